@@ -79,11 +79,11 @@ def test_demo_scales_a_real_job_up_and_down_and_leaves_nothing(tmp_path: Path) -
 )
 def test_demo_that_is_stopped_tells_so_far_and_leaves_no_process(tmp_path: Path, number: int, status: int) -> None:
     with running_demo(tmp_path) as (demo, output):
-        wait_until("the job runs", lambda: "parallelism: Source" in output.read_text(), 240, context=output.read_text)
+        wait_until("the job runs", lambda: "parallelism: Source" in output.read_text(), 300, context=output.read_text)
 
         demo.send_signal(number)
 
-        assert demo.wait(timeout=30) == status
+        assert demo.wait(timeout=300) == status
 
     told = output.read_text()
     assert "peak lag" in told

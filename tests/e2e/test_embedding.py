@@ -66,7 +66,7 @@ class Example:
         found: JobState = self.namespace["store"].load(self.job_id)
         return found
 
-    def until(self, description: str, is_reached: Callable[[], object], *, timeout: float = 180.0) -> None:
+    def until(self, description: str, is_reached: Callable[[], object], *, timeout: float = 300.0) -> None:
         """Do a pass every second until a condition holds."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:

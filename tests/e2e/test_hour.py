@@ -141,7 +141,7 @@ def a_rollback_is_told_when_it_is_true(site: Site) -> None:
     site.diary.say("the last rescale is rolled back, by order")
     now = site.work(ORDERS)
     assert site.diary.run("rollback", ORDERS, "--reason", "trying it out").code == 0
-    site.wait_until("it is told that it is rolled back", lambda: site.event(ORDERS, "RolledBack"), 180)
+    site.wait_until("it is told that it is rolled back", lambda: site.event(ORDERS, "RolledBack"), 300)
     after = site.work(ORDERS)
 
     site.diary.say(f"told: rolled back; Flink runs {after} where {now} ran")
@@ -154,7 +154,7 @@ def a_rollback_is_told_when_it_is_true(site: Site) -> None:
 
 def a_fall_is_followed(site: Site) -> None:
     site.diary.say("orders: the load is still there, so it goes up again; after the peak one subtask is enough")
-    site.wait_until("orders has three subtasks or more", lambda: site.runs(ORDERS) and site.work(ORDERS) >= 3, 240)
+    site.wait_until("orders has three subtasks or more", lambda: site.runs(ORDERS) and site.work(ORDERS) >= 3, 300)
     site.diary.say(f"orders runs with {site.work(ORDERS)}")
     site.wait_until("orders has two subtasks or fewer", lambda: site.runs(ORDERS) and 1 <= site.work(ORDERS) <= 2, 600)
     site.diary.run("events", "--job", f"session/{ORDERS}")
@@ -172,7 +172,7 @@ def a_lost_taskmanager_starves_nobody(site: Site) -> None:
     site.cluster.taskmanagers[0].kill()
     begun = time.monotonic()
     site.wait_until("six slots are left", lambda: site.cluster.rest.get("/overview")["slots-total"] == 6)
-    site.wait_until("all jobs run in six slots", lambda: all(map(site.runs, site.ids)), 240)
+    site.wait_until("all jobs run in six slots", lambda: all(map(site.runs, site.ids)), 300)
 
     site.diary.say(f"all three run again after {time.monotonic() - begun:.0f} s")
     site.after_passes(4)

@@ -55,14 +55,14 @@ def test_a_job_enables_the_autoscaler_itself_through_all_of_its_life(
         config=PARAMETERS,
     )
 
-    wait_until("the job to wait for slots", lambda: only(fetcher).status is JobStatus.CREATED, timeout=30.0)
+    wait_until("the job to wait for slots", lambda: only(fetcher).status is JobStatus.CREATED, timeout=300)
     waiting = only(fetcher)
     flink.add_taskmanager()
     flink.wait_for_running(job_id)
-    wait_until("the job to be known to run", lambda: only(fetcher).status is JobStatus.RUNNING, timeout=30.0)
+    wait_until("the job to be known to run", lambda: only(fetcher).status is JobStatus.RUNNING, timeout=300)
     running = only(fetcher)
     flink.taskmanagers[0].kill()
-    wait_until("the job to wait again", lambda: only(fetcher).status is JobStatus.CREATED, timeout=90.0)
+    wait_until("the job to wait again", lambda: only(fetcher).status is JobStatus.CREATED, timeout=300)
     waiting_again = only(fetcher)
 
     # Flink itself answers as if the job had no parameters whenever it waits for slots.

@@ -58,7 +58,7 @@ def reactive(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FlinkAp
         try:
             yield cluster
         finally:
-            subprocess.run([SCRIPT, "scale", str(tmp_path / OWN), "0"], check=True, timeout=60)
+            subprocess.run([SCRIPT, "scale", str(tmp_path / OWN), "0"], check=True, timeout=300)
 
 
 def start_for(cluster: FlinkApplicationCluster, directory: Path) -> Path:
@@ -74,7 +74,7 @@ def start_for(cluster: FlinkApplicationCluster, directory: Path) -> Path:
 
 def running(directory: Path) -> int:
     """Return how many TaskManagers the script has running."""
-    told = subprocess.run([SCRIPT, "describe", str(directory / OWN)], check=True, capture_output=True, timeout=60)
+    told = subprocess.run([SCRIPT, "describe", str(directory / OWN)], check=True, capture_output=True, timeout=300)
     return int(json.loads(told.stdout)["running"])
 
 
@@ -118,12 +118,12 @@ def test_taskmanagers_follow_the_load_up_and_down(reactive: FlinkApplicationClus
     with DaemonProcess(tmp_path, "first") as first:
         first.configure({OWN: reactive.rest_url}, **settings)
         first.start()
-        wait_until("the job has grown", has_grown, 120, context=lambda: first.text()[-6000:])
+        wait_until("the job has grown", has_grown, 300, context=lambda: first.text()[-6000:])
         assert first.stop() == 0
     started = own()
     with DaemonProcess(tmp_path, "second") as second:
         second.start()
-        wait_until("the job has shrunk", has_shrunk, 240, context=lambda: second.text()[-6000:])
+        wait_until("the job has shrunk", has_shrunk, 300, context=lambda: second.text()[-6000:])
         assert second.stop() == 0
 
     assert started

@@ -42,7 +42,7 @@ def test_a_rescale_that_fills_the_heap_is_undone(version: str, tmp_path: Path) -
         daemon.configure({"main": cluster.rest_url}, **OPTIONS)
         daemon.start()
 
-        wait_until("the rollback", lambda: told(daemon, "RolledBack"), 240, context=lambda: daemon.text()[-6000:])
+        wait_until("the rollback", lambda: told(daemon, "RolledBack"), 300, context=lambda: daemon.text()[-6000:])
         is_running = cluster.rest.all_tasks_running(job_id)
         parallelism = cluster.rest.parallelism(job_id)[job.WORK_VERTEX]
         assert daemon.stop() == 0

@@ -91,7 +91,7 @@ class Daemon:
         whole = [line for line in self._log.read_text(errors="replace").split("\n")[:-1] if line.startswith("{")]
         return [line for line in map(json.loads, whole) if (line["event"], line.get("cluster")) == (event, cluster)]
 
-    def wait_for(self, description: str, probe: Any, *, timeout: float = 90.0) -> Any:
+    def wait_for(self, description: str, probe: Any, *, timeout: float = 300.0) -> Any:
         """Wait until something holds while the daemon runs; the end of its log is in the error."""
 
         def running_probe() -> Any:

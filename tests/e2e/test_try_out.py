@@ -56,7 +56,7 @@ def running_daemon(arguments: list[str], directory: Path) -> Iterator[Path]:
         yield log
     finally:
         daemon.terminate()
-        assert daemon.wait(timeout=60) == 0, log.read_text()
+        assert daemon.wait(timeout=300) == 0, log.read_text()
 
 
 def lines(log: Path) -> list[dict[str, Any]]:

@@ -138,7 +138,7 @@ def test_a_lie_about_one_application_harms_no_other(yarn: FakeYarn, tmp_path: Pa
             on_report=liar.after_pass,
             on_traceback=lambda *told: tracebacks.append(" ".join(told)),
         ):
-            wait_until("the end of all lies", liar.is_done.is_set, 120.0)
+            wait_until("the end of all lies", liar.is_done.is_set, 300)
 
     assert (tracebacks, [(lie, problem) for lie, problem in liar.told if problem]) == ([], [])
     assert len(liar.told) == LIES

@@ -67,7 +67,7 @@ def events(site: Site) -> list[dict[str, str]]:
 def test_job_is_scaled_up_and_down(site: Site, kind: str) -> None:
     site.submit(CURVE)
     started = time.monotonic()
-    wait_until(f"passes on {kind}", lambda: site.passes(kind) >= 2, 180, interval=0.5, context=site.log)
+    wait_until(f"passes on {kind}", lambda: site.passes(kind) >= 2, 300, interval=0.5, context=site.log)
     others = sum(site.passes(each) for each in IMAGES if each != kind)
 
     wait_until("scaled up", lambda: site.parallelism() >= 2, 300, interval=0.5, context=site.log)
@@ -102,10 +102,10 @@ def test_configuration_is_read_again_on_a_signal_and_a_mistake_is_refused(site: 
     try:
         site.configure({"notifications": {"targets": [{"name": "audit", "url": "http://127.0.0.1:1"}]}}, {})
         site.engine.docker("kill", "--signal", "HUP", container)
-        wait_until("a reload", lambda: "reloaded" in site.log(), 30, context=site.log)
+        wait_until("a reload", lambda: "reloaded" in site.log(), 300, context=site.log)
         site.configure({"notificatoins": {"targets": []}}, {})
         site.engine.docker("kill", "--signal", "HUP", container)
-        wait_until("a refusal", lambda: "reload_refused" in site.log(), 30, context=site.log)
+        wait_until("a refusal", lambda: "reload_refused" in site.log(), 300, context=site.log)
     finally:
         site.configuration.write_text(whole)
 
@@ -122,11 +122,11 @@ def test_health_turns_unhealthy_when_the_loop_hangs(site: Site) -> None:
     started = time.monotonic()
     site.execute("sh", "-c", f"kill -STOP {pid}")
     try:
-        wait_until("unhealthy", lambda: health() == "unhealthy", 150, interval=0.5)
+        wait_until("unhealthy", lambda: health() == "unhealthy", 300, interval=0.5)
     finally:
         site.execute("sh", "-c", f"kill -CONT {pid}")
     print(f"unhealthy {time.monotonic() - started:.0f} s after it hung")
-    wait_until("healthy", lambda: health() == "healthy", 90, interval=0.5)
+    wait_until("healthy", lambda: health() == "healthy", 300, interval=0.5)
 
 
 def test_state_survives_down_and_up_and_sigterm_ends_within_the_grace(site: Site) -> None:

@@ -58,7 +58,7 @@ def test_small_image_keeps_state_in_a_database(engine: Engine, flink: FakeFlink,
         options = (*configured(engine, server.scheme, sections), "--env", f"DATABASE_PASSWORD={settings.password}")
         database = Database(settings)
         with engine.start(INLINE, *options) as container:
-            wait_until("state", lambda: _kept(database), 90, interval=0.5, context=container.log)
+            wait_until("state", lambda: _kept(database), 300, interval=0.5, context=container.log)
             container.execute("flink-autoscaler", "db", "check", "--config", CONFIGURATION)
         database.close()
 
@@ -94,8 +94,8 @@ def test_history_report_and_profiles_are_made_in_the_image_with_spark(engine: En
     # In another zone than UTC, which has to change nothing.
     with engine.start(WITH_SPARK, *options, "--env", "TZ=Pacific/Auckland") as container:
         told = ("flink-autoscaler", "history", "info", "--config", CONFIGURATION, "--json")
-        wait_until("Spark", lambda: "autoscaler_spark_up 1.0" in page(engine, "/metrics"), 180, context=container.log)
-        wait_until("rows in the history", lambda: _samples(container, told) >= 20, 120, context=container.log)
+        wait_until("Spark", lambda: "autoscaler_spark_up 1.0" in page(engine, "/metrics"), 300, context=container.log)
+        wait_until("rows in the history", lambda: _samples(container, told) >= 20, 300, context=container.log)
         report = container.execute(
             *("flink-autoscaler", "report", "--since", "1h", "--output", "/tmp/report.html", "--config", CONFIGURATION),
             timeout=400,

@@ -187,7 +187,7 @@ def test_stopped_process_is_restarted_by_the_watchdog(running: Server, port: int
     started = time.monotonic()
 
     running.run("kill", "-STOP", before)
-    running.wait_until("another process", lambda: running.property("MainPID") not in (before, "0"), timeout=200)
+    running.wait_until("another process", lambda: running.property("MainPID") not in (before, "0"), timeout=300)
     running.wait_until("it is ready", lambda: running.property("ActiveState") == "active")
 
     print(f"restarted by the watchdog after {time.monotonic() - started:.0f} s")

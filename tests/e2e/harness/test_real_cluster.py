@@ -69,8 +69,8 @@ def test_cluster_ends_with_a_killed_parent() -> None:
 
         parent.send_signal(signal.SIGKILL)
 
-        wait_until("JVMs gone", lambda: not any(is_alive(int(pid)) for pid in pids), timeout=20)
-        wait_until("directory gone", lambda: not Path(directory).exists(), timeout=20)
+        wait_until("JVMs gone", lambda: not any(is_alive(int(pid)) for pid in pids), timeout=300)
+        wait_until("directory gone", lambda: not Path(directory).exists(), timeout=300)
 
 
 @both_versions

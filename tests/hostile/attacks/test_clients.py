@@ -77,7 +77,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
 def attacked(daemon: DaemonProcess) -> Iterator[Attacked]:
     with ExitStack() as opened:
         attack = Attacked(daemon, opened)
-        wait_until("a pass", lambda: attack.probe("/readyz") == 200, 60)
+        wait_until("a pass", lambda: attack.probe("/readyz") == 200, 300)
         yield attack
 
 
@@ -91,7 +91,7 @@ def test_requests_without_their_bodies_are_answered_after_those_that_are_whole(a
 def test_a_request_whose_body_does_not_come_is_ended_as_a_whole(attacked: Attacked) -> None:
     (client,) = attacked.connect(1, WITHOUT_BODY)
 
-    wait_until("its end", lambda: is_ended(client), 60)
+    wait_until("its end", lambda: is_ended(client), 300)
 
 
 def is_ended(client: socket.socket) -> bool:

@@ -78,7 +78,7 @@ def test_no_output_of_a_daemon_has_what_a_job_wants_to_do_to_readers(tmp_path: P
         daemon.start()
         (line,) = daemon.lines("http_listening")
         with httpx.Client(base_url=line["url"], timeout=20, trust_env=False) as client:
-            jobs = wait_until("the job", lambda: client.get("/api/v1/jobs").json()["jobs"], 30)
+            jobs = wait_until("the job", lambda: client.get("/api/v1/jobs").json()["jobs"], 300)
             key = jobs[0]["job_key"]
             daemon.wait_for("a word about the option", lambda: "utilization.target" in daemon.text())
             pages = {path: client.get(path, params={"job": key}).text for path in ("/job", "/api/v1/job")}

@@ -43,12 +43,12 @@ def test_long_names_delay_no_other_cluster(tmp_path: Path, flinks: tuple[FakeFli
         daemon.start()
         (line,) = daemon.lines("http_listening")
         with httpx.Client(base_url=line["url"], timeout=60, trust_env=False) as client:
-            wait_until("all jobs", lambda: client.get("/api/v1/about").json()["jobs"] == 1 + len(NAMES), 60)
+            wait_until("all jobs", lambda: client.get("/api/v1/about").json()["jobs"] == 1 + len(NAMES), 300)
             before = passes(client)
             for _ in range(3):
                 for path in ("/", "/events", "/api/v1/jobs", "/api/v1/clusters"):
                     assert client.get(path).status_code == 200
-                wait_until("passes over the sick cluster", lambda: passes(client)["sick"] > before["sick"] + 2, 60)
+                wait_until("passes over the sick cluster", lambda: passes(client)["sick"] > before["sick"] + 2, 300)
             after = passes(client)
 
     # Each has its schedule of 100 ms: neither waits for the other's names.

@@ -88,7 +88,7 @@ def memory_of(daemon: DaemonProcess) -> int:
 def test_an_answer_without_end_takes_no_memory_of_the_daemon(tmp_path: Path, endless: Endless) -> None:
     with FakeFlink() as flink, run_with_target(tmp_path, flink, f"json://127.0.0.1:{endless.port}/chat") as daemon:
         before = memory_of(daemon)
-        wait_until("a request", lambda: endless.requests, 120)
+        wait_until("a request", lambda: endless.requests, 300)
         daemon.wait_for("its end", lambda: daemon.lines("notification_not_sent"))
         after = memory_of(daemon)
 

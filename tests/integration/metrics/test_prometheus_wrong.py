@@ -99,7 +99,7 @@ def test_a_prometheus_that_is_wrong_scales_nothing_down_and_the_other_cluster_go
                 rescaled.extend([outcome] if isinstance(outcome.decision, Rescale) else [])
                 return bool(rescaled) and len(seen) >= ENOUGH
 
-            wait_until("the other job is scaled down", other_is_scaled_down, 60.0, interval=TICK)
+            wait_until("the other job is scaled down", other_is_scaled_down, 300, interval=TICK)
 
     assert not [outcome for outcome in seen if isinstance(outcome.decision, Rescale)]
     assert words in said(seen[-1])
@@ -116,7 +116,7 @@ def test_a_prometheus_that_is_right_has_the_same_job_scaled_down() -> None:
                 drive(job, RATE, TICK)
                 return isinstance(passes["main"].run().reports["main/orders"].outcome.decision, Rescale)
 
-            wait_until("the job is scaled down", is_scaled_down, 60.0, interval=TICK)
+            wait_until("the job is scaled down", is_scaled_down, 300, interval=TICK)
 
 
 def reporting(job: FakeJob) -> None:

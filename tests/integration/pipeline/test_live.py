@@ -69,7 +69,7 @@ def module_spark(module_fleet: Fleet) -> Iterator[Recorded]:
         recorded.engine.evaluate([module_fleet.add("warm-up")])
         return not recorded.fallbacks
 
-    wait_until(passes_on_spark, 180.0)  # a busy machine takes its time to start Spark
+    wait_until(passes_on_spark, 300)  # a busy machine takes its time to start Spark
     yield recorded
     recorded.engine.close()
 

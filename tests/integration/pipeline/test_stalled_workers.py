@@ -128,7 +128,7 @@ def test_rates_are_those_of_the_load_though_a_worker_was_stopped(stalling: Stall
             stalling.fallbacks.clear()
             return stalling.run().sample is not None and not stalling.fallbacks
 
-        wait_until("a pass on Spark", is_on_spark, 180, interval=3.0)
+        wait_until("a pass on Spark", is_on_spark, 300, interval=3.0)
         time.sleep(3.0)
         stalling.run()
         time.sleep(3.0)

@@ -55,7 +55,7 @@ def url_of(daemon: DaemonProcess) -> str:
 
 def client_of(daemon: DaemonProcess, token: str = TOKEN) -> httpx.Client:
     headers = {"Authorization": f"Bearer {token}"}
-    return httpx.Client(base_url=url_of(daemon), timeout=10, trust_env=False, headers=headers)
+    return httpx.Client(base_url=url_of(daemon), timeout=60, trust_env=False, headers=headers)
 
 
 @pytest.fixture
@@ -85,11 +85,11 @@ def test_a_standby_shows_the_page_says_that_it_looks_on_and_hands_orders_to_the_
     job.vertices[1].name = "work"
     pin = {"job_key": "main/orders", "order": "pin", "reason": "release 7", "vertices": {"work": 3}, "force": True}
     with client_of(leader) as acting, client_of(standby) as looking:
-        wait_until("the job", lambda: "main/orders" in looking.get("/").text, 20)
+        wait_until("the job", lambda: "main/orders" in looking.get("/").text, 300)
         pages = acting.get("/").text, looking.get("/").text
         abouts = acting.get("/api/v1/about").json(), looking.get("/api/v1/about").json()
         given = looking.post("/api/v1/orders", json=pin)
-        wait_until("the pin", lambda: job.requirements[job.vertices[1].vertex_id][1] == 3, 20)
+        wait_until("the pin", lambda: job.requirements[job.vertices[1].vertex_id][1] == 3, 300)
         (order,) = acting.get("/api/v1/orders").json()["orders"]
 
     assert given.json()["is_refused"] is False
@@ -109,7 +109,7 @@ def test_a_standby_that_becomes_the_leader_says_so_no_more(
     standby.wait_for("leadership", lambda: standby.lines("leadership_gained"))
 
     with client_of(standby) as client:
-        wait_until("it leads", lambda: "looks on" not in client.get("/").text, 20)
+        wait_until("it leads", lambda: "looks on" not in client.get("/").text, 300)
 
 
 def test_without_its_database_the_page_says_so_and_shows_what_it_has(
@@ -125,16 +125,16 @@ def test_without_its_database_the_page_says_so_and_shows_what_it_has(
         )
         daemon.start()
         with client_of(daemon) as client:
-            wait_until("the job", lambda: "main/orders" in client.get("/").text, 20)
+            wait_until("the job", lambda: "main/orders" in client.get("/").text, 300)
             database.rename(aside)
-            wait_until("the notice", lambda: "database does not answer" in client.get("/").text, 60)
+            wait_until("the notice", lambda: "database does not answer" in client.get("/").text, 300)
             views = {path: client.get(path) for path in ("/", "/job?job=main/orders", "/events", "/about")}
             explained = client.get("/pass?job=main/orders")
             order = {"job_key": "main/orders", "order": "pause", "reason": "release 7"}
             refused = client.post("/api/v1/orders", json=order)
             aside.rename(database)
-            wait_until("the end", lambda: "database does not answer" not in client.get("/").text, 60)
-            wait_until("its orders", lambda: client.get("/api/v1/orders").json()["orders"] == [], 60)
+            wait_until("the end", lambda: "database does not answer" not in client.get("/").text, 300)
+            wait_until("its orders", lambda: client.get("/api/v1/orders").json()["orders"] == [], 300)
 
     assert {path: each.status_code for path, each in views.items()} == dict.fromkeys(views, 200)
     assert all("database does not answer" in each.text for each in views.values())
@@ -199,15 +199,15 @@ def test_a_pause_from_the_page_of_a_started_daemon_stops_its_next_rescale(
         page.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": {"Authorization": f"Basic {proof}"}})
         page.get(url_of(daemon))
         # In one script: the page keeps itself up to date, and an element of it may be another one a moment later.
-        page.get(wait_until("the job", lambda: page.execute_script(LINK_TO_JOB), 20.0))
+        page.get(wait_until("the job", lambda: page.execute_script(LINK_TO_JOB), 300))
         type_into(page, "form[data-order=pause] [name=reason]", "release 7", Keys.ENTER)
-        wait_until("the answer", lambda: "paused" in text_of(page, "form[data-order=pause] output"), 10.0)
+        wait_until("the answer", lambda: "paused" in text_of(page, "form[data-order=pause] output"), 300)
         with client_of(daemon) as client:
             decided = {"job": "main/orders"}
-            wait_until("a pass with a full window", lambda: _is_held_by_pause(client, decided), 30.0)
+            wait_until("a pass with a full window", lambda: _is_held_by_pause(client, decided), 300)
             while_paused = flink.paths("PUT")
             type_into(page, "form[data-order=resume] button", Keys.ENTER)
-            wait_until("the rescale", lambda: flink.paths("PUT"), 20.0)
+            wait_until("the rescale", lambda: flink.paths("PUT"), 300)
         complaints = complaints_of(page)
         title = text_of(page, "h1")
 

@@ -59,7 +59,7 @@ def test_ending_leaves_nothing_of_one_cluster_and_all_of_another(tmp_path: Path,
 
     end_processes_of(tmp_path / "one")
 
-    assert mine.wait(timeout=10) < 0
+    assert mine.wait(timeout=300) < 0
     assert other.poll() is None
 
 
@@ -70,7 +70,7 @@ def test_the_guard_ends_processes_and_removes_the_folder_when_told(tmp_path: Pat
 
     ContainerGuard(folder).close()
 
-    assert container.wait(timeout=10) < 0
+    assert container.wait(timeout=300) < 0
     assert not folder.exists()
 
 
@@ -86,5 +86,5 @@ def test_the_guard_does_so_when_its_parent_is_killed(tmp_path: Path, shells: She
 
     subprocess.run([sys.executable, "-c", code, str(folder)], check=False, env=environment)
 
-    assert container.wait(timeout=10) < 0
+    assert container.wait(timeout=300) < 0
     wait_until("the folder is gone", lambda: not folder.exists())

@@ -108,7 +108,7 @@ class DatabaseServer(ABC):
                 start_new_session=True,
             )
         self._guard.add(self.pid)
-        wait_until(f"{self.scheme} answers", self._answers, 60.0, interval=0.05, context=self.log)
+        wait_until(f"{self.scheme} answers", self._answers, 300, interval=0.05, context=self.log)
 
     def stop(self) -> None:
         """Stop the server in order, cutting off whoever is connected."""

@@ -77,7 +77,7 @@ class BusyCluster:
         return [Put(**json.loads(line)) for line in whole_lines]
 
     def wait_for_puts(
-        self, count: int, *, timeout: float = 120.0, job: str | None = None, context: Callable[[], str] = str
+        self, count: int, *, timeout: float = 300.0, job: str | None = None, context: Callable[[], str] = str
     ) -> None:
         """Wait until so many more PUTs have arrived, for one job or for any; an error ends with the context."""
 

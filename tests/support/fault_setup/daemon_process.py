@@ -116,7 +116,7 @@ class DaemonProcess:
         if wait:
             self.wait_for("passes", lambda: "watching 1 cluster" in self.text())
 
-    def call(self, *words: str, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
+    def call(self, *words: str, timeout: float = 300.0) -> subprocess.CompletedProcess[str]:
         """Run another command of the same program with the same configuration to its end."""
         return subprocess.run(
             self._command(*words),
@@ -143,7 +143,7 @@ class DaemonProcess:
         assert self._process is not None
         self._process.send_signal(number)
 
-    def exit_code(self, *, timeout: float = 120.0) -> int:
+    def exit_code(self, *, timeout: float = 300.0) -> int:
         """Wait for the run to end by itself and return its exit code; the end of the log is in the error."""
         process = self._process
         assert process is not None
@@ -161,7 +161,7 @@ class DaemonProcess:
         found = [json.loads(line) for line in self.text().splitlines() if line.startswith("{") and line.endswith("}")]
         return [line for line in found if line.get("event") == event]
 
-    def wait_for(self, description: str, probe: Any, *, timeout: float = 120.0) -> Any:
+    def wait_for(self, description: str, probe: Any, *, timeout: float = 300.0) -> Any:
         """Wait until something holds; the end of the log is in the error."""
         return wait_until(description, probe, timeout, interval=0.02, context=lambda: self.text()[-6000:])
 

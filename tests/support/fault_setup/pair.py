@@ -94,7 +94,7 @@ class Pair:
             "a leader", lambda: [each for each in [self.leader()] if each is not None], 60.0, interval=0.02
         )
         before = time.time()
-        wait_until("a PUT", lambda: any(put.at > before for put in self.cluster.puts()), 60.0, interval=0.02)
+        wait_until("a PUT", lambda: any(put.at > before for put in self.cluster.puts()), 300, interval=0.02)
         return leader
 
     def wait_for_take_over(self, leader: int, *, since: float) -> float:
@@ -104,8 +104,8 @@ class Pair:
             leases = [lease for lease in self.history.leases() if lease.at > since]
             return [lease.at for lease in leases if self.number_of(lease) != leader][:1]
 
-        (taken_at,) = wait_until("the other leads", taken, 60.0, interval=0.02)
-        wait_until("it acts", lambda: any(put.at > taken_at for put in self.cluster.puts()), 60.0, interval=0.02)
+        (taken_at,) = wait_until("the other leads", taken, 300, interval=0.02)
+        wait_until("it acts", lambda: any(put.at > taken_at for put in self.cluster.puts()), 300, interval=0.02)
         return taken_at
 
     def wait_for_pair(self) -> int:

@@ -183,17 +183,17 @@ class FlinkCluster:
             body["savepointPath"] = savepoint
         return self.rest.run(self.rest.upload(jar), body)
 
-    def wait_for_running(self, job_id: str, timeout: float = 90.0) -> None:
+    def wait_for_running(self, job_id: str, timeout: float = 300.0) -> None:
         """Return when every subtask of the job runs."""
         self.wait_until(f"job {job_id} running", lambda: self.rest.all_tasks_running(job_id), timeout)
 
-    def cancel(self, job_id: str, timeout: float = 60.0) -> None:
+    def cancel(self, job_id: str, timeout: float = 300.0) -> None:
         """Cancel a job; return when it has ended. A job that has ended stays as it is."""
         self.rest.cancel(job_id)
         ended = {"CANCELED", "FAILED", "FINISHED", "MISSING"}
         self.wait_until(f"job {job_id} ended", lambda: self.rest.job_state(job_id) in ended, timeout)
 
-    def wait_until(self, description: str, probe: Callable[[], T], timeout: float = 60.0) -> T:
+    def wait_until(self, description: str, probe: Callable[[], T], timeout: float = 300.0) -> T:
         """Return the first truthy result of ``probe``.
 
         Raises:

@@ -12,7 +12,7 @@ T = TypeVar("T")
 def wait_until(
     description: str,
     probe: Callable[[], T],
-    timeout: float = 60.0,
+    timeout: float = 300.0,
     *,
     interval: float = 0.2,
     context: Callable[[], str] = str,

@@ -106,7 +106,7 @@ class Site:
 
     def passes(self) -> float:
         """Return how many passes the daemon has done, by its own ``/metrics``."""
-        text = httpx.get(f"http://127.0.0.1:{self.http_port}/metrics", timeout=10, trust_env=False).text
+        text = httpx.get(f"http://127.0.0.1:{self.http_port}/metrics", timeout=60, trust_env=False).text
         return sum(
             sample.value
             for family in text_string_to_metric_families(text)
@@ -133,7 +133,7 @@ class Site:
         """Return the newest event of a kind; None where there is none."""
         return next((each for each in reversed(self.events(name)) if each["reason"] == reason), None)
 
-    def wait_until(self, description: str, probe: Callable[[], T], timeout: float = 120.0) -> T:
+    def wait_until(self, description: str, probe: Callable[[], T], timeout: float = 300.0) -> T:
         """Return the first truthy result of ``probe``; an error shows the end of the daemon's log."""
         return wait_until(description, probe, timeout, interval=1.0, context=lambda: self.log[-6000:])
 

@@ -75,7 +75,7 @@ def running_broker(folder: Path) -> Iterator[Broker]:
     formatting = [*java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties)]
     for name, password in (ADMIN, GUEST):
         formatting += ["--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]"]
-    subprocess.run(formatting, check=True, capture_output=True, timeout=60)
+    subprocess.run(formatting, check=True, capture_output=True, timeout=300)
     with (folder / "broker.log").open("wb") as log:
         process = subprocess.Popen([*java, "kafka.Kafka", str(properties)], stdout=log, stderr=log)
     try:

@@ -125,7 +125,7 @@ class GuardedServer:
             **user,
         )
         self._guard.add(self._process.pid)
-        wait_until("httpd answers", self._answers, 30.0, interval=0.02, context=self.log)
+        wait_until("httpd answers", self._answers, 300, interval=0.02, context=self.log)
 
     def stop(self) -> None:
         """Stop in order."""

@@ -53,7 +53,7 @@ class Server:
         """Run a program on the server; return what it printed, or raise :class:`MachineError`."""
         return run(self.command(*words), timeout=timeout)
 
-    def code(self, *words: object, timeout: float = 120.0) -> int:
+    def code(self, *words: object, timeout: float = 300.0) -> int:
         """Run a program on the server; return its exit code."""
         command = self.command(*words)
         return subprocess.run(
@@ -84,7 +84,7 @@ class Server:
         """Return what the journal has of a unit since the start."""
         return self.run("journalctl", "--no-pager", "--output", "cat", "--unit", unit)
 
-    def wait_until(self, what: str, probe: Callable[[], object], timeout: float = 180.0) -> None:
+    def wait_until(self, what: str, probe: Callable[[], object], timeout: float = 300.0) -> None:
         """Return when a probe is truthy; raise with the end of the journal when that takes too long."""
         deadline = time.monotonic() + timeout
         while not probe():

@@ -169,7 +169,7 @@ class Container:
         """Return how often the engine has started it again."""
         return int(self.engine.inspect(self.name)["RestartCount"])
 
-    def execute(self, *words: object, timeout: float = 120.0) -> str:
+    def execute(self, *words: object, timeout: float = 300.0) -> str:
         """Run a program in it; return what that printed, or raise :class:`MachineError`."""
         return self.engine.docker("exec", self.name, *words, timeout=timeout)
 

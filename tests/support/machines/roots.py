@@ -84,7 +84,7 @@ def _make(wanted: Root, into: Path) -> None:
     into.chmod(0o755)
 
 
-def run(command: Iterable[object], *, timeout: float = 120.0, environment: dict[str, str] | None = None) -> str:
+def run(command: Iterable[object], *, timeout: float = 300.0, environment: dict[str, str] | None = None) -> str:
     """Run a program to its end; return what it printed.
 
     Raises:

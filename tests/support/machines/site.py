@@ -61,7 +61,7 @@ class Site:
         [container] = self.compose("ps", "--all", "--quiet", "autoscaler").split()
         return self.engine.inspect(container)
 
-    def execute(self, *words: object, timeout: float = 120.0) -> str:
+    def execute(self, *words: object, timeout: float = 300.0) -> str:
         """Run a program in the daemon's container; return what it printed on either stream."""
         return self.engine.docker("exec", self.daemon()["Id"], *words, timeout=timeout)
 

@@ -149,7 +149,7 @@ class OrderedJob:
             self.run()
             return bool(condition())
 
-        wait_until(what, is_so, 60, interval=0.05)
+        wait_until(what, is_so, 300, interval=0.05)
 
     def announce(self) -> None:
         """Do a pass, and let the daemon tell about it as it does."""

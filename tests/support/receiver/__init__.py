@@ -70,7 +70,7 @@ class Receiver:
         """The CloudEvents of all requests, in the order in which they came."""
         return [event for each in list(self.received) for event in each.events]
 
-    def wait_for(self, count: int, timeout: float = 20.0) -> list[Received]:
+    def wait_for(self, count: int, timeout: float = 300.0) -> list[Received]:
         """Wait until so many requests have come, and return them."""
         wait_until(f"{count} requests", lambda: len(self.received) >= count, timeout, interval=0.01)
         return list(self.received)

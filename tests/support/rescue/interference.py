@@ -194,7 +194,7 @@ def high_availability(version: str, directory: Path) -> Iterator[dict[str, str]]
         stack.callback(guard.close)
         process = FlinkProcess("zookeeper", _quorum_peer(version, directory), directory / "zookeeper.log", guard)
         stack.callback(process.kill)
-        wait_until("ZooKeeper listens", lambda: _listens(process, port), 60, context=process.log_tail)
+        wait_until("ZooKeeper listens", lambda: _listens(process, port), 300, context=process.log_tail)
         yield {
             "high-availability.type": "zookeeper",
             "high-availability.zookeeper.quorum": f"{LOOPBACK}:{port}",

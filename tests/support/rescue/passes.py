@@ -194,7 +194,7 @@ class SupervisedPasses:
         self.reports.append(report)
         return report
 
-    def until(self, description: str, is_reached: Callable[[], object], *, timeout: float = 180.0) -> None:
+    def until(self, description: str, is_reached: Callable[[], object], *, timeout: float = 300.0) -> None:
         """Do a pass every second until a condition holds, which is looked at between passes.
 
         Raises:
@@ -213,7 +213,7 @@ class SupervisedPasses:
         seen = f"{self.timeline()}\n{self._last_passes()}\n{self.cluster.log_tails()}"
         raise HarnessError(f"not within {timeout:g} s: {description}\n{seen}")
 
-    def until_told(self, reason: str, *, count: int = 1, timeout: float = 180.0) -> Told:
+    def until_told(self, reason: str, *, count: int = 1, timeout: float = 300.0) -> Told:
         """Do passes until an event with a reason was told so many times; return the latest one of them."""
         self.until(f"event {reason}", lambda: len(self.messages(reason)) >= count, timeout=timeout)
         return [each for each in self.told if each.event.reason == reason][count - 1]

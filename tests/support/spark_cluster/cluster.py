@@ -92,7 +92,7 @@ class SparkCluster:
 
     def wait_for_workers(self, count: int) -> None:
         """Wait until exactly so many workers are alive in the eyes of the master."""
-        wait_until(f"{count} workers", lambda: self._alive() == count, 90, context=self.master.log_tail)
+        wait_until(f"{count} workers", lambda: self._alive() == count, 300, context=self.master.log_tail)
 
     def executors(self) -> list[int]:
         """Return the process ids of the executors that run on the workers."""
@@ -100,7 +100,7 @@ class SparkCluster:
 
     def wait_for_executors(self, count: int) -> None:
         """Wait until exactly so many executors run."""
-        wait_until(f"{count} executors", lambda: len(self.executors()) == count, 60, context=self.master.log_tail)
+        wait_until(f"{count} executors", lambda: len(self.executors()) == count, 300, context=self.master.log_tail)
 
     def kill_executor(self) -> None:
         """Kill one executor, as a lack of memory would."""

@@ -16,7 +16,7 @@ def executor_python(folder: Path, *packages: str) -> Path:
         folder: Where it goes; must not exist.
         packages: Import names of what is installed there, nothing else; linked from this environment.
     """
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=300)
     [site] = folder.glob("lib/python*/site-packages")
     for package in packages:
         found = importlib.util.find_spec(package)

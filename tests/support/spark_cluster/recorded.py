@@ -60,7 +60,7 @@ def evaluate_while(
     asked = str(requests[0].context.job_id)
 
     def act() -> None:
-        wait_until("the pass polls", lambda: any(asked in path for path in fleet.flink.paths()), 60, interval=0.01)
+        wait_until("the pass polls", lambda: any(asked in path for path in fleet.flink.paths()), 300, interval=0.01)
         action()
 
     thread = threading.Thread(target=act)

@@ -138,7 +138,7 @@ class OutboxContract(ABC):
 
 
 def _when_due(outbox: Outbox) -> Batch:
-    found = wait_until("it can be claimed", lambda: _found(outbox), 60.0, interval=0.01)
+    found = wait_until("it can be claimed", lambda: _found(outbox), 300, interval=0.01)
     assert found is not None
     return found
 

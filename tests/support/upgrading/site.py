@@ -134,7 +134,7 @@ class Site:
 
     def order(self, version: Version) -> None:
         """Pin and pause, and wait until that holds; what is paused was rescaled before."""
-        wait_until("payments was rescaled", lambda: any(put.job == "payments" for put in self.cluster.puts()), 120)
+        wait_until("payments was rescaled", lambda: any(put.job == "payments" for put in self.cluster.puts()), 300)
         said(self.call(version, "pin", "main/clicks", f"{PINNED[0].name}={PINNED[1]}", *_WHO))
         said(self.call(version, "pause", "main/payments", *_WHO))
         self.cluster.wait_for_puts(2, job="orders")

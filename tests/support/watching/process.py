@@ -117,12 +117,12 @@ class DaemonProcess:
         self.send(signal.SIGHUP)
         self.wait_for("reload", lambda: len(self.lines("reloaded") + self.lines("reload_refused")) > before)
 
-    def stop(self, timeout: float = 30.0) -> int:
+    def stop(self, timeout: float = 300.0) -> int:
         """End in order and return the exit code."""
         self.send(signal.SIGTERM)
         return self.exit_code(timeout)
 
-    def exit_code(self, timeout: float = 30.0) -> int:
+    def exit_code(self, timeout: float = 300.0) -> int:
         """Wait for the end and return the exit code."""
         assert self._process is not None
         return self._process.wait(timeout)
@@ -159,7 +159,7 @@ class DaemonProcess:
         (line,) = self.lines("http_listening")
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(f"{line['url']}{path}", timeout=10) as answer:
+            with opener.open(f"{line['url']}{path}", timeout=60) as answer:
                 return str(answer.read().decode())
         except urllib.error.HTTPError as error:
             return error.read().decode()
@@ -171,7 +171,7 @@ class DaemonProcess:
 
     def wait_for(self, description: str, probe: Callable[[], object]) -> None:
         """Wait until something holds; the end of the log is in the error."""
-        wait_until(description, probe, 120.0, interval=0.02, context=lambda: self.text()[-6000:])
+        wait_until(description, probe, 300, interval=0.02, context=lambda: self.text()[-6000:])
 
 
 __all__ = ["QUICK", "DaemonProcess"]

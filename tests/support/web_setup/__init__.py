@@ -59,7 +59,7 @@ def hanging(url: str, count: int) -> Iterator[list[socket.socket]]:
     with ExitStack() as opened:
         clients = []
         for number in range(count):
-            client = opened.enter_context(socket.create_connection((parts.hostname, parts.port), timeout=10))
+            client = opened.enter_context(socket.create_connection((parts.hostname, parts.port), timeout=60))
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             client.sendall(_LEFT_UNFINISHED[number % len(_LEFT_UNFINISHED)])
             clients.append(client)

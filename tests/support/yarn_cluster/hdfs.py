@@ -46,7 +46,7 @@ class HdfsCluster:
             cleanup.callback(shutil.rmtree, self.directory, ignore_errors=True)
             self._guard = Guard(remove=self.directory)
             cleanup.callback(self._guard.close)
-            self._http = cleanup.enter_context(httpx.Client(timeout=10.0, trust_env=False))
+            self._http = cleanup.enter_context(httpx.Client(timeout=60.0, trust_env=False))
             self._configure()
             self._processes = cleanup.enter_context(ExitStack())
             self._format()

@@ -49,7 +49,7 @@ def call(site: Path | None, *arguments: str) -> subprocess.CompletedProcess[str]
     path = os.pathsep.join(map(str, [site] if site else []))
     command = [sys.executable, "-m", "flink_autoscaler.standalone", *arguments]
     return subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": path}
+        command, check=False, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": path}
     )
 
 

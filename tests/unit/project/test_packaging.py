@@ -95,7 +95,7 @@ def test_archive_for_executors_imports_without_site_packages(pyfiles: Path) -> N
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

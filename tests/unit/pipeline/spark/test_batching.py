@@ -79,7 +79,7 @@ def waiting_passes(
     spark.may_end.clear()
     for number in range(AT_ONCE):
         batcher.submit(jobs_of(f"first {number}"))
-        wait_until("the first jobs", lambda wanted=number + 1: len(spark.jobs) == wanted, 30)  # type: ignore[misc]
+        wait_until("the first jobs", lambda wanted=number + 1: len(spark.jobs) == wanted, 300)  # type: ignore[misc]
     asked = [batcher.submit(requests) for requests in passes]
     assert batcher.waiting == len(passes)
     try:

@@ -34,7 +34,7 @@ def test_archive_is_all_that_a_pass_needs_beside_the_libraries(tmp_path: Path) -
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

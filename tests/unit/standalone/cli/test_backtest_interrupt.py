@@ -64,7 +64,7 @@ class Started:
     def interrupt(self) -> tuple[int, str, str]:
         """Press Ctrl-C, which reaches all processes of the group; return exit code, output and errors."""
         os.killpg(self.process.pid, signal.SIGINT)
-        stdout, _ = self.process.communicate(timeout=60)
+        stdout, _ = self.process.communicate(timeout=300)
         return self.process.returncode, stdout, self.terminal.read()
 
     def is_gone(self) -> bool:
@@ -104,7 +104,7 @@ def test_interrupt_shows_what_is_finished(tmp_path: Path, command: str, master: 
     options = ("--history", str(history), "--output", str(report), "--json", "--master", master)
 
     with started(command, *options) as running:
-        wait_until("a run is finished", lambda: SOME_DONE.search(running.terminal.read()), 240, interval=0.02)
+        wait_until("a run is finished", lambda: SOME_DONE.search(running.terminal.read()), 300, interval=0.02)
         code, stdout, stderr = running.interrupt()
         wait_until("nothing is left", running.is_gone, interval=0.05)
 
@@ -123,7 +123,7 @@ def test_there_is_no_bar_without_a_terminal(tmp_path: Path) -> None:
     history = a_history(tmp_path / "history", job_rows())
     command = [sys.executable, "-c", PROGRAM, "backtest", "--history", str(history), "--master", "none"]
 
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout

@@ -31,7 +31,7 @@ def run(*command: str, home: Path, **variables: str) -> subprocess.CompletedProc
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
     own = {"HOME": str(home), "PATH": path, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     environment = {**os.environ, **own, **variables}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.parametrize(

@@ -239,7 +239,7 @@ def test_missing_library_is_named_with_how_to_install_it(file: DatabaseSettings,
         env=environment(file),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

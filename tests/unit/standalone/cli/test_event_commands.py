@@ -159,7 +159,7 @@ class Following:
             assert self.process.poll() is None, self.errors.read_text()
             return all(message in self.output.read_text() for message in messages)
 
-        wait_until(f"events {messages}", arrived, timeout=30, interval=0.05, context=self.output.read_text)
+        wait_until(f"events {messages}", arrived, timeout=300, interval=0.05, context=self.output.read_text)
 
 
 @contextmanager
@@ -169,7 +169,7 @@ def following(settings: DatabaseSettings, folder: Path, *arguments: str) -> Iter
         yield process
     finally:
         process.process.kill()
-        process.process.wait(timeout=30)
+        process.process.wait(timeout=300)
 
 
 def test_follow_shows_what_is_stored_and_then_what_comes(database_settings: DatabaseSettings, tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_ctrl_c_ends_following_without_a_word(file: DatabaseSettings, stored: Da
         process.wait_for("stored")
 
         process.process.send_signal(signal.SIGINT)
-        code = process.process.wait(timeout=30)
+        code = process.process.wait(timeout=300)
 
     assert code == -signal.SIGINT
     assert process.errors.read_text() == ""
@@ -224,7 +224,7 @@ def test_follow_waits_for_a_database_that_is_away(postgresql_server: DatabaseSer
             process.wait_for("stored")
             postgresql_server.stop()
             try:
-                wait_until("a complaint", lambda: "trying again" in process.errors.read_text(), timeout=30)
+                wait_until("a complaint", lambda: "trying again" in process.errors.read_text(), timeout=300)
             finally:
                 postgresql_server.start()
             write_events(database, an_event(message="afterwards"))

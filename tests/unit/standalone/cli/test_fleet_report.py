@@ -103,7 +103,7 @@ def test_missing_libraries_are_told_with_how_to_install_them(tmp_path: Path) -> 
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-c", program, "--path", str(tmp_path), "--output", str(tmp_path / "report.html")]
 
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == "error: reports need bokeh: pip install 'flink-autoscaler[report]'"

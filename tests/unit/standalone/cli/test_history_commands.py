@@ -30,7 +30,7 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 def run_process(program: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-c", program, *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, timeout=300, check=False)
 
 
 @pytest.fixture

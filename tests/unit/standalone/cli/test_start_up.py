@@ -44,7 +44,7 @@ def loaded_by(*arguments: str) -> tuple[int, frozenset[str], str]:
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("AUTOSCALER", "FLINK"))}
     environment = {**inherited, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-c", PROGRAM, *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, frozenset(done.stderr.splitlines()[-1].split()[1:]), done.stdout
 
 

@@ -57,7 +57,7 @@ def test_what_a_clock_that_was_set_back_has_put_off_is_done_soon(scheduler: Back
         scheduler.add_job(
             lambda: ran.append(time.monotonic()), Every(0.05), next_run_time=datetime.now(UTC) + FAR, id="passes"
         )
-        wait_until("it ran again and again", lambda: len(ran) >= 3, 15.0, interval=0.01)
+        wait_until("it ran again and again", lambda: len(ran) >= 3, 300, interval=0.01)
         told = lines.of("clock_set_back")
 
     assert [round(line["seconds"] / 86_400) for line in told] == [365]
@@ -70,7 +70,7 @@ def test_a_nightly_run_is_due_in_the_next_night_after_a_clock_was_set_back(sched
     def is_due_within_a_day() -> bool:
         return bool(scheduler.get_job("nightly").next_run_time - datetime.now(UTC) <= timedelta(days=1))
 
-    wait_until("it is due within a day", is_due_within_a_day, 15.0, interval=0.01)
+    wait_until("it is due within a day", is_due_within_a_day, 300, interval=0.01)
 
 
 def test_schedules_in_time_are_left_alone(scheduler: BackgroundScheduler) -> None:
@@ -78,7 +78,7 @@ def test_schedules_in_time_are_left_alone(scheduler: BackgroundScheduler) -> Non
         due = scheduler.add_job(len, Every(3600.0), ("",), id="hourly").next_run_time
         ran: list[float] = []
         scheduler.add_job(lambda: ran.append(time.monotonic()), Every(0.3), id="often")
-        wait_until("the watch has looked", lambda: ran and ran[-1] - ran[0] > 2.5, 15.0, interval=0.01)
+        wait_until("the watch has looked", lambda: ran and ran[-1] - ran[0] > 2.5, 300, interval=0.01)
 
         assert scheduler.get_job("hourly").next_run_time == due
         assert lines.of("clock_set_back") == []

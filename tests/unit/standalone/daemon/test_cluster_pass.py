@@ -256,7 +256,7 @@ def test_as_many_jobs_as_the_pool_is_large_run_at_the_same_time(bench: Bench) ->
     together = threading.Barrier(10)
 
     def meet(_: JobAutoScalerContext) -> Realization:
-        together.wait(timeout=10)
+        together.wait(timeout=300)
         return DONE
 
     report = bench.cluster_pass(a_list(*(f"c/{n}" for n in range(10))), realize=meet, parallelism=10).run()
@@ -268,7 +268,7 @@ def test_passes_are_idle_once_what_they_did_not_wait_for_has_ended(bench: Bench)
     release = threading.Event()
 
     def act(_: JobAutoScalerContext) -> Realization:
-        release.wait(timeout=30)
+        release.wait(timeout=300)
         return DONE
 
     passes = bench.cluster_pass(a_list("c/stuck"), realize=act, deadline=0.05)
@@ -276,7 +276,7 @@ def test_passes_are_idle_once_what_they_did_not_wait_for_has_ended(bench: Bench)
     during = passes.is_idle()
     release.set()
 
-    wait_until("the job is done", passes.is_idle, timeout=10, interval=0.01)
+    wait_until("the job is done", passes.is_idle, timeout=300, interval=0.01)
     assert not during
 
 
@@ -286,7 +286,7 @@ def test_stuck_job_delays_the_others_by_one_pass_only(bench: Bench) -> None:
 
     def act(context: JobAutoScalerContext) -> Realization:
         if context.job_key == "c/stuck":
-            release.wait(timeout=30)
+            release.wait(timeout=300)
         return DONE
 
     passes = bench.cluster_pass(a_list("c/stuck", *others), realize=act, parallelism=2, deadline=0.3)
@@ -304,7 +304,7 @@ def test_jobs_wait_in_vain_when_all_workers_are_stuck(bench: Bench) -> None:
     release = threading.Event()
 
     def act(_: JobAutoScalerContext) -> Realization:
-        release.wait(timeout=30)
+        release.wait(timeout=300)
         return DONE
 
     passes = bench.cluster_pass(a_list("c/a", "c/b"), realize=act, parallelism=1, deadline=0.05)
@@ -352,7 +352,7 @@ def test_job_under_way_is_cleaned_up_once_when_it_is_done(bench: Bench) -> None:
 
     def act(context: JobAutoScalerContext) -> Realization:
         if context.job_key == "c/a":
-            release.wait(timeout=30)
+            release.wait(timeout=300)
         return DONE
 
     passes = bench.cluster_pass(a_list("c/a", "c/b"), a_list("c/b"), realize=act, deadline=0.05)
@@ -371,7 +371,7 @@ def test_job_that_returns_while_under_way_is_not_cleaned_up(bench: Bench) -> Non
     release = threading.Event()
 
     def act(_: JobAutoScalerContext) -> Realization:
-        release.wait(timeout=30)
+        release.wait(timeout=300)
         return DONE
 
     passes = bench.cluster_pass(a_list("c/a"), a_list(), a_list("c/a"), realize=act, deadline=0.05)
@@ -451,7 +451,7 @@ def test_passes_that_take_over_leave_what_is_under_way_alone(bench: Bench) -> No
     release = threading.Event()
 
     def act(_: JobAutoScalerContext) -> Realization:
-        release.wait(timeout=30)
+        release.wait(timeout=300)
         return DONE
 
     before = bench.cluster_pass(a_list("c/a"), realize=act, deadline=0.05)
@@ -474,7 +474,7 @@ def test_pass_without_jobs_is_clean(bench: Bench) -> None:
 
 
 def _run_until(passes: ClusterPass, condition: Callable[[PassReport], bool]) -> None:
-    wait_until("the pass comes to it", lambda: condition(passes.run()), timeout=10, interval=0.01)
+    wait_until("the pass comes to it", lambda: condition(passes.run()), timeout=300, interval=0.01)
 
 
 def test_jobs_with_forecasts_are_evaluated_with_their_profiles(bench: Bench) -> None:

@@ -48,7 +48,7 @@ def passes(watching: Watching, cluster: str = "main", result: str = "succeeded")
 
 
 def soon(description: str, probe: Callable[[], object]) -> None:
-    wait_until(description, probe, timeout=15, interval=0.01)
+    wait_until(description, probe, timeout=300, interval=0.01)
 
 
 def test_first_pass_starts_at_once(flink: FakeFlink, watching: Watching, start_daemon: StartDaemon) -> None:

@@ -68,7 +68,7 @@ def passes(watching: Watching, cluster: str, result: str) -> float:
 
 
 def soon(description: str, probe: Callable[[], object]) -> None:
-    wait_until(description, probe, timeout=60, interval=0.01)
+    wait_until(description, probe, timeout=300, interval=0.01)
 
 
 def further(watching: Watching, cluster: str, result: str) -> None:

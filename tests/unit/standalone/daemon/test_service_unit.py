@@ -34,7 +34,7 @@ def test_unit_is_accepted_by_systemd(tmp_path: Path) -> None:
         ["systemd-analyze", "verify", "--man=no", str(installed)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

@@ -70,7 +70,7 @@ os.kill(os.getpid(), signal.SIGHUP)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
     result = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=300, check=False
     )
 
     assert (result.returncode, result.stdout, result.stderr) == (0, "DaemonRequest.RELOAD\n", "")

@@ -93,7 +93,7 @@ def test_the_second_of_two_daemons_stands_by_until_the_first_has_ended(site: Sit
             second, run_second = started(second_parts, settings)
             standings = [each.storage.leadership.status() for each in (first, second)]
             reports = [run_first(), run_second(), run_first()]
-        wait_until("the second leads", second.storage.leadership.may_act, 10.0, interval=0.02)
+        wait_until("the second leads", second.storage.leadership.may_act, 300, interval=0.02)
         after = run_second()
 
     assert [each and each.standing for each in standings] == [LeadershipState.LEADER, LeadershipState.STANDBY]

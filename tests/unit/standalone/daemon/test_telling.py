@@ -71,7 +71,7 @@ class Site:
                 keep_counting(self.job)
                 return is_over(passes.run())
 
-            wait_until("a pass that shows it", look, 20.0, interval=0.05)
+            wait_until("a pass that shows it", look, 300, interval=0.05)
 
 
 def make_idle(job: FakeJob) -> None:

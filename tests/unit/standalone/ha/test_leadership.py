@@ -243,7 +243,7 @@ def test_the_thread_takes_a_lease_that_becomes_free_and_releases_it_in_the_end(l
     leadership.start()
     lease.is_free = True
 
-    wait_until("it leads", leadership.may_act, 10.0, interval=0.01)
+    wait_until("it leads", leadership.may_act, 300, interval=0.01)
     leadership.stop()
     leadership.stop()
 

@@ -109,7 +109,7 @@ def test_events_and_reports_are_told(receiver: Receiver, make: Make) -> None:
     notifier.handle_event(a_context("main/a"), an_event())
     notifier.handle_scaling_report(a_context("main/b"), a_report(is_executed=True))
 
-    wait_until("both", lambda: len(receiver.events) == 2, 60.0)
+    wait_until("both", lambda: len(receiver.events) == 2, 300)
     assert [(event["subject"], event["data"]["reason"]) for event in receiver.events] == [
         ("main/a", "RolledBack"),
         ("main/b", "ScalingReport"),
@@ -138,7 +138,7 @@ def test_a_target_that_hangs_delays_neither_the_caller_nor_another_target(receiv
         for number in range(200):
             notifier.handle_event(a_context(), an_event(number))
         taken = time.monotonic() - begun
-        wait_until("all of them", lambda: len(receiver.events) == 200, 20.0, interval=0.01)
+        wait_until("all of them", lambda: len(receiver.events) == 200, 300, interval=0.01)
 
     assert taken < 1.0
 
@@ -159,7 +159,7 @@ def test_repetitions_within_their_interval_are_told_once(receiver: Receiver, mak
             notifier.handle_event(a_context(), an_event(number, HALF_AN_HOUR))
         notifier.handle_event(a_context("main/other"), an_event(1, HALF_AN_HOUR))
         assert notifier.flush(10.0)
-        wait_until("they are sent", lambda: all(row["settled_ms"] for row in rows_of(database, NOTIFICATIONS)), 20.0)
+        wait_until("they are sent", lambda: all(row["settled_ms"] for row in rows_of(database, NOTIFICATIONS)), 300)
         notifier.close()
 
     assert sorted((event["subject"], event["data"]["message"]) for event in receiver.events) == [
@@ -178,7 +178,7 @@ def test_what_was_not_sent_is_sent_once_after_the_next_start(
 
     make(settings(receiver.url), SqlOutbox(database, writer="ours"))
     receiver.wait_for(1)
-    wait_until("it is noted", lambda: rows_of(database, NOTIFICATIONS)[0]["settled_ms"], 20.0)
+    wait_until("it is noted", lambda: rows_of(database, NOTIFICATIONS)[0]["settled_ms"], 300)
 
     assert len(receiver.events) == 1
 
@@ -189,7 +189,7 @@ def test_two_on_one_database_send_an_event_once(receiver: Receiver, make: Make, 
     for number in range(30):
         notifiers[number % 2].handle_event(a_context(), an_event(number))
     assert all(notifier.flush(20.0) for notifier in notifiers)
-    wait_until("all are sent", lambda: _is_all_settled(database, 30), 30.0)
+    wait_until("all are sent", lambda: _is_all_settled(database, 200), 300)
 
     assert sorted(event["data"]["message"] for event in receiver.events) == sorted(f"event {n}" for n in range(30))
 
@@ -221,12 +221,12 @@ def test_events_wait_in_memory_while_the_database_is_away_and_too_many_are_count
     with LogLines() as lines:
         notifier = make(settings(receiver.url), outbox, most_queued=5)
         notifier.handle_event(a_context(), an_event())
-        wait_until("several tries", lambda: outbox.tries > 3, 20.0, interval=0.01)
+        wait_until("several tries", lambda: outbox.tries > 3, 300, interval=0.01)
         for number in range(1, 20):
             notifier.handle_event(a_context(), an_event(number))
         outbox.is_back.set()
-        wait_until("they are told", lambda: len(receiver.events) >= 5, 20.0, interval=0.01)
-        wait_until("it is logged", lambda: lines.of("notifications_dropped"), 20.0, interval=0.01)
+        wait_until("they are told", lambda: len(receiver.events) >= 5, 300, interval=0.01)
+        wait_until("it is logged", lambda: lines.of("notifications_dropped"), 300, interval=0.01)
 
     dropped = sum(line["events"] for line in lines.of("notifications_dropped"))
     assert dropped + len(receiver.events) == 20
@@ -283,9 +283,9 @@ def test_what_came_of_events_is_told_to_prometheus_by_the_name_of_the_target(rec
     notifier = make(settings(f"{receiver.url}/s3cr3t", "http://127.0.0.1:1/t0k3n"))
     before = series(notifier)
     notifier.handle_event(a_context(), an_event())
-    wait_until("it is told", lambda: notifier.status()["t0"].sent, 20.0, interval=0.01)
-    wait_until("it waits no more", lambda: notifier.status()["t0"].waiting == 0, 20.0, interval=0.01)
-    wait_until("the other fails", lambda: notifier.status()["t1"].failing, 20.0, interval=0.01)
+    wait_until("it is told", lambda: notifier.status()["t0"].sent, 300, interval=0.01)
+    wait_until("it waits no more", lambda: notifier.status()["t0"].waiting == 0, 300, interval=0.01)
+    wait_until("the other fails", lambda: notifier.status()["t1"].failing, 300, interval=0.01)
     after = series(notifier)
 
     assert 'flink_autoscaler_notifications_sent_total{target="t0"} 0.0' in before
@@ -306,7 +306,7 @@ def test_events_that_are_too_many_count_as_dropped_and_those_that_wait_as_waitin
     outbox = Away()
     notifier = make(settings("http://127.0.0.1:1"), outbox, most_queued=5)
     notifier.handle_event(a_context(), an_event())
-    wait_until("several tries", lambda: outbox.tries > 3, 20.0, interval=0.01)
+    wait_until("several tries", lambda: outbox.tries > 3, 300, interval=0.01)
     for number in range(1, 20):
         notifier.handle_event(a_context(), an_event(number))
     status = notifier.status()["t0"]
@@ -318,7 +318,7 @@ def test_events_that_are_too_many_count_as_dropped_and_those_that_wait_as_waitin
 def test_series_follow_the_targets_of_a_reload(receiver: Receiver, make: Make) -> None:
     notifier = make(settings(receiver.url))
     notifier.handle_event(a_context(), an_event())
-    wait_until("it is told", lambda: notifier.status()["t0"].sent, 20.0, interval=0.01)
+    wait_until("it is told", lambda: notifier.status()["t0"].sent, 300, interval=0.01)
 
     notifier.follow(settings(receiver.url, receiver.url))
     kept = {name: status.sent for name, status in notifier.status().items()}

@@ -54,7 +54,7 @@ def test_the_page_says_why_the_daemon_is_not_ready() -> None:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     with pytest.raises(urllib.error.HTTPError) as answer:
-        opener.open(server.url + "/readyz", timeout=10)
+        opener.open(server.url + "/readyz", timeout=60)
     body = json.loads(answer.value.read())
     server.close()
 

@@ -79,7 +79,7 @@ def test_watchdog_is_silent_while_the_loop_is_dead(service_manager: tuple[str, s
 
     watchdog = Watchdog(ServiceNotifier(address), 0.01, is_alive)
     watchdog.start()
-    asked_twice = asked.acquire(timeout=10) and asked.acquire(timeout=10)
+    asked_twice = asked.acquire(timeout=300) and asked.acquire(timeout=300)
     watchdog.stop()
 
     assert asked_twice

@@ -311,9 +311,9 @@ def is_open(client: socket.socket) -> bool:
 def test_connections_that_hang_hold_up_neither_probes_nor_pages_nor_passes(web: WebSite) -> None:
     web.run()
     with hanging(web.url, 3 * MOST_CONNECTIONS) as clients:
-        probes = [httpx.get(f"{web.url}/healthz", timeout=10, trust_env=False).status_code for _ in range(20)]
+        probes = [httpx.get(f"{web.url}/healthz", timeout=60, trust_env=False).status_code for _ in range(20)]
         report = web.run()
-        page = httpx.get(f"{web.url}/", headers=OPERATOR, timeout=10, trust_env=False)
+        page = httpx.get(f"{web.url}/", headers=OPERATOR, timeout=60, trust_env=False)
         still_open = [each for each in clients if is_open(each)]
 
     assert still_open, "the answers came before all that hang were dropped for their age"

@@ -37,14 +37,14 @@ def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
 
 def client_of(daemon: DaemonProcess, *, verify: ssl.SSLContext | bool = True) -> httpx.Client:
     (line,) = daemon.lines("http_listening")
-    return httpx.Client(base_url=line["url"], timeout=10, trust_env=False, verify=verify)
+    return httpx.Client(base_url=line["url"], timeout=60, trust_env=False, verify=verify)
 
 
 def test_a_daemon_shows_its_jobs_and_takes_no_order_unless_configured(daemon: DaemonProcess, flink: FakeFlink) -> None:
     daemon.configure({"main": flink.url})
     daemon.start()
     with client_of(daemon) as client:
-        wait_until("the job", lambda: "main/orders" in client.get("/").text, 20)
+        wait_until("the job", lambda: "main/orders" in client.get("/").text, 300)
         about = client.get("/api/v1/about").json()
         values = {each["key"]: each for each in client.get("/api/v1/configuration").json()["values"]}
         ordered = client.post("/api/v1/orders", json={"job_key": "main/orders", "order": "resume"})
@@ -73,10 +73,10 @@ def test_an_order_with_the_token_of_a_file_reaches_the_cluster(
     with client_of(daemon) as client:
         unknown = client.get("/")
         client.headers["Authorization"] = "Bearer operators-token"
-        wait_until("the job", lambda: "main/orders" in client.get("/").text, 20)
+        wait_until("the job", lambda: "main/orders" in client.get("/").text, 300)
         given = client.post("/api/v1/orders", json=pin)
 
-        wait_until("the pin", lambda: job.requirements[work.vertex_id][1] == 3, 20)
+        wait_until("the pin", lambda: job.requirements[work.vertex_id][1] == 3, 300)
 
     assert (unknown.status_code, given.status_code) == (401, 200)
     assert "operators-token" not in daemon.text()
@@ -116,12 +116,12 @@ def test_handshakes_that_nobody_goes_on_with_hold_nobody_up(
         client_of(daemon, verify=ssl.create_default_context(cafile=authority.ca_file)) as client,
     ):
         for number in range(HALF_OPEN):
-            half = opened.enter_context(socket.create_connection((place.host, place.port or 443), timeout=10))
+            half = opened.enter_context(socket.create_connection((place.host, place.port or 443), timeout=60))
             half.sendall(BEGUN_HANDSHAKE[: number % len(BEGUN_HANDSHAKE)])
         begun, asked = time.monotonic(), len(flink.paths("GET"))
         answers = {client.get("/healthz").status_code for _ in range(20)}
         seconds = time.monotonic() - begun
-        wait_until("a pass", lambda: len(flink.paths("GET")) > asked, 20)
+        wait_until("a pass", lambda: len(flink.paths("GET")) > asked, 300)
 
     assert answers == {200}
     assert seconds < 10

@@ -286,7 +286,7 @@ def test_processes_upgrade_at_the_same_time(database_settings: DatabaseSettings,
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-    errors = [process.communicate(timeout=60)[1] for process in processes]
+    errors = [process.communicate(timeout=300)[1] for process in processes]
 
     assert errors == ["", "", ""]
     assert status(empty).is_current

@@ -25,7 +25,7 @@ def test_guard_kills_what_is_registered_when_the_pipe_closes(tmp_path: Path) -> 
 
     guard.close()
 
-    assert left.wait(timeout=10) == -9
+    assert left.wait(timeout=300) == -9
     assert forgotten.poll() is None
     assert not (tmp_path / "gone").exists()
     forgotten.kill()

@@ -67,7 +67,7 @@ def test_daemon_runs_until_it_is_stopped(tmp_path: Path) -> None:
     unreachable = NOBODY.format(free_ports(1)[0])
 
     with DaemonProcess(configuration(unreachable, {}, "inline"), tmp_path) as daemon:
-        wait_until("the daemon writes its log", daemon.log_file.read_text, 30)
+        wait_until("the daemon writes its log", daemon.log_file.read_text, 300)
         was_running = daemon.is_running
 
     assert (was_running, daemon.is_running) == (True, False)
@@ -75,7 +75,7 @@ def test_daemon_runs_until_it_is_stopped(tmp_path: Path) -> None:
 
 def test_daemon_that_ended_on_its_own_is_an_error_with_the_end_of_its_log(tmp_path: Path) -> None:
     with DaemonProcess({"autoscaler.nonsense": "1"}, tmp_path) as daemon:
-        wait_until("the daemon has ended", lambda: not daemon.is_running, 30)
+        wait_until("the daemon has ended", lambda: not daemon.is_running, 300)
 
         with pytest.raises(HarnessError, match=r"ended with code (?s:.*)nonsense"):
             daemon.require_running()
