@@ -45,8 +45,8 @@ EMPTY_PATIENCE: Final = 2.0
 """The same where the store is empty, so that nobody has woken it before."""
 
 MOST_PATIENCE: Final = 11.0
-"""The same where nothing at all is known of the store, as when a process has just begun. Somebody else may have woken
-it, such as an open page of Flink's web interface, and then it moves within an interval."""
+"""The same where it is not known when the store was filled, as when a process has just begun. Somebody else may have
+woken it, such as an open page of Flink's web interface, and then it moves within an interval."""
 
 LONGEST_ANSWER: Final = 2.0
 """Seconds that one answer may take. What hangs is found out by the requests that follow."""
@@ -151,12 +151,15 @@ class MetricStoreWatch:
         self._woken_at = started
         if self._interval is None:
             self._interval = await _interval(client)
-        until = started + min(seconds, _patience(first, since, self._interval))
-        has_moved = await self._moves(client, until, is_quiet=since > OLD * self._interval)
+        is_quiet = since > OLD * self._interval
+        until = started + min(seconds, _patience(first, self._interval, since, is_quiet=is_quiet))
+        has_moved = await self._moves(client, until, is_quiet=is_quiet)
         if has_moved:
             self._woken_at = self._first_at  # it was one of these requests that came when the next one was due
-        is_fresh = has_moved or first is _Look.OTHER or self._is_lately(self._interval)
-        return None if is_fresh else self._reason(), self._clock() - started
+        # After a quiet time another answer than the last one may be as old as that time: what somebody read at its
+        # beginning has filled the store, and nobody has looked since.
+        is_recent = self._is_lately(self._interval) or (first is _Look.OTHER and not is_quiet)
+        return None if has_moved or is_recent else self._reason(), self._clock() - started
 
     async def _moves(self, client: AsksForMetrics, until: float, *, is_quiet: bool) -> bool:
         """Tell whether the store moves in time; after a quiet time also wait for TaskManagers that are behind."""
@@ -223,13 +226,13 @@ async def _answer(client: AsksForMetrics, names: tuple[str, ...]) -> Readable[Ag
         return ConnectError(LATE)
 
 
-def _patience(first: _Look, since: float, interval: float) -> float:
+def _patience(first: _Look, interval: float, since: float, *, is_quiet: bool) -> float:
     """Return the seconds that the store has to move in: few where it was lately seen to."""
     if first is _Look.EMPTY:
         return EMPTY_PATIENCE
-    if math.isinf(since):
+    if math.isinf(since) or (is_quiet and first is _Look.OTHER):
         return min(MOST_PATIENCE, interval + QUIET_PATIENCE)
-    return QUIET_PATIENCE if since > OLD * interval else STEADY_PATIENCE
+    return QUIET_PATIENCE if is_quiet else STEADY_PATIENCE
 
 
 def gathering_interval(configuration: Mapping[str, str]) -> float:

@@ -90,6 +90,21 @@ def test_store_that_stands_still_is_in_doubt_after_two_intervals_although_it_is_
     assert said[2].startswith(f"{NOT_GATHERED}; those it has may be 3")
 
 
+def test_what_filled_the_store_at_the_beginning_of_a_quiet_time_is_not_fresh_after_it() -> None:
+    store = Store()
+    store.freshen()
+    store.filled_at = store.now = store.now + 15.0  # by the last request of a pass, which nobody looked at
+    store.gathers, store.takes = False, 1.0
+
+    said = store.freshen(after=60.0)
+    store.gathers, store.takes = True, 0.1
+    healed = store.freshen()
+
+    assert said is not None
+    assert said.startswith(NOT_GATHERED)
+    assert healed is None
+
+
 def test_doubt_ends_with_the_first_answer_that_moves() -> None:
     store = Store()
     store.gathers, store.takes = False, 4.0
