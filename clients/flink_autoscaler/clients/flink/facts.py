@@ -65,7 +65,7 @@ async def read_facts(
     requirements, exceptions, checkpoints, taskmanagers, restarts = await asyncio.gather(
         reader.read("requirements", client.resource_requirements(reader.job_id)),
         reader.read("exceptions", client.exceptions(reader.job_id)),
-        reader.read("checkpoints", read_checkpoints(client, reader.job_id)),
+        reader.read("checkpoints", _checkpoints(client, reader.job_id)),
         reader.read("taskmanagers", client.taskmanagers()),
         reader.read("restarts", client.restarts(reader.job_id)),
     )
@@ -98,8 +98,7 @@ class _Reader:
         return found
 
 
-async def read_checkpoints(client: FlinkRestClient, job_id: str) -> CheckpointFacts:
-    """Return what is known of a job's checkpoints, also that it makes none. May raise :class:`FlinkRestError`."""
+async def _checkpoints(client: FlinkRestClient, job_id: str) -> CheckpointFacts:
     try:
         facts = await client.checkpoints(job_id)
         return replace(facts, interval_ms=await client.checkpoint_interval(job_id))

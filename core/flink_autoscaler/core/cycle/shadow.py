@@ -23,8 +23,8 @@ from flink_autoscaler.core.policies.base.proposals import direction_from
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
 from flink_autoscaler.core.policies.choosing import asked, known_policies
-from flink_autoscaler.core.policies.combining import POLICY_FAILED, failed, plan_of
 from flink_autoscaler.core.policies.observing import policy_input
+from flink_autoscaler.core.policies.policy_plan import POLICY_FAILED, failed, plan_of
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import Plugins, ScalingPolicy, needs_no_window
 

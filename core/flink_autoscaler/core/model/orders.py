@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.vertex_patterns import Named, matches
+
+MOST_PARALLELISM: Final = 1 << 15
+"""The greatest parallelism that Flink knows, and the most that somebody may pin."""
 
 
 class PauseScope(StrEnum):

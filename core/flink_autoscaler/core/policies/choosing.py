@@ -21,8 +21,8 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import INCOMPLETE_WINDOW, abstention, not_running
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
-from flink_autoscaler.core.policies.combining import CombinedPlan, failed, plan_of, raised, scheduled
 from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
+from flink_autoscaler.core.policies.policy_plan import PolicyPlan, failed, plan_of, raised_to_floors, scheduled
 from flink_autoscaler.core.policies.proactive import ProactivePolicy
 from flink_autoscaler.core.policies.schedule import SCHEDULE, Planned, planned
 from flink_autoscaler.core.policies.slo.policy import SloPolicy
@@ -96,7 +96,7 @@ class Chosen:
         confirmed: What it proposes, by its name, where it confirms its plans over several passes itself.
     """
 
-    plan: CombinedPlan
+    plan: PolicyPlan
     memories: PolicyMemories
     failures: Mapping[str, str]
     confirmed: Mapping[str, Proposal] = field(default_factory=dict)
@@ -169,7 +169,7 @@ def choose(
     if plans is not None:
         plan = scheduled(plan, plans, given().obs)
     if job is not None:
-        plan = raised(plan, _floors(job), sizes)
+        plan = raised_to_floors(plan, _floors(job), sizes)
     sure = {name: proposal} if confirms_plans(policy) else {}
     memories = {name: state for name, state in plan.states.items() if state}
     return Chosen(plan, memories, failures, sure)

@@ -37,7 +37,7 @@ NEEDS_REASON: Final = frozenset({"pause", "pin", "rollback", "reset"})
 
 
 @dataclass(frozen=True, slots=True)
-class OrderCommand:
+class OperatorCommand:
     """What a person orders about a job, on the command line or over the API.
 
     Attributes:

@@ -36,16 +36,16 @@ class Orderer:
         """Give an order and return the exit code.
 
         Args:
-            order: Of :class:`flink_autoscaler.core.supervise.order_book.OrderCommand`, as ``more`` is.
+            order: Of :class:`flink_autoscaler.core.supervise.order_book.OperatorCommand`, as ``more`` is.
             reason: Why; None where none is needed.
             is_new: Whether the job is the key of one that the daemon has not seen yet.
             is_sure: Whether it was confirmed.
             more: Further attributes of the order.
         """
-        from flink_autoscaler.core.supervise.order_book import OrderCommand
+        from flink_autoscaler.core.supervise.order_book import OperatorCommand
         from flink_autoscaler.standalone.cli.orders.service import give
 
-        return give(self, OrderCommand(order, **more), reason or "", is_new=is_new, is_sure=is_sure)
+        return give(self, OperatorCommand(order, **more), reason or "", is_new=is_new, is_sure=is_sure)
 
 
 @command(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus, cluster_of, name_key
-from flink_autoscaler.core.model.orders import Orders, Signed
+from flink_autoscaler.core.model.orders import MOST_PARALLELISM, Orders, Signed
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Vector
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -20,7 +20,7 @@ from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.core.ports.order_book import Ordered
 from flink_autoscaler.core.supervise import order_book
 from flink_autoscaler.core.supervise.in_force import OrdersInForce
-from flink_autoscaler.core.supervise.order_book import NEEDS_REASON, OrderCommand, time_text
+from flink_autoscaler.core.supervise.order_book import NEEDS_REASON, OperatorCommand, time_text
 from flink_autoscaler.standalone.cli.command import GivenSettings
 from flink_autoscaler.standalone.cli.orders.named_jobs import chosen_jobs, new_job
 from flink_autoscaler.standalone.cli.output import one_line, print_error, write_out
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 _LONGEST_REASON: Final = 500
 _LONGEST_NAME: Final = 100
-_HIGHEST_PARALLELISM: Final = 1 << 15
 _NO_DATABASE: Final = (
     "orders are kept in a database, where every daemon finds them: set autoscaler.standalone.state-store.type to JDBC"
     " and autoscaler.standalone.jdbc.url to the database of the daemon; without both it is the daemon's own file, which"
@@ -83,7 +82,7 @@ class OrderService:
         """Return what the daemon remembers about a job, in a few words."""
         return remembered(SqlStateStore(self._database).load(job_key))
 
-    def change(self, job_key: JobKey, wanted: OrderCommand, who: str, reason: str) -> Ordered:
+    def change(self, job_key: JobKey, wanted: OperatorCommand, who: str, reason: str) -> Ordered:
         """Give an order for a job, signed with the instant of the database."""
         supervision, seen = supervision_of(self._database, job_key), seen_job(self._records, job_key)
         book = {} if name_key(job_key) == job_key else self._book.orders(cluster_of(job_key))
@@ -137,7 +136,7 @@ class OrderService:
             yield EventHandlers(handlers) if handlers else None
 
 
-def give(by: Orderer, wanted: OrderCommand, reason: str, *, is_new: bool, is_sure: bool) -> int:
+def give(by: Orderer, wanted: OperatorCommand, reason: str, *, is_new: bool, is_sure: bool) -> int:
     """Give an order for the jobs that are meant; return the exit code.
 
     Raises:
@@ -169,7 +168,7 @@ def _change(
     service: OrderService,
     handler: AutoScalerEventHandler | None,
     job_key: JobKey,
-    wanted: OrderCommand,
+    wanted: OperatorCommand,
     who: str,
     reason: str,
 ) -> int:
@@ -182,7 +181,7 @@ def _change(
     return _say(job_key, ordered.text, is_refused=ordered.is_refused)
 
 
-def _send(by: Orderer, url: str, wanted: OrderCommand, reason: str, *, is_new: bool) -> int:
+def _send(by: Orderer, url: str, wanted: OperatorCommand, reason: str, *, is_new: bool) -> int:
     """Send an order to a running daemon, which signs it with who it takes us for; return the exit code."""
     if by.takes_all or is_new or by.who is not None:
         raise ConfigError("--all, --new and --as are for the database; with --url name one job, and the token says who")
@@ -261,8 +260,8 @@ def pinned(text: str) -> tuple[str, int]:
         parallelism = syntax.parse_int(number.strip())
     except ValueError:
         parallelism = 0
-    if not (pattern.strip() and equals) or not 1 <= parallelism <= _HIGHEST_PARALLELISM:
-        raise ConfigError(f"'{text}': expected VERTEX=PARALLELISM, such as 'Source: *=4', from 1 to 32768")
+    if not (pattern.strip() and equals) or not 1 <= parallelism <= MOST_PARALLELISM:
+        raise ConfigError(f"'{text}': expected VERTEX=PARALLELISM, such as 'Source: *=4', from 1 to {MOST_PARALLELISM}")
     return printable(pattern.strip()), parallelism
 
 

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 import structlog
 
 from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import name_key
-from flink_autoscaler.core.model.orders import Orders, PauseScope, Signed
+from flink_autoscaler.core.model.orders import MOST_PARALLELISM, Orders, PauseScope, Signed
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.ports.order_book import Ordered
 from flink_autoscaler.core.supervise import order_book
-from flink_autoscaler.core.supervise.order_book import OrderCommand
+from flink_autoscaler.core.supervise.order_book import OperatorCommand
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.records.seen import seen_job
 from flink_autoscaler.standalone.web.api.models import OrderedDoc, OrderRequest
 from flink_autoscaler.standalone.web.site import Site
 
 log = structlog.get_logger(__name__)
-
-MOST_PARALLELISM: Final = 1 << 15
-"""The greatest parallelism that Flink knows."""
 
 
 def order(site: Site, asked: OrderRequest, who: str) -> OrderedDoc:
@@ -66,10 +62,10 @@ def with_standing(orders: Orders, standing: Orders) -> Orders:
     return replace(orders, dry_run=orders.dry_run or standing.dry_run)
 
 
-def _command(asked: OrderRequest) -> OrderCommand:
+def _command(asked: OrderRequest) -> OperatorCommand:
     if asked.order == "pin" and not asked.vertices:
         raise ConfigError("vertices: name at least one, with its parallelism")
     if asked.order == "pin" and any(not 1 <= number <= MOST_PARALLELISM for number in asked.vertices.values()):
         raise ConfigError(f"vertices: a parallelism is from 1 to {MOST_PARALLELISM}")
     lasts_ms = None if asked.seconds is None else round(1000 * asked.seconds)
-    return OrderCommand(asked.order, PauseScope(asked.direction), lasts_ms, asked.vertices, asked.force)
+    return OperatorCommand(asked.order, PauseScope(asked.direction), lasts_ms, asked.vertices, asked.force)

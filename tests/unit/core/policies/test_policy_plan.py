@@ -6,7 +6,7 @@ from policy_setup import observation, vertex
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection
 from flink_autoscaler.core.policies.base.proposals import direction_of
-from flink_autoscaler.core.policies.combining import CombinedPlan, failed, plan_of
+from flink_autoscaler.core.policies.policy_plan import PolicyPlan, failed, plan_of
 
 OBS = observation(vertex(parallelism=4), vertex("map", parallelism=4))
 
@@ -27,7 +27,7 @@ def abstains(code: str, name: str = "two", **changes: Any) -> Proposal:
     return Proposal(name, None, ProposalDirection.NONE, {}, 0.0, (Reason(code, f"says {name}"),), **changes)
 
 
-def codes(plan: CombinedPlan) -> list[str]:
+def codes(plan: PolicyPlan) -> list[str]:
     return [reason.code for reason in plan.reasons]
 
 

@@ -23,7 +23,7 @@ POLICY_FAILED: Final = "POLICY_FAILED"
 
 @quick
 @dataclass(frozen=True, slots=True)
-class CombinedPlan:
+class PolicyPlan:
     """What the policy would do.
 
     Attributes:
@@ -48,7 +48,7 @@ class CombinedPlan:
     at_once: frozenset[VertexId] = frozenset()
 
 
-def scheduled(plan: CombinedPlan, planned: Planned, obs: JobObservation) -> CombinedPlan:
+def scheduled(plan: PolicyPlan, planned: Planned, obs: JobObservation) -> PolicyPlan:
     """Return the plan within the bounds that schedules set now, whatever the policy wants."""
     bounded = {
         v: planned.bounded(vertex, plan.targets[v])
@@ -72,7 +72,7 @@ def scheduled(plan: CombinedPlan, planned: Planned, obs: JobObservation) -> Comb
     )
 
 
-def raised(plan: CombinedPlan, floors: Mapping[VertexId, int], current: Mapping[VertexId, int]) -> CombinedPlan:
+def raised_to_floors(plan: PolicyPlan, floors: Mapping[VertexId, int], current: Mapping[VertexId, int]) -> PolicyPlan:
     """Return the plan with vertices raised to their floors, whatever policies want.
 
     Args:
@@ -95,7 +95,7 @@ def raised(plan: CombinedPlan, floors: Mapping[VertexId, int], current: Mapping[
     )
 
 
-def plan_of(proposal: Proposal, current: Mapping[VertexId, int]) -> CombinedPlan:
+def plan_of(proposal: Proposal, current: Mapping[VertexId, int]) -> PolicyPlan:
     """Return what a proposal means for every vertex; where the policy blocks that, none goes down.
 
     Args:
@@ -111,7 +111,7 @@ def plan_of(proposal: Proposal, current: Mapping[VertexId, int]) -> CombinedPlan
         reasons.append(Reason("DOWN_BLOCKED", f"{proposal.policy}: no scale-down now"))
     if proposal.targets is None:
         reasons.append(Reason("NO_OPINION", "the policy has no opinion"))
-    return CombinedPlan(
+    return PolicyPlan(
         targets=targets,
         direction=direction_from(current, targets),
         reasons=tuple(reasons),
