@@ -189,7 +189,7 @@ def test_two_on_one_database_send_an_event_once(receiver: Receiver, make: Make, 
     for number in range(30):
         notifiers[number % 2].handle_event(a_context(), an_event(number))
     assert all(notifier.flush(20.0) for notifier in notifiers)
-    wait_until("all are sent", lambda: _is_all_settled(database, 200), 300)
+    wait_until("all are sent", lambda: _is_all_settled(database, 30), 300)
 
     assert sorted(event["data"]["message"] for event in receiver.events) == sorted(f"event {n}" for n in range(30))
 
