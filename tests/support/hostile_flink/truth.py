@@ -14,6 +14,9 @@ from fake_flink import FakeJob, FakeRequest, FakeVertex, answers, chain
 CAPACITY: Final = 100.0
 """Records/s that one subtask can take."""
 
+HANG: Final = 2.0
+"""Seconds after which a pass that still asks has waited for an answer that did not come."""
+
 STEADY: Final = 65.0
 """Records/s per subtask when a job has what it needs: none is busy enough, or idle enough, to be rescaled."""
 
@@ -132,7 +135,8 @@ class Truth:
         jobs: By id, in the order of the list.
         configuration: Of the cluster.
         now: The instant that all answers are about. It goes on with every list of jobs, so that a pass sees one instant
-            however busy the machine is: windows of seconds would take a late answer for another load.
+            however busy the machine is: windows of seconds would take a late answer for another load. It also goes on
+            after a hang: what a daemon reads when it has given up an answer is not of before it waited.
     """
 
     def __init__(self) -> None:
@@ -171,7 +175,7 @@ class Truth:
 
     def answer(self, endpoint: str, job: TrueJob | None, get: str | None = None) -> Any:
         """Return the decoded answer; None where there is nothing of that kind."""
-        if endpoint == "list":
+        if endpoint == "list" or time.monotonic() - self.now > HANG:
             self.now = time.monotonic()
         if endpoint in _OF_A_CLUSTER.values():
             return self._about_the_cluster(endpoint, get)
