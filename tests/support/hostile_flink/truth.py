@@ -14,7 +14,7 @@ from fake_flink import FakeJob, FakeRequest, FakeVertex, answers, chain
 CAPACITY: Final = 100.0
 """Records/s that one subtask can take."""
 
-HANG: Final = 2.0
+HANG: Final = 1.0
 """Seconds after which a pass that still asks has waited for an answer that did not come."""
 
 STEADY: Final = 65.0
