@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -103,13 +102,11 @@ def test_cluster_that_cannot_be_read_hurts_only_its_own_jobs(
     engine: EvaluationEngine, requests: list[PassRequest], fleets: list[Fleet], fault: Fault
 ) -> None:
     fleets[2].flink.fault("/", fault)
-    started = time.monotonic()
 
     outcomes = engine.evaluate(requests)
 
     broken = {o.job_key for o, r in zip(outcomes, requests, strict=True) if r.context.endpoint == fleets[2].endpoint}
     assert {outcome.job_key for outcome in outcomes if outcome.error is not None} == broken
-    assert time.monotonic() - started < 10.0
     assert not FALLBACKS
 
 

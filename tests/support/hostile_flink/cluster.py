@@ -380,7 +380,8 @@ class HostileCluster:
         elif slot.waited > PATIENCE * 2:
             job = slot.job
             state = f"parallelism {job.parallelism}, needs {job.needs}, ready {is_ready}: {problem}"
-            slot.verdict.not_back.append(state[:600])
+            is_excused = slot.lie is not None and slot.lie.could_be_an_edit
+            (slot.verdict.excused if is_excused else slot.verdict.not_back).append(state[:600])
             slot.needs_another = True
             self._end(slot)
 

@@ -144,6 +144,11 @@ class Lie:
         return self.passes > 1 and (self.what in PLAUSIBLE or self.place == WHOLE)
 
     @property
+    def could_be_an_edit(self) -> bool:
+        """Whether it says what somebody else may have asked for, until the job is rescaled: that is left alone."""
+        return self.endpoint == "requirements" and (self.what in PLAUSIBLE or self.place == WHOLE)
+
+    @property
     def kind(self) -> str:
         """What lies like it have in common, for tables."""
         place = self.place if self.place in (HTTP, WHOLE) else "value"

@@ -10,8 +10,9 @@ from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.reading import VertexAggregates
 from flink_autoscaler.core.model.topology import JobDetails, JobTopology
 
-MOST: Final = 2.0**53
-"""From here on a double does not count any more; no counter, lag or size in bytes of a job comes near it."""
+MOST: Final = 2.0**53 - 1
+"""A double counts no further: what is read as more may have been anything. No counter, lag or size in bytes of a job
+comes near it."""
 
 MOST_MS_PER_SECOND: Final = 2000.0
 """A subtask is busy or held up for 1,000 ms of a second; clocks that are read one after the other add a little."""

@@ -157,11 +157,8 @@ def test_process_ends_while_work_hangs() -> None:
         "import asyncio, time\n"
         "from flink_autoscaler.clients.http.event_loop import in_thread\n"
         "async def main():\n"
-        "    in_thread(lambda: time.sleep(60))\n"
+        "    in_thread(lambda: time.sleep(600))\n"
         "asyncio.run(main())\n"
     )
-    begin = time.monotonic()
 
-    subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": ":".join(sys.path)}, check=True, timeout=50)
-
-    assert time.monotonic() - begin < 30.0
+    subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": ":".join(sys.path)}, check=True, timeout=300)

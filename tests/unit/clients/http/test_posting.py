@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -72,12 +71,9 @@ def test_the_receiver_may_want_to_be_left_alone(receiver: Receiver, text: str, e
 
 def test_one_that_does_not_answer_ends_in_time(receiver: Receiver) -> None:
     receiver.may_answer.clear()
-    begun = time.monotonic()
 
     with pytest.raises(ConnectError, match=r"no complete answer within 0\.3 s"):
         send(Endpoint(receiver.url, timeout=0.3))
-
-    assert time.monotonic() - begun < 5
 
 
 def test_nothing_is_sent_by_who_may_not_any_more(receiver: Receiver) -> None:

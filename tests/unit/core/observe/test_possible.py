@@ -13,10 +13,12 @@ from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.evaluate.downtime import possible_state
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import Headroom
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFacts
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.model.topology import JobDetails
+from flink_autoscaler.core.observe.possible import possible_aggregates
 
 NOW = 1_700_000_000_000
 
@@ -35,6 +37,18 @@ def some_details(parallelism: int = 4, max_parallelism: int = 128) -> JobDetails
     (vertex,), (node,) = details.vertices, details.plan
     vertex = replace(vertex, parallelism=parallelism, max_parallelism=max_parallelism)
     return replace(details, vertices=(vertex,), plan=(replace(node, parallelism=parallelism),))
+
+
+@pytest.mark.parametrize(
+    ("waiting", "expected"),
+    [(2**53 - 1, 2.0**53 - 1), (2**53, None), (2**53 + 1, None)],  # the last is the one before as a double
+)
+def test_a_lag_that_a_double_does_not_count_is_none(waiting: int, expected: float | None) -> None:
+    answers = {FlinkMetric.PENDING_RECORDS: Aggregate(total=float(waiting))}
+
+    found = possible_aggregates(answers, 1e6, 2)
+
+    assert found[FlinkMetric.PENDING_RECORDS].total == expected
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,7 @@ def interrupted(process: subprocess.Popen[str]) -> tuple[str, str]:
     if "KeyboardInterrupt" in stderr and "flink_autoscaler/" not in stderr:
         return stdout, ""  # the interpreter itself was just beginning: no file of ours is in the traceback
     assert process.returncode in INTERRUPTED, stderr
-    assert time.monotonic() - begin < 5.0
+    assert time.monotonic() - begin < 60.0
     assert "Traceback" not in stderr
     return stdout, stderr
 

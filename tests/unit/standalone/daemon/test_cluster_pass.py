@@ -289,7 +289,7 @@ def test_stuck_job_delays_the_others_by_one_pass_only(bench: Bench) -> None:
             release.wait(timeout=300)
         return DONE
 
-    passes = bench.cluster_pass(a_list("c/stuck", *others), realize=act, parallelism=2, deadline=0.3)
+    passes = bench.cluster_pass(a_list("c/stuck", *others), realize=act, parallelism=2, deadline=3.0)
     reports = [passes.run() for _ in range(20)]
     release.set()
 
@@ -297,7 +297,7 @@ def test_stuck_job_delays_the_others_by_one_pass_only(bench: Bench) -> None:
     assert all("still under way" in str(report.failures["c/stuck"]) for report in reports)
     assert all(report.stuck == 1 for report in reports)
     assert bench.tried.count("c/stuck") == 1
-    assert all(report.seconds < 0.3 for report in reports[1:])
+    assert all(report.seconds < 3.0 <= reports[0].seconds for report in reports[1:])
 
 
 def test_jobs_wait_in_vain_when_all_workers_are_stuck(bench: Bench) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -91,14 +90,12 @@ def test_hanging_cluster_does_not_delay_another(
 ) -> None:
     with FakeFlink() as other:
         flink.fault("/jobs/overview", Fault.HANG)
-        started = time.monotonic()
         start_daemon(
-            watching.watch(flink, "main", interval=0.05, timeout=3.0), watching.watch(other, "other", interval=0.05)
+            watching.watch(flink, "main", interval=0.05, timeout=300.0), watching.watch(other, "other", interval=0.05)
         )
 
         soon("ten passes of the other", lambda: passes(watching, "other") >= 10)
 
-        assert time.monotonic() - started < 3.0
         assert passes(watching, "main", "failed") == 0
 
 
@@ -146,15 +143,13 @@ def test_stop_waits_for_the_running_pass(flink: FakeFlink, watching: Watching) -
 
 def test_stop_gives_up_after_the_grace(flink: FakeFlink, watching: Watching) -> None:
     flink.fault("/jobs/overview", Fault.HANG)
-    daemon = Daemon([watching.watch(flink, interval=3600, timeout=2.0)], gauges=watching.gauges)
+    daemon = Daemon([watching.watch(flink, interval=3600, timeout=300.0)], gauges=watching.gauges)
     daemon.start()
     soon("the first request", lambda: flink.requests)
-    started = time.monotonic()
 
     is_idle = daemon.stop(0.1)
 
     assert not is_idle
-    assert time.monotonic() - started < 1.5
 
 
 def test_stopped_daemon_starts_no_pass(flink: FakeFlink, watching: Watching) -> None:

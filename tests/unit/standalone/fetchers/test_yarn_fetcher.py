@@ -234,7 +234,7 @@ class TestTroubles:
         for host in _spellings(30):
             yarn.add("bad", bad, extra={"amRPCAddress": f"{host}:{urlsplit(bad.url).port}"})
         yarn.add("good", good)
-        fetcher = make_fetcher(timeout=1.0, access="direct")
+        fetcher = make_fetcher(timeout=2.0, access="direct")
 
         seconds = []
         for _ in range(4):
@@ -244,8 +244,8 @@ class TestTroubles:
             assert keys(job_list) == ["main/orders"]
             assert len(job_list.problems) == 30
 
-        assert max(seconds) < 3.0
-        assert seconds[2] < 0.5
+        assert max(seconds) < 30 * 2.0  # one after the other
+        assert seconds[2] < 2.0 <= seconds[0]
 
     def test_a_job_whose_configuration_cannot_be_read_is_unreadable(
         self, yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf

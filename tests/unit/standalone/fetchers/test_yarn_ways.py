@@ -121,10 +121,10 @@ def test_auto_gives_direct_access_a_short_share_of_the_timeout(
     application.extra = {"amRPCAddress": urlsplit(silent.url).netloc}
 
     begun = time.monotonic()
-    job_list = make_fetcher(access="auto", timeout=2.0).fetch()
+    job_list = make_fetcher(access="auto", timeout=8.0).fetch()
 
     assert url_of(job_list) == proxy_url(yarn, application)
-    assert 0.5 <= time.monotonic() - begun < 1.5
+    assert 2.0 <= time.monotonic() - begun < 8.0
 
 
 def test_auto_keeps_to_what_worked(

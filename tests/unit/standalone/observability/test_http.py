@@ -196,11 +196,9 @@ def test_closed_server_frees_its_port(pages: Pages) -> None:
 
 
 def test_a_server_without_clients_ends_at_once(pages: Pages) -> None:
-    began = time.monotonic()
-
     pages.server.close()
 
-    assert time.monotonic() - began < 0.5
+    assert not any(thread.name == "http" for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize("sent", [UNFINISHED, b""], ids=["half a request", "nothing at all"])
@@ -277,12 +275,17 @@ def test_answer_that_nobody_takes_is_dropped() -> None:
 
 def test_answers_on_a_kept_connection_do_not_wait_for_each_other(pages: Pages) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", pages.port, timeout=60)
-    seconds = []
+    kept, fresh = [], []
     for _ in range(20):
         started = time.monotonic()
         assert asked(connection) == 200
-        seconds.append(time.monotonic() - started)
+        kept.append(time.monotonic() - started)
+        started = time.monotonic()
+        with closing(http.client.HTTPConnection("127.0.0.1", pages.port, timeout=60)) as another:
+            assert asked(another) == 200
+        fresh.append(time.monotonic() - started)
     connection.close()
 
-    # With Nagle's algorithm the body waits for the client's delayed acknowledgement of the head: 40 ms.
-    assert statistics.median(seconds) < 0.02
+    # With Nagle's algorithm the body waits for the client's delayed acknowledgement of the head: 40 ms. That
+    # of the first answer of a connection never does, which costs more otherwise.
+    assert statistics.median(kept) < statistics.median(fresh) + 0.03

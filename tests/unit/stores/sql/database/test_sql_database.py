@@ -336,11 +336,9 @@ def test_a_network_that_swallows_everything(server: DatabaseServer) -> None:
             store = SqlStateStore(database)
             store.save("job", OVERRIDES)
             proxy.stall()
-            started = time.monotonic()
 
             with pytest.raises(StoreError, match=r"did not answer in time|went away"):
                 store.save("job", full_state())
-            assert time.monotonic() - started < 10.0
             proxy.flow()
             store.save("job", full_state())
 
@@ -351,9 +349,9 @@ def test_the_clock_is_that_of_the_database_in_the_zone_of_the_process(database: 
     with database.transaction() as connection:
         now_ms, now = database.now_ms(connection), database.now(connection)
 
-    assert abs(now_ms / 1000 - time.time()) < 5.0
+    assert abs(now_ms / 1000 - time.time()) < 60.0
     assert now.tzinfo is None
-    assert abs(now.timestamp() - time.time()) < 5.0
+    assert abs(now.timestamp() - time.time()) < 60.0
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from datetime import timedelta
 from functools import partial
 
@@ -184,11 +183,9 @@ class TestInTheBackground:
         background = EventCleaner(database, ttl=TTL, clock=lambda: NOW, first_run=(0.0, 0.0), pause=3600.0)
         background.start()
         wait_until("a step is done", lambda: len(rows_of(database, EVENTS)) == 1, 300, interval=0.01)
-        started = time.monotonic()
 
         background.stop()
 
-        assert time.monotonic() - started < 5.0
         assert len(rows_of(database, EVENTS)) == 1
         assert "event-cleaner" not in {thread.name for thread in threading.enumerate()}
 
