@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
 import structlog
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.pipeline.inline.garbage import spare_collector
-from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
+from flink_autoscaler.standalone.daemon.loop import Daemon
 from flink_autoscaler.standalone.daemon.profile_schedule import ProfileSchedule
-from flink_autoscaler.standalone.daemon.reload import Reload
+from flink_autoscaler.standalone.daemon.registry import ClusterRegistry
 from flink_autoscaler.standalone.daemon.signals import DaemonRequest, End, Inbox, exit_now, received_signals
 from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
-from flink_autoscaler.standalone.observability.announcer import Announcer, EngineNews
 from flink_autoscaler.standalone.observability.gauges import Gauges
-from flink_autoscaler.standalone.observability.health import Health, HealthMetrics
-from flink_autoscaler.standalone.observability.notice_series import NoticeMetrics
 from flink_autoscaler.standalone.observability.profile_builds import BuildMetrics
 from flink_autoscaler.standalone.observability.sd_notify import ServiceNotifier, Watchdog, watchdog_interval
-from flink_autoscaler.standalone.settings.schema.http import HttpSettings
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
+from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.sources.configuration import Configuration
-from flink_autoscaler.standalone.web.fleet import Fleet
 from flink_autoscaler.standalone.web.site import Site
 
 log = structlog.get_logger(__name__)
@@ -54,13 +47,13 @@ def serve(
     """
     notifier = ServiceNotifier(os.environ.get("NOTIFY_SOCKET"))
     with received_signals(reloads=load is not None) as inbox, ExitStack() as parts:
-        gauges = _gauges(settings.http)
+        http = settings.http
+        gauges = Gauges(most_jobs=http.metrics_max_jobs, most_vertices=http.metrics_max_vertices)
         wiring = parts.enter_context(Wiring(settings, on_fallback=lambda _: gauges.record_fallback()))
-        clusters = _Clusters(settings, wiring, gauges)
-        in_force = _InForce(settings, configuration)
-        daemon = clusters.daemon
-        if settings.http.enabled:
-            _serve_pages(settings, clusters, parts, in_force)
+        registry = ClusterRegistry(settings, wiring=wiring, gauges=gauges, read_configuration=configuration)
+        daemon = registry.daemon
+        if http.enabled:
+            _serve_pages(registry, wiring, gauges, parts)
         wiring.storage.start(inbox.put)
         wiring.notifier.start()
         wiring.start_engines()
@@ -72,9 +65,8 @@ def serve(
         with suppress(OSError):  # a greeting that nobody can read is no reason not to start
             greet(f"{summary}\n")
 
-        reload = Reload(settings, load=load or (lambda: settings), clusters=clusters)
-        end = _reload_until_the_end(inbox, reload, notifier, in_force)
-        grace = reload.settings.loop.shutdown_grace
+        end = _reload_until_the_end(inbox, registry, load or (lambda: settings), notifier)
+        grace = registry.settings.loop.shutdown_grace
         if isinstance(end, ConfigError):
             log.error("database_unusable", error=str(end))
         else:
@@ -95,148 +87,48 @@ def serve(
     return 0
 
 
-def _gauges(http: HttpSettings) -> Gauges:
-    return Gauges(most_jobs=http.metrics_max_jobs, most_vertices=http.metrics_max_vertices)
-
-
-class _InForce:
-    """The settings in force and where they come from."""
-
-    def __init__(self, settings: Settings, read: Callable[[], Configuration | None]) -> None:
-        self._read = read
-        self.follow(settings)
-
-    def follow(self, settings: Settings) -> None:
-        """Take other settings."""
-        self.settings = settings
-        self.configuration = self._read()
-
-
-def _reload_until_the_end(inbox: Inbox, reload: Reload, notifier: ServiceNotifier, in_force: _InForce) -> End:
+def _reload_until_the_end(
+    inbox: Inbox, registry: ClusterRegistry, load: Callable[[], Settings], notifier: ServiceNotifier
+) -> End:
     while (wish := inbox.get()) is DaemonRequest.RELOAD:
         notifier.reloading()
-        is_applied = reload()
-        if is_applied:
-            in_force.follow(reload.settings)
-        refused = "" if is_applied else "; the configuration was refused at the last reload, see the log"
-        notifier.ready(_summary(reload.settings) + refused)
+        refused = "" if registry.reload(load) else "; the configuration was refused at the last reload, see the log"
+        notifier.ready(_summary(registry.settings) + refused)
     return wish
 
 
-class _Clusters:
-    """Makes what looks after clusters, with health and gauges behind it, and the daemon that keeps their schedules."""
-
-    def __init__(self, settings: Settings, wiring: Wiring, gauges: Gauges) -> None:
-        self.wiring, self.gauges = wiring, gauges
-        storage = wiring.storage
-        self._engines = EngineNews()
-        self.health = Health(
-            _stale_after(settings),
-            store=storage.store_status,
-            leadership=storage.leadership.status,
-            spark=wiring.spark_status,
-        )
-        gauges.follow("store_up", lambda: storage.store_status().up)
-        gauges.follow("leader", storage.leadership.may_act)
-        gauges.follow("values_set_aside", wiring.set_aside_count)
-        gauges.follow("spark_up", lambda: _is_up(wiring))
-        gauges.follow_history(wiring.history_status)
-        gauges.registry.register(NoticeMetrics(wiring.notifier.status))
-        gauges.registry.register(HealthMetrics(self.health))
-        if settings.ha.enabled:
-            gauges.join_group(settings.ha.name)
-        first = [self.make(cluster) for cluster in settings.effective_clusters()]
-        self.fleet = Fleet(lambda: time.time_ns() // 1_000_000)
-        self.daemon = Daemon(first, gauges=gauges, on_left=self.release, on_report=self.fleet.take)
-        gauges.follow("loop_up", self.daemon.is_alive)
-        self.put = self.daemon.put
-        self.prepare_access: Callable[[HttpSettings], Callable[[], None]] = lambda _: lambda: None
-
-    def remove(self, cluster: str) -> None:
-        """Look after a cluster no more."""
-        self.daemon.remove(cluster)
-        self.fleet.forget(cluster)
-
-    def make(self, cluster: Cluster) -> Watch:
-        """Make the passes of a cluster and who tells about them."""
-        is_in_doubt = self.wiring.storage.is_in_doubt
-        announcer = Announcer(
-            gauges=self.gauges,
-            health=self.health,
-            engines=self._engines,
-            is_store_in_doubt=is_in_doubt,
-            tell_event=self.wiring.cluster_events(cluster.name, cluster.name),
-        )
-        return Watch(self.wiring.cluster_pass(cluster), announcer, cluster.interval)
-
-    def release(self, watch: Watch) -> None:
-        """Close the passes of a cluster."""
-        self.wiring.release(watch.passes)
-
-    def prepare(self, settings: Settings) -> Callable[[], None]:
-        """Read who may do what by other settings, and return what puts it in force. May raise :class:`ConfigError`."""
-        return self.prepare_access(settings.http)
-
-    def follow(self, settings: Settings) -> None:
-        """Get ready for the clusters of other settings, and tell whom they name."""
-        self.health.follow(_stale_after(settings))
-        self.wiring.notifier.follow(settings.notifications)
-        self.wiring.start_engines()
-
-
-def _is_up(wiring: Wiring) -> float:
-    """Return whether passes run on Spark, not a number where none is meant for it or none has been yet."""
-    status = wiring.spark_status()
-    return NAN if status is None or status.up is None else status.up
-
-
-def _stale_after(settings: Settings) -> dict[str, float]:
-    intervals = settings.loop.stale_after_intervals
-    return {cluster.name: intervals * cluster.interval for cluster in settings.effective_clusters()}
-
-
-def _serve_pages(settings: Settings, clusters: _Clusters, parts: ExitStack, in_force: _InForce) -> None:
+def _serve_pages(registry: ClusterRegistry, wiring: Wiring, gauges: Gauges, parts: ExitStack) -> None:
     # Imported here: who switches the pages off does not pay for the server.
+    from flink_autoscaler.clients.flink.pass_plugins import installed_plugins  # noqa: PLC0415
     from flink_autoscaler.standalone.observability.http import HttpServer, create_app  # noqa: PLC0415
     from flink_autoscaler.standalone.web.serving import AccessInForce, pages_of, tls_files  # noqa: PLC0415
 
-    access = AccessInForce(settings.http)
-    clusters.prepare_access = access.prepare
-    site = _site(clusters, in_force)
+    http, storage = registry.settings.http, wiring.storage
+    access = AccessInForce(http)
+    registry.follow_access = access.follow
+    site = Site(
+        fleet=registry.fleet,
+        settings=lambda: registry.settings,
+        order_book=storage.order_book,
+        order_events=wiring.order_events,
+        standing=lambda: standing_orders(registry.settings),
+        events=wiring.recent_events,
+        records=storage.records,
+        configuration=lambda: registry.configuration,
+        database=storage.events_database,
+        may_act=storage.leadership.may_act,
+        store_status=storage.store_status,
+        spark_status=wiring.spark_status,
+        plugins=installed_plugins,
+    )
     routes, middleware = pages_of(site, access)
     app = create_app(
-        gauges=clusters.gauges,
-        health=clusters.health,
-        is_alive=clusters.daemon.is_alive,
-        routes=routes,
-        middleware=middleware,
+        gauges=gauges, health=registry.health, is_alive=registry.daemon.is_alive, routes=routes, middleware=middleware
     )
-    http = settings.http
     server = HttpServer(app, host=http.host, port=http.port, tls=tls_files(http))
     parts.callback(server.close)
     server.start()
     log.info("http_listening", url=server.url)
-
-
-def _site(clusters: _Clusters, in_force: _InForce) -> Site:
-    from flink_autoscaler.clients.flink.pass_plugins import installed_plugins  # noqa: PLC0415
-
-    storage = clusters.wiring.storage
-    return Site(
-        fleet=clusters.fleet,
-        settings=lambda: in_force.settings,
-        order_book=storage.order_book,
-        order_events=clusters.wiring.order_events,
-        standing=lambda: standing_orders(in_force.settings),
-        events=clusters.wiring.recent_events,
-        records=storage.records,
-        configuration=lambda: in_force.configuration,
-        database=storage.events_database,
-        may_act=storage.leadership.may_act,
-        store_status=storage.store_status,
-        spark_status=clusters.wiring.spark_status,
-        plugins=installed_plugins,
-    )
 
 
 def _start_profile_schedule(settings: Settings, wiring: Wiring, gauges: Gauges, parts: ExitStack) -> None:

@@ -62,18 +62,13 @@ class AccessInForce:
         """Return what is in force. From any thread."""
         return self._now
 
-    def prepare(self, settings: HttpSettings) -> Callable[[], None]:
-        """Read what other settings point to, and return what puts it in force; pages that are open stay valid.
+    def follow(self, settings: HttpSettings) -> None:
+        """Put other settings in force; pages that are open stay valid.
 
         Raises:
             ConfigError: A token is configured and not there; nothing has changed.
         """
-        wanted = replace(access_of(settings), secret=self._now.secret)
-
-        def put_in_force() -> None:
-            self._now = wanted
-
-        return put_in_force
+        self._now = replace(access_of(settings), secret=self._now.secret)
 
 
 def pages_of(site: Site, access: Callable[[], Access]) -> tuple[Sequence[BaseRoute], Sequence[Middleware]]:
