@@ -11,7 +11,7 @@ import pytest
 from fake_flink import FakeFlink, chain
 from watching.process import DaemonProcess
 
-from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.settings.secrets import masked
 from flink_cluster.waiting import wait_until
 
 pytestmark = pytest.mark.hostile

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
 from flink_autoscaler.core.border import Border
-from flink_autoscaler.core.ports.plugins import Plugins
+
+if TYPE_CHECKING:
+    from flink_autoscaler.core.ports.plugins import Plugins
 
 log = structlog.get_logger(__name__)
 
@@ -26,6 +28,9 @@ def installed_plugins() -> Plugins:
     the ``class`` options of a job name them; resource checks, error checkers and policies by the name of their
     entry point.
     """
+    # Imported here: the settings need no more of this module than the name of a group.
+    from flink_autoscaler.core.ports.plugins import Plugins  # noqa: PLC0415
+
     return Plugins(
         evaluators=_by_identity("flink_autoscaler.evaluators"),
         executors=_by_identity("flink_autoscaler.executors"),

@@ -45,6 +45,8 @@ _LAST_MOMENTS: Final = ("http11.send_request_headers.started", "http11.send_requ
 _FIRST_WAIT: Final = 0.05
 """Seconds before a GET is tried for the second time; then comes the longer one of stamina."""
 
+# A retry is no news: what fails in the end is reported by whoever asked.
+stamina.instrumentation.set_on_retry_hooks(())
 _retries = stamina.AsyncRetryingCaller(
     attempts=ATTEMPTS - 1, timeout=None, wait_initial=2 * _FIRST_WAIT, wait_max=0.5, wait_jitter=0.05
 )

@@ -137,7 +137,7 @@ def _print_json(event: StoredEvent) -> None:
 
 
 def _cells(event: StoredEvent) -> tuple[str, ...]:
-    from flink_autoscaler.standalone.observability.logs import masked
+    from flink_autoscaler.standalone.settings.secrets import masked
 
     message = masked(" ".join(event.message.split()))
     time_text = f"{event.updated_at:%Y-%m-%d %H:%M:%S}"
@@ -145,7 +145,7 @@ def _cells(event: StoredEvent) -> tuple[str, ...]:
 
 
 def _document(event: StoredEvent) -> dict[str, Any]:
-    from flink_autoscaler.standalone.observability.logs import masked
+    from flink_autoscaler.standalone.settings.secrets import masked
 
     document = {
         **{name: getattr(event, name) for name in ("id", "created_at", "updated_at", "job_key")},

@@ -3,33 +3,67 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
-from flink_autoscaler.standalone.cli import (
-    backtest,
-    check_config,
-    db,
-    events,
-    explain,
-    forecast,
-    history,
-    init,
-    jobs,
-    meaning,
-    notify,
-    report,
-    run,
-)
 from flink_autoscaler.standalone.cli.command import EXIT_CONFIG, EXIT_FAILED, EXIT_INTERRUPTED, require_command
-from flink_autoscaler.standalone.cli.orders import commands as orders
 from flink_autoscaler.standalone.cli.output import print_error, replace_closed_streams, write_out
 
 # Typer exports this class's child alone.
 _UsageError: Final[type[Any]] = typer.BadParameter.__mro__[1]
 
+_COMMANDS_OF: Final = {
+    "run": ("run", "once"),
+    "init": ("init",),
+    "jobs": ("jobs",),
+    "check_config": ("check-config",),
+    "events": ("events",),
+    "orders.commands": ("pause", "resume", "pin", "unpin", "rollback", "reset", "dry-run", "orders"),
+    "explain": ("explain", "replay"),
+    "meaning": ("meaning",),
+    "notify": ("notify",),
+    "backtest": ("backtest", "tune"),
+    "report": ("report",),
+    "db": ("db",),
+    "forecast": ("forecast",),
+    "history": ("history",),
+}
+"""The commands of each module, in the order of the help."""
+
+_MODULE_OF: Final = {name: module for module, names in _COMMANDS_OF.items() for name in names}
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name, each imported when it is asked for: what one needs must not delay the others."""
+
+    def __getitem__(self, name: str) -> Any:
+        app = import_module(f"flink_autoscaler.standalone.cli.{_MODULE_OF[name]}").app
+        holder = typer.Typer(rich_markup_mode=None)
+        holder.add_typer(app, name=name if app.registered_callback else None)
+        return get_group(holder).commands[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULE_OF)
+
+    def __len__(self) -> int:
+        return len(_MODULE_OF)
+
+
+class _Group(TyperGroup):
+    """The command line with its lazy commands."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands: Any = _Commands()
+
+
 app = typer.Typer(
+    cls=_Group,
     help="Keeps Apache Flink jobs at the right parallelism.",
     epilog=(
         "\b\nStart with:\n"
@@ -40,10 +74,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-for module in (run, init, jobs, check_config, events, orders, explain, meaning, notify, backtest, report):
-    app.add_typer(module.app)
-for name, group in {"db": db.app, "forecast": forecast.app, "history": history.app}.items():
-    app.add_typer(group, name=name)
 
 
 def _show_version(wanted: bool) -> None:

@@ -116,7 +116,7 @@ def print_sections(sections: Iterable[tuple[str, Sequence[str] | Rows]]) -> None
     from rich.padding import Padding
     from rich.text import Text
 
-    from flink_autoscaler.standalone.observability.logs import masked
+    from flink_autoscaler.standalone.settings.secrets import masked
 
     console = _console(_WIDTH_OF_SECTIONS)
     for title, content in sections:
@@ -168,7 +168,7 @@ def write_error(text: str) -> None:
 
 def print_error(text: str) -> None:
     """Print one line about something that went wrong to standard error."""
-    from flink_autoscaler.standalone.observability.logs import masked
+    from flink_autoscaler.standalone.settings.secrets import masked
 
     write_error(f"error: {masked(text)}\n")
 

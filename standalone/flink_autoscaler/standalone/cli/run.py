@@ -203,7 +203,7 @@ def _rows(report: PassReport) -> Iterator[Row]:
 
 def _job_row(context: JobAutoScalerContext, report: JobPassReport) -> Row:
     from flink_autoscaler.standalone.daemon.cluster_pass import problems
-    from flink_autoscaler.standalone.observability.logs import masked
+    from flink_autoscaler.standalone.settings.secrets import masked
 
     outcome = report.outcome
     why = "; ".join(problems(report)) or "; ".join(reason.text for reason in outcome.decision.reasons)
@@ -252,7 +252,7 @@ def _cluster_document(report: PassReport, needs: Mapping[str, tuple[Finding, ...
 def _job_document(context: JobAutoScalerContext, pass_report: PassReport) -> dict[str, Any]:
     from flink_autoscaler.core.model.decision import Rescale
     from flink_autoscaler.standalone.daemon.cluster_pass import problems
-    from flink_autoscaler.standalone.observability.logs import masked
+    from flink_autoscaler.standalone.settings.secrets import masked
 
     job = {"enabled": context.is_enabled, **job_document(context)}
     report = pass_report.reports.get(context.job_key)
@@ -296,6 +296,6 @@ def _vertex_documents(outcome: PassOutcome) -> list[dict[str, Any]]:
 
 
 def _text(error: Exception) -> str:
-    from flink_autoscaler.standalone.observability.logs import masked
+    from flink_autoscaler.standalone.settings.secrets import masked
 
     return str(masked(str(error)))

@@ -15,10 +15,10 @@ from flink_autoscaler.standalone.daemon.live_spark import live_spark_settings
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.fetchers.listing import list_jobs
 from flink_autoscaler.standalone.ha.databases import open_database
-from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.settings.default_store import store_to_read
 from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Settings, needs_database
+from flink_autoscaler.standalone.settings.secrets import masked
 
 if TYPE_CHECKING:
     from flink_autoscaler.stores.sql.database.database import Database

@@ -14,7 +14,7 @@ from flink_autoscaler.core.forecast.pass_forecast import Profiles, profiles_arou
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
-from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.stores.sql.database.failures import RowError
 
 log = structlog.get_logger(__name__)

@@ -22,10 +22,10 @@ from flink_autoscaler.core.options.forecast import ForecastOptions
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
 from flink_autoscaler.standalone.daemon.clock_steps import ClockWatch
 from flink_autoscaler.standalone.history.profile_process import ProfileBuildError, ProfileProcess
-from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.observability.profile_builds import BuildStatus
 from flink_autoscaler.standalone.settings.schema.schedules import AUTO, OFF, cron_trigger
 from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.secrets import masked
 
 log = structlog.get_logger(__name__)
 

@@ -9,7 +9,7 @@ from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
-from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.settings.secrets import masked
 
 log = structlog.get_logger(__name__)
 

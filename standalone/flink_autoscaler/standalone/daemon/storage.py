@@ -15,15 +15,9 @@ from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler, AutoS
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
 from flink_autoscaler.core.ports.order_book import OrderBook
 from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
-from flink_autoscaler.standalone.ha.databases import (
-    WORKING,
-    StoreStatus,
-    StoreWatch,
-    WatchedStore,
-    open_database,
-    watched,
-)
+from flink_autoscaler.standalone.ha.databases import open_database
 from flink_autoscaler.standalone.ha.leadership import RENEWALS, GuardedEventHandler, Leadership, LeaseLeadership
+from flink_autoscaler.standalone.ha.store_watch import WORKING, StoreStatus, StoreWatch, WatchedStore, watched
 from flink_autoscaler.standalone.settings.schema.settings import JDBC, Settings, needs_database
 from flink_autoscaler.stores.heap import HeapForecastStore, HeapOrderBook, HeapRecordStore, HeapTombstones
 from flink_autoscaler.stores.outbox import HeapOutbox

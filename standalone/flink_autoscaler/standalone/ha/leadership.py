@@ -32,7 +32,7 @@ from flink_autoscaler.core.ports.deployment import (
     RealizationTerms,
     ScalingRealizer,
 )
-from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.settings.secrets import masked
 
 if TYPE_CHECKING:
     from flink_autoscaler.stores.sql.lease import Lease

@@ -16,8 +16,9 @@ import structlog
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.standalone.history.own_process import OwnProcess, OwnProcessError, begun
-from flink_autoscaler.standalone.observability.logs import configure_logging, masked
+from flink_autoscaler.standalone.observability.logs import configure_logging
 from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.secrets import masked
 
 log = structlog.get_logger(__name__)
 

@@ -24,8 +24,8 @@ from flink_autoscaler.pipeline.history.storage import Sessions
 from flink_autoscaler.standalone.history.status import HistoryStatus
 from flink_autoscaler.standalone.history.upkeep import Tell, unheard_event
 from flink_autoscaler.standalone.history.writer import HistoryWriter, spill_folder
-from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
+from flink_autoscaler.standalone.settings.secrets import masked
 
 log = structlog.get_logger(__name__)
 

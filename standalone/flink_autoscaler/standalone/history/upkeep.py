@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.pipeline.history.compact import LockedError, Maintained, Upkeep, maintain
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.storage import HistoryStorage
-from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.settings.secrets import masked
 
 log = structlog.get_logger(__name__)
 

@@ -22,8 +22,8 @@ from flink_autoscaler.pipeline.history.layout import PENDING
 from flink_autoscaler.pipeline.history.storage import Sessions, append, needs_spark, opened
 from flink_autoscaler.standalone.history.status import HistoryStatus
 from flink_autoscaler.standalone.history.upkeep import Tell, failed_event, keep_in_order, report
-from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
+from flink_autoscaler.standalone.settings.secrets import masked
 
 log = structlog.get_logger(__name__)
 

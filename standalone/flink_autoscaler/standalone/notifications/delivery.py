@@ -18,7 +18,7 @@ from flink_autoscaler.core.errors import AutoscalerError, NotLeaderError, StoreE
 from flink_autoscaler.core.model.notices import Batch, Notice
 from flink_autoscaler.standalone.notifications.counts import TargetCounts
 from flink_autoscaler.standalone.notifications.targets import NotSentError, Target
-from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.settings.secrets import masked
 
 log = structlog.get_logger(__name__)
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.syntax import escaped
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.stores.logging_handler import REPORT_KEY, REPORT_REASON
 
 TYPE: Final = "flink-autoscaler.event."

@@ -8,9 +8,8 @@ from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.settings.schema.notifications import TargetSettings
-from flink_autoscaler.standalone.settings.secrets import MASK, from_either
+from flink_autoscaler.standalone.settings.secrets import MASK, from_either, masked
 
 _SHORTEST: Final = 3
 """Characters of a part that is looked for: shorter ones would mask half of every text."""

@@ -27,8 +27,8 @@ from flink_autoscaler.standalone.daemon.cluster_pass import PassReport, problems
 from flink_autoscaler.standalone.daemon.completion import job_facts
 from flink_autoscaler.standalone.observability.gauges import NO_ENGINE, Gauges
 from flink_autoscaler.standalone.observability.health import Health
-from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.observability.reasons import codes, decision_of, identity_of, request_facts, sentences
+from flink_autoscaler.standalone.settings.secrets import masked
 
 log = structlog.get_logger(__name__)
 

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
-from collections.abc import Mapping
-from functools import lru_cache
 from textwrap import wrap
 from typing import Any, Final, TextIO
 
-import stamina
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from flink_autoscaler.core.model.syntax import escaped
-from flink_autoscaler.standalone.settings.secrets import MASK, is_sensitive, without_secrets
+from flink_autoscaler.standalone.settings.secrets import MASK, is_secret_field, masked
 
 OUR_LOGGER = "flink_autoscaler"
 
-_SENSITIVE_FIELDS = ("authorization", "cookie", "headers")
-_CREDENTIALS_IN_HEADER = re.compile(r"\b(Basic|Bearer|Negotiate)\s++[\w.~+/=-]{6,}", re.IGNORECASE)
-
-_KNOWN_KEYS: Final = 4096
 _COLUMNS: Final = 120
 _OF_EVERY_LINE: Final = ("timestamp", "level", "event", "logger")
 _WHO: Final = ("job_key",)
@@ -54,8 +45,6 @@ def configure_logging(*, log_format: str = "auto", level: str = "info", stream: 
     root.setLevel(logging.WARNING)
     # The scheduler warns in every interval about a pass that overruns; the daemon says so once.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
-    # A retry is no news: what fails in the end is reported by whoever asked.
-    stamina.instrumentation.set_on_retry_hooks(())
     logging.captureWarnings(capture=True)
     own = logging.getLogger(OUR_LOGGER)
     own.setLevel(level.upper())
@@ -75,26 +64,6 @@ def configure_logging(*, log_format: str = "auto", level: str = "info", stream: 
 def _is_no_noise(record: logging.LogRecord) -> bool:
     # py4j logs with a stack trace, in the name of the root logger, when its JVM goes; the Spark engine reports that.
     return record.name == OUR_LOGGER or "py4j" not in record.pathname
-
-
-def masked(value: Any) -> Any:
-    """Return a value of a log line, page or message as it may be shown: without secrets, and foreign texts escaped.
-
-    Secrets are found by key in mappings, by pattern in texts; what is neither is shown as its text.
-    """
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, Mapping):
-        return {escaped(str(key)): MASK if _is_secret(str(key)) else masked(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [masked(entry) for entry in value]
-    return escaped(_CREDENTIALS_IN_HEADER.sub(rf"\1 {MASK}", without_secrets(str(value))))
-
-
-@lru_cache(_KNOWN_KEYS)
-def _is_secret(key: str) -> bool:
-    # Fields of log lines are Python names, options are not.
-    return is_sensitive(key.replace("_", "-")) or any(word in key.lower() for word in _SENSITIVE_FIELDS)
 
 
 def _the_logger(*_: Any) -> logging.Logger:
@@ -119,7 +88,7 @@ def _rendering(*, is_console: bool, colors: bool) -> list[Processor]:
 
 
 def _mask(_: WrappedLogger, __: str, event_dict: EventDict) -> EventDict:
-    return {key: MASK if _is_secret(key) else masked(value) for key, value in event_dict.items()}
+    return {key: MASK if is_secret_field(key) else masked(value) for key, value in event_dict.items()}
 
 
 class ConsoleLines:

@@ -14,10 +14,10 @@ from flink_autoscaler.core.errors import AutoscalerError, RefusedError, Response
 from flink_autoscaler.core.model.metrics import FlinkMetric
 from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.standalone.fetchers.job_keys import printable
-from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.readiness.checks import ClusterFacts, JobFacts, is_ready
 from flink_autoscaler.standalone.readiness.findings import Finding, Weight
 from flink_autoscaler.standalone.readiness.looking import ClusterLook
+from flink_autoscaler.standalone.settings.secrets import masked
 
 _BAD_REQUEST: Final = 400
 _NOT_FOUND: Final = 404

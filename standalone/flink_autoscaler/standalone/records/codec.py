@@ -30,9 +30,8 @@ from flink_autoscaler.core.model.reading import EMPTY_MEMORY
 from flink_autoscaler.core.model.state import JobState, ScalingSummary
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.ports.passes import PassInputs, PassOutcome, PassRequest
-from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.records.samples import samples_document, samples_of
-from flink_autoscaler.standalone.settings.secrets import shown
+from flink_autoscaler.standalone.settings.secrets import masked, shown
 
 T = TypeVar("T")
 Json = dict[str, Any]

@@ -9,9 +9,9 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
-from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.records.deciding import deciding_sentence
 from flink_autoscaler.standalone.records.explain import Explanation
+from flink_autoscaler.standalone.settings.secrets import masked
 
 
 def explanation_document(explained: Explanation) -> dict[str, Any]:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.syntax import shortened
+from flink_autoscaler.core.model.syntax import escaped, shortened
 from flink_autoscaler.standalone.settings.sources.layer import FileUnreadableError, Value, read_text
 
 MASK: Final = "******"
@@ -47,6 +47,8 @@ _HEADER: Final = re.compile(
 _TARGET: Final = re.compile(r"(?:.*[._])?notifications[._]", re.DOTALL | re.IGNORECASE)
 """URLs of targets are secrets as a whole: tokens stand in their hosts, paths and parameters."""
 
+_SENSITIVE_FIELDS: Final = ("authorization", "cookie", "headers")
+_CREDENTIALS_IN_HEADER: Final = re.compile(r"\b(Basic|Bearer|Negotiate)\s++[\w.~+/=-]{6,}", re.IGNORECASE)
 _LONGEST_USER: Final = 1000
 """Characters of a password before a host, or of a user without one."""
 
@@ -201,3 +203,24 @@ def from_either(keys: str, name: str, *, variable: str | None, file: str | None)
     if file is not None:
         return from_file(f"{keys}{name}-file", file)
     return None if variable is None else from_variable(f"{keys}{name}-env-variable", variable)
+
+
+def masked(value: Any) -> Any:
+    """Return a value of a log line, page or message as it may be shown: without secrets, and foreign texts escaped.
+
+    Secrets are found by key in mappings, by pattern in texts; what is neither is shown as its text.
+    """
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {escaped(str(key)): MASK if is_secret_field(str(key)) else masked(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [masked(entry) for entry in value]
+    return escaped(_CREDENTIALS_IN_HEADER.sub(rf"\1 {MASK}", without_secrets(str(value))))
+
+
+@lru_cache(_KNOWN_KEYS)
+def is_secret_field(key: str) -> bool:
+    """Tell whether a field of a log line, page or message holds a secret."""
+    # Fields of log lines are Python names, options are not.
+    return is_sensitive(key.replace("_", "-")) or any(word in key.lower() for word in _SENSITIVE_FIELDS)

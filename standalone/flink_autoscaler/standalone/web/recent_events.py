@@ -12,7 +12,7 @@ from typing import Final
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.stores.logging_handler import REPORT_REASON
 
 MOST: Final = 2000

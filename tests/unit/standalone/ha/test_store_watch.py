@@ -12,7 +12,7 @@ from watching import LogLines
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.standalone.ha.databases import StoreWatch, WatchedStore, watched
+from flink_autoscaler.standalone.ha.store_watch import StoreWatch, WatchedStore, watched
 from flink_cluster.waiting import wait_until
 
 AWAY = StoreError("PostgreSQL at host: cannot be reached; password=hunter2")

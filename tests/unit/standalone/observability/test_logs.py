@@ -11,7 +11,8 @@ import pytest
 import structlog
 from command_setup import restored_logging
 
-from flink_autoscaler.standalone.observability.logs import configure_logging, masked
+from flink_autoscaler.standalone.observability.logs import configure_logging
+from flink_autoscaler.standalone.settings.secrets import masked
 
 
 @pytest.fixture(autouse=True)

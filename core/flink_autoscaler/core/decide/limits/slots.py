@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.numbers import trunc32
@@ -13,7 +14,9 @@ from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.state import ScalingSummaries
 from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.observe.metric_names import SLOTS_AVAILABLE
-from flink_autoscaler.core.ports.plugins import ResourceRequest
+
+if TYPE_CHECKING:
+    from flink_autoscaler.core.ports.plugins import ResourceRequest
 
 
 def planned_parallelism(topology: JobTopology, summaries: ScalingSummaries) -> dict[VertexId, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from flink_autoscaler.clients.flink.pass_plugins import POLICIES
@@ -22,7 +22,7 @@ from flink_autoscaler.standalone.settings.removed import removed_plugin
 from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
 from flink_autoscaler.standalone.settings.schema.options import allowed, daemon_keys, job_keys
 from flink_autoscaler.standalone.settings.schema.schedules import AUTO, OFF
-from flink_autoscaler.standalone.settings.schema.settings import HEAP, Settings, needs_database
+from flink_autoscaler.standalone.settings.schema.settings import HEAP, JDBC, Settings, needs_database
 from flink_autoscaler.standalone.settings.secrets import named
 from flink_autoscaler.standalone.settings.sources.layer import Value
 from flink_autoscaler.standalone.settings.sources.nesting import cluster_numbers
@@ -85,14 +85,13 @@ def check_settings(settings: Settings, values: Mapping[str, Value]) -> list[str]
     problems += _schedule_problems(settings, values)
     problems += [*notification_problems(settings, values), *lag_problems(settings)]
     read: dict[tuple[tuple[str, str], ...], _Read] = {}
-    known = sorted({*OPTIONS_OF, *plugin_names(POLICIES)})
     for scope in _scopes(settings, values):
         # Hundreds of clusters seldom have more than a few sets of options.
         own = tuple(scope.own.items())
         texts = read[own] if own in read else read.setdefault(own, _read(scope.texts))
         problems += _option_problems(scope, texts, values)
         problems += _timing_problems(scope, texts, values)
-        problems += _policy_problems(scope, texts.options, known, values)
+        problems += _policy_problems(scope, texts.options, values)
     return problems
 
 
@@ -121,9 +120,15 @@ def _unknown_plugins(settings: Settings, values: Mapping[str, Value]) -> Iterato
         for number, cluster in zip(cluster_numbers(values), settings.clusters, strict=True)
     )
     defaults = Settings()
-    built_in = {defaults.realizer, HEAP, defaults.standalone.event_handler, ProviderSettings().type}
+    come_along = {
+        (PluginGroup.REALIZERS, defaults.realizer),
+        (PluginGroup.EVENT_HANDLERS, defaults.standalone.event_handler),
+        (providers, ProviderSettings().type),
+        *((group, JDBC) for group in (PluginGroup.STORES, PluginGroup.EVENT_HANDLERS)),
+        (PluginGroup.STORES, HEAP),
+    }
     for key, group, name in chosen:
-        if name not in built_in and (problem := unknown_plugin(group, name)):
+        if (group, name) not in come_along and (problem := unknown_plugin(group, name)):
             yield f"{_place(key, '', values)}: {problem}"
 
 
@@ -210,13 +215,12 @@ def _option_problems(scope: _Scope, texts: _Read, values: Mapping[str, Value]) -
         yield f"{_place(key, scope.prefix, values)}: {problem}"
 
 
-def _policy_problems(
-    scope: _Scope, options: AutoscalerOptions, known: Sequence[str], values: Mapping[str, Value]
-) -> Iterator[str]:
+def _policy_problems(scope: _Scope, options: AutoscalerOptions, values: Mapping[str, Value]) -> Iterator[str]:
     """Check the names of policies; a job whose policy nobody knows is never scaled."""
     chosen = {AutoscalerOptions.policy.key: options.policy, AutoscalerOptions.policy_shadow.key: options.policy_shadow}
     for key, name in chosen.items():
-        if name and name not in known:
+        # Looking for plug-ins takes every command its time: only for what does not come along.
+        if name and name not in OPTIONS_OF and name not in (known := sorted({*OPTIONS_OF, *plugin_names(POLICIES)})):
             place = _place_of_option(key, scope, values)
             removed = removed_plugin(POLICIES, name)
             unknown = f"no policy is called '{name}'; known: {', '.join(known)}{nearest(name, known)}"

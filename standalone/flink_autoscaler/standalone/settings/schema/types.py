@@ -79,6 +79,8 @@ class OptionSection(BaseModel):
         extra="forbid",
         populate_by_name=True,
         hide_input_in_errors=True,
+        # Sections are read as parts of the settings, whose schema has theirs in it.
+        defer_build=True,
         alias_generator=AliasGenerator(validation_alias=lambda name: name.replace("_", "-")),
     )
 

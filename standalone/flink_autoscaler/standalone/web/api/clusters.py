@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from flink_autoscaler.core.model.job import Headroom
-from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.settings.schema.clusters import AuthKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
+from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.web.api.models import (
     ClusterDoc,
     FailureDoc,

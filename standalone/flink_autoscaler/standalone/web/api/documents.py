@@ -13,10 +13,9 @@ from flink_autoscaler.core.model.metrics import EvaluatedVertex, ScalingMetric, 
 from flink_autoscaler.core.model.supervision import RescaleRecord, described
 from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.observability.reasons import decision_of
 from flink_autoscaler.standalone.records.explain import rescale_text
-from flink_autoscaler.standalone.settings.secrets import shown
+from flink_autoscaler.standalone.settings.secrets import masked, shown
 from flink_autoscaler.standalone.web.api.models import (
     ExpectedDoc,
     JobDetailDoc,

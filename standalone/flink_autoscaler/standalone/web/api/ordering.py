@@ -14,8 +14,8 @@ from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.ports.order_book import Ordered
 from flink_autoscaler.core.supervise import order_book
 from flink_autoscaler.core.supervise.order_book import OperatorCommand
-from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.records.seen import seen_job
+from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.web.api.models import OrderedDoc, OrderRequest
 from flink_autoscaler.standalone.web.site import Site
 

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
 from flink_autoscaler.core.model.syntax import escaped_json
-from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.web.api.answers import Answers
 from flink_autoscaler.standalone.web.api.endpoints import ENDPOINTS, PREFIX, Endpoint
 from flink_autoscaler.standalone.web.api.openapi import description

@@ -14,8 +14,8 @@ from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.forecast.course import load_course
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.pipeline.history.files import is_local
-from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
+from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.web.api.course_models import (
     ExpectedLoadDoc,
     ForecastDoc,

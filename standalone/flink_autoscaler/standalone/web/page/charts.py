@@ -9,7 +9,7 @@ from typing import Final
 from markupsafe import Markup
 
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.web.api.answers import Answers
 from flink_autoscaler.standalone.web.api.course_models import SeriesDoc, SizeDoc
 from flink_autoscaler.standalone.web.api.models import JobDetailDoc

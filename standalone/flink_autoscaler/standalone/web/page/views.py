@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
 from flink_autoscaler.core.model.syntax import escaped
-from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.web.api.answers import Answers
 from flink_autoscaler.standalone.web.api.endpoints import EventsQuery, JobQuery, JobsQuery, PassQuery, Query
 from flink_autoscaler.standalone.web.api.models import ClusterDoc, PassSummaryDoc

@@ -1,13 +1,10 @@
-"""Layers as sources of pydantic-settings: the later one wins, and every value keeps the place where it was set."""
+"""Layers of the configuration: the later one wins, and every value keeps the place where it was set."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
-from flink_autoscaler.standalone.settings.sources.frame import framed
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration, merge_layers
 from flink_autoscaler.standalone.settings.sources.layer import Layer, Value
 
 
@@ -16,32 +13,21 @@ def layer(origin: str, **texts: str) -> Layer:
 
 
 def test_the_later_layer_wins_and_brings_its_origin() -> None:
-    frame = framed(
-        {
-            "file": lambda: layer("a.yaml line 3", port="1", host="here"),
-            "overrides": lambda: layer("--set", port="2"),
-        }
-    )
+    merged = merge_layers([layer("a.yaml line 3", port="1", host="here"), layer("--set", port="2")])
 
-    assert {key: (value.text, value.origin) for key, value in frame.values.items()} == {
+    assert {key: (value.text, value.origin) for key, value in merged.values.items()} == {
         "autoscaler.http.port": ("2", "--set"),
         "autoscaler.http.host": ("here", "a.yaml line 3"),
     }
 
 
 def test_what_is_wrong_in_any_layer_is_kept_in_the_order_of_the_layers() -> None:
-    frame = framed(
-        {
-            "file": lambda: layer("a.yaml line 3", prt="1"),
-            "overrides": lambda: Layer(problems=("--set number 1: expected key=value",)),
-        }
-    )
+    merged = merge_layers([layer("a.yaml line 3", prt="1"), Layer(problems=("--set number 1: expected key=value",))])
 
-    assert list(frame.problems) == ["file", "overrides"]
-    assert frame.problems["file"] == (
+    assert merged.problems == (
         "autoscaler.http.prt (a.yaml line 3): unknown key; did you mean 'autoscaler.http.port'?",
+        "--set number 1: expected key=value",
     )
-    assert frame.problems["overrides"] == ("--set number 1: expected key=value",)
 
 
 def test_an_entry_of_a_list_is_made_of_several_layers(tmp_path: Path) -> None:
@@ -55,11 +41,3 @@ def test_an_entry_of_a_list_is_made_of_several_layers(tmp_path: Path) -> None:
     assert values["autoscaler.clusters.0.url"] == Value(
         "http://b:2", "environment variable AUTOSCALER__CLUSTERS__0__URL"
     )
-
-
-def test_variables_named_like_the_frame_are_no_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VALUES", '{"autoscaler.http.port": "1"}')
-
-    frame = framed({"file": Layer})
-
-    assert (frame.values, frame.problems["file"]) == ({}, ())
