@@ -27,7 +27,6 @@ from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 POLICIES: Mapping[str, Mapping[str, str]] = {
     "capacity": {},
-    "ds2": {"policy": "ds2"},
     "varga": {"policy": "varga"},
     "slo": {"policy": "slo"},
     "proactive, nightly profiles": {"policy": "proactive", "forecast.enabled": "true"},

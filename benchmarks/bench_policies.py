@@ -57,7 +57,6 @@ POLICIES: Final[Mapping[str, Mapping[str, str]]] = {
     "capacity, restart.time 5 min": {"restart.time-source": "option"},
     "capacity, restart.time 60 s": {"restart.time-source": "option", "restart.time": "60 s"},
     "varga": {"policy": "varga"},
-    "ds2": {"policy": "ds2"},
     "slo": {"policy": "slo"},
     "slo, profiles": {"policy": "slo", "forecast.enabled": "true"},
 }

@@ -44,15 +44,6 @@ BARE: Final[Options] = {
 AT_ONCE: Final[Options] = {**BARE, "scale-down.interval": "0", "scale-down.max-factor": "1"}
 """Nor does a scale-down wait, but for what the policy itself waits."""
 
-DS2: Final[Options] = {
-    **AT_ONCE,
-    "policy": "ds2",
-    "ds2.add-catch-up": "false",
-    "ds2.max-fruitless": "1000000",
-    "backlog-processing.lag-threshold": "1000000 s",
-    "metrics.window": "2 min",
-    "stabilization.interval": "0",
-}
 VARGA: Final[Options] = {**AT_ONCE, "policy": "varga"}
 SOONER: Final[Options] = {**BARE, "metrics.window": "5 min", "stabilization.interval": "1 min"}
 FORECAST: Final[Options] = {"policy": "proactive", "forecast.enabled": "true"}
@@ -105,16 +96,6 @@ WEEK_ROWS: Final = (
         "varga, 1 h",
         Figures(4904, 124, 0, 47, 30),
         {**VARGA, "metrics.window": "5 min", "stabilization.interval": "1 min"},
-    ),
-    Row(
-        "ds2 factor 0",
-        Figures(3278, 486, 18017, 20514, 9834),
-        {**DS2, "ds2.scaling-factor": "0", "ds2.activation-intervals": "1"},
-    ),
-    Row(
-        "ds2 demand / 0.8, activation 5",
-        Figures(4079, 502, 52, 62, 190),
-        {**DS2, "ds2.scaling-factor": "0.25", "ds2.activation-intervals": "5"},
     ),
 )
 

@@ -121,7 +121,7 @@ job.autoscaler.policy: capacity
 job.autoscaler.schedule.plans:
   - {days: mon-fri, from: 07:00, to: 19:00, timezone: Europe/Berlin, min-parallelism: 8}
 """,
-        _job("policy", "proactive.", "schedule."),
+        _job("policy", "schedule."),
     ),
     OptionChapter(
         "Lag and other numbers",
@@ -133,15 +133,6 @@ job.autoscaler.lag.kafka.group: orders
 job.autoscaler.lag.max-age: 2 min
 """,
         _job("lag.", "arrival-rate.", "floor."),
-    ),
-    OptionChapter(
-        "Policy ds2",
-        "DS2, as published and hardened.",
-        """\
-job.autoscaler.policy: ds2
-job.autoscaler.ds2.activation-intervals: 3
-""",
-        _job("ds2."),
     ),
     OptionChapter(
         "Policy varga",

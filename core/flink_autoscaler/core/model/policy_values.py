@@ -39,7 +39,6 @@ class VertexObs:
         lag_slope: Change of the backlog in records/s, fitted over the window.
         lag_to_drain: The backlog that a source has to be sized for, so that its slowest partition is caught up in time;
             ``lag_records`` where partitions lag alike or are not told apart. What is behind the source gets the latter.
-        subtask_rates: Records/s by subtask; empty when unknown, as in production, where only aggregates are read.
         skew: How many times what the average subtask reads the one with most does, in the last minute; at least 1, None
             when unknown.
         complete: False when a metric of the window was incomplete.
@@ -66,7 +65,6 @@ class VertexObs:
     lag_records: float | None = None
     lag_slope: float | None = None
     lag_to_drain: float | None = None
-    subtask_rates: tuple[float, ...] = ()
     skew: float | None = None
     complete: bool = True
     spread: int | None = None

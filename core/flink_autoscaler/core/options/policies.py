@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final
 
-from flink_autoscaler.core.options.declare import number_from, one_of, option
-from flink_autoscaler.core.options.ds2 import Ds2Options
+from flink_autoscaler.core.options.declare import number_from, option
 from flink_autoscaler.core.options.option import OptionSet
 from flink_autoscaler.core.options.schedule_plans import parse_plans
 from flink_autoscaler.core.options.slo import SloOptions
 from flink_autoscaler.core.options.varga import VargaOptions
 
 
-class ProactiveBase(StrEnum):
-    """How the policy sizes what it expects."""
-
-    CAPACITY = "capacity"
-    DS2 = "ds2"
-
-
 class ProactiveOptions(OptionSet):
     """Sizing for what a forecast says."""
 
-    proactive_base = option(
-        "proactive.base",
-        one_of(ProactiveBase),
-        "capacity",
-        "The policy that sizes the job for the forecast.",
-    )
     forecast_cap_factor = option(
         "forecast.cap-factor",
         number_from(1.0),
@@ -57,8 +42,7 @@ class ScheduleOptions(OptionSet):
 DEFAULT_POLICY: Final = "capacity"
 OPTIONS_OF: Final[dict[str, tuple[type[OptionSet], ...]]] = {
     DEFAULT_POLICY: (),
-    "ds2": (Ds2Options,),
-    "proactive": (ProactiveOptions, Ds2Options),
+    "proactive": (ProactiveOptions,),
     "varga": (VargaOptions,),
     "slo": (SloOptions,),
 }
@@ -83,7 +67,7 @@ class ChoiceOptions(OptionSet):
         "policy",
         _chosen,
         DEFAULT_POLICY,
-        "Name of the policy that says what the job needs: capacity, ds2, proactive, varga, slo, or that of a plug-in.",
+        "Name of the policy that says what the job needs: capacity, proactive, varga, slo, or that of a plug-in.",
         allowed="the name of one policy",
     )
     policy_shadow = option(
@@ -92,7 +76,7 @@ class ChoiceOptions(OptionSet):
         "",
         "Name of a policy that is asked beside the one in charge, in shadow mode: nothing that it wants is done, but "
         "it is recorded, explained and reported. Unset: none.",
-        allowed="capacity, ds2, proactive, varga, slo, or a plug-in",
+        allowed="capacity, proactive, varga, slo, or a plug-in",
     )
 
 
@@ -101,7 +85,6 @@ class PolicyOptions(
     ScheduleOptions,
     VargaOptions,
     ProactiveOptions,
-    Ds2Options,
     ChoiceOptions,
 ):
     """The choice of policies, and what each of them goes by; declared from the last of these classes to the first."""

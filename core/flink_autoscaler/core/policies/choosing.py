@@ -21,7 +21,6 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import INCOMPLETE_WINDOW, abstention, not_running
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
-from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
 from flink_autoscaler.core.policies.policy_plan import PolicyPlan, failed, plan_of, raised_to_floors, scheduled
 from flink_autoscaler.core.policies.proactive import ProactivePolicy
 from flink_autoscaler.core.policies.schedule import SCHEDULE, Planned, planned
@@ -32,7 +31,6 @@ from flink_autoscaler.core.ports.plugins import ScalingPolicy, confirms_plans, n
 
 _ALL: Final[tuple[ScalingPolicy, ...]] = (
     CapacityPolicy(),
-    Ds2Policy(),
     ProactivePolicy(),
     VargaPolicy(),
     SloPolicy(),

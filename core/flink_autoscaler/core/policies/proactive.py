@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
@@ -15,28 +15,19 @@ from flink_autoscaler.core.model.policy_values import (
     SourceForecast,
 )
 from flink_autoscaler.core.model.quick import replace
-from flink_autoscaler.core.options.policies import ProactiveBase, ProactiveOptions
+from flink_autoscaler.core.options.policies import ProactiveOptions
 from flink_autoscaler.core.policies.base.quantities import SourceRates, present_arrivals
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
-from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
 
 NAME: Final = "proactive"
-
-
-class _Sizing(Protocol):
-    def propose_for(self, given: PolicyInput, arrivals: SourceRates) -> Proposal: ...
-
-
-_BASES: Final[Mapping[ProactiveBase, _Sizing]] = {
-    ProactiveBase.CAPACITY: CapacityPolicy(),
-    ProactiveBase.DS2: Ds2Policy(),
-}
+_BASE: Final = "capacity"
+"""Whose sizing it is, and the key of what that remembers."""
 
 
 class ProactivePolicy:
     """Scales up before the load comes, and does not go down where that would have to be undone soon.
 
-    A forecast only ever raises what a job is sized for; without one, this is the policy it is based on.
+    A forecast only ever raises what a job is sized for; without one, this is the policy ``capacity``.
     """
 
     @property
@@ -45,19 +36,18 @@ class ProactivePolicy:
         return NAME
 
     def propose(self, given: PolicyInput) -> Proposal:
-        """Return what the base policy would do for what is expected.
+        """Return what ``capacity`` would do for what is expected.
 
         Raises:
             ConfigError: A setting is invalid.
         """
-        options = ProactiveOptions.of(given.config)
-        base, cap = options.proactive_base, options.forecast_cap_factor
+        cap = ProactiveOptions.of(given.config).forecast_cap_factor
         present = present_arrivals(given.obs)
         expected = expected_arrivals(present, given.demand or {}, cap)
-        own: Mapping[str, Any] = given.state.get(base, {})
-        proposal = _BASES[base].propose_for(replace(given, state=own), expected)
+        own: Mapping[str, Any] = given.state.get(_BASE, {})
+        proposal = CapacityPolicy().propose_for(replace(given, state=own), expected)
         reasons = (*proposal.reasons, *_forecast_reasons(given.obs, present, expected, given.demand))
-        return replace(proposal, policy=NAME, reasons=reasons, state={base.value: dict(proposal.state)})
+        return replace(proposal, policy=NAME, reasons=reasons, state={_BASE: dict(proposal.state)})
 
 
 def expected_arrivals(present: SourceRates, demand: DemandForecast, cap: float) -> SourceRates:

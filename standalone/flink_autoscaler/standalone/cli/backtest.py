@@ -144,7 +144,7 @@ def backtest(
     app,
     "flink-autoscaler tune --history /var/lib/flink-autoscaler/history --since '7 d' --config autoscaler.yaml",
     "flink-autoscaler tune --workload office --days 2 --grid 'utilization.target=0.6,0.7,0.8' \\\n"
-    "      --grid 'policy=capacity,ds2' --output report.html",
+    "      --grid 'policy=capacity,slo' --output report.html",
     codes=_CODES,
     short_help="Recommend options for each job.",
 )

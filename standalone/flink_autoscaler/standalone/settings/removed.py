@@ -27,6 +27,10 @@ _VARGA: Final = (
     "job.autoscaler.policy: varga, which follows busy time and lag with tolerance, windows and rate limits of its own"
 )
 _VARGA_ALWAYS: Final = "job.autoscaler.policy: varga as it is, without that option"
+_DS2: Final = (
+    "job.autoscaler.policy: capacity, or install the example of a policy, which is ds2 with options of its own "
+    "(docs/examples/policy)"
+)
 _LEGACY: Final = "kubernetes.operator."
 _POLICIES: Final = "flink_autoscaler.policies"
 
@@ -61,6 +65,18 @@ REMOVED_KEYS: Final[Mapping[str, str]] = {
     f"{_JOB}threshold.up.duration": _CAPACITY,
     f"{_JOB}threshold.down.utilization": _CAPACITY,
     f"{_JOB}threshold.down.duration": _CAPACITY,
+    f"{_JOB}proactive.base": _DS2,
+    f"{_JOB}ds2.policy-interval": _DS2,
+    f"{_JOB}ds2.warm-up-intervals": _DS2,
+    f"{_JOB}ds2.activation-intervals": _DS2,
+    f"{_JOB}ds2.activation-combine": _DS2,
+    f"{_JOB}ds2.target-rate-ratio": _DS2,
+    f"{_JOB}ds2.min-change-up": _DS2,
+    f"{_JOB}ds2.min-change-down": _DS2,
+    f"{_JOB}ds2.scaling-factor": _DS2,
+    f"{_JOB}ds2.max-fruitless": _DS2,
+    f"{_JOB}ds2.skew-aware": _DS2,
+    f"{_JOB}ds2.add-catch-up": _DS2,
     f"{_JOB}hpa.unit": _VARGA,
     f"{_JOB}hpa.behavior": f"{_JOB}varga.scale-up.policies and {_JOB}varga.scale-down.window",
     f"{_JOB}hpa.sync-period": f"{_JOB}varga.sync-period",
@@ -90,6 +106,7 @@ REMOVED_PLUGINS: Final[Mapping[tuple[str, str], str]] = {
     (_POLICIES, "backlog-time"): _CAPACITY,
     (_POLICIES, "threshold"): _CAPACITY,
     (_POLICIES, "hpa"): _VARGA,
+    (_POLICIES, "ds2"): _DS2,
     (_POLICIES, "schedule"): "job.autoscaler.schedule.plans, which holds for every policy",
 }
 """By group of entry points and name: what to use instead."""

@@ -245,7 +245,7 @@ def test_an_unknown_policy_is_an_invalid_configuration_from_the_first_pass_on() 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        pytest.param({"policy": "hpa;ds2"}, "for key 'job.autoscaler.policy': expected the name of one", id="two"),
+        pytest.param({"policy": "capacity;slo"}, "for key 'job.autoscaler.policy': expected the name of one", id="two"),
         pytest.param({"policy": " "}, "for key 'job.autoscaler.policy': expected the name of one", id="none"),
         pytest.param({"policy": "varga", "varga.tolerance": "-1"}, "job.autoscaler.varga.tolerance", id="its own"),
         pytest.param({"schedule.plans": "x"}, "job.autoscaler.schedule.plans", id="plans"),

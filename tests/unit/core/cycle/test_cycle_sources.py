@@ -31,7 +31,7 @@ def slow_fetchers(**options: str) -> FetchingJob:
     )
 
 
-@pytest.mark.parametrize("policy", ["capacity", "ds2", "proactive", pytest.param("slo", marks=SLO_IS_BLIND)])
+@pytest.mark.parametrize("policy", ["capacity", "proactive", pytest.param("slo", marks=SLO_IS_BLIND)])
 def test_lag_that_grows_while_the_source_waits_shows_its_capacity(policy: str) -> None:
     job = slow_fetchers(policy=policy)
 
@@ -97,7 +97,7 @@ def blind_job(**fields: object) -> FetchingJob:
     return FetchingJob(600.0, mapped=96.25, tells_lag=False, noise=noise, options=options, **fields)  # type: ignore[arg-type]
 
 
-POLICIES = ["capacity", "ds2", "proactive"]
+POLICIES = ["capacity", "proactive"]
 SLO_NEEDS_FULL_USE = pytest.mark.xfail(strict=True, reason="slo knows no lag but what is told, and grows at full use")
 BLIND = [*product(POLICIES, [1.0, 0.87]), ("slo", 1.0), pytest.param("slo", 0.87, marks=SLO_NEEDS_FULL_USE)]
 
@@ -144,7 +144,7 @@ def test_source_of_unknown_lag_that_waits_for_records_keeps_pace() -> None:
     assert job.parallelism[1] == 1
 
 
-@pytest.mark.parametrize("policy", ["capacity", "ds2", "proactive"])
+@pytest.mark.parametrize("policy", ["capacity", "proactive"])
 def test_what_is_left_of_a_topic_that_was_read_is_no_backlog(policy: str) -> None:
     job = FetchingJob(
         0.0,

@@ -25,7 +25,7 @@ from flink_autoscaler.core.ports.passes import PassOutcome
 # 15 of 100 subtasks have a partition. Each of them can do 10 records/s.
 PARALLELISM, PARTITIONS, PER_SUBTASK = 100, 15, 10.0
 OPTIONS = {**SINGLE_SOURCE_OPTIONS, "scale-down.interval": "1 h", "scale-down.max-factor": "0.6"}
-POLICIES = ("capacity", "slo", "varga", "ds2")
+POLICIES = ("capacity", "slo", "varga")
 
 
 def source_above_its_partitions(

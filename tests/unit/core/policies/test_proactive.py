@@ -11,7 +11,6 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.policy_values import (
     DemandForecast,
     JobObservation,
-    PolicyInput,
     Proposal,
     SourceForecast,
 )
@@ -21,13 +20,6 @@ from flink_autoscaler.core.policies.testing.model_job import balanced_jobs
 
 POLICY = ProactivePolicy()
 NO_CATCH_UP = {"catch-up.duration": "0"}
-DS2 = {
-    **NO_CATCH_UP,
-    "proactive.base": "ds2",
-    "ds2.warm-up-intervals": "0",
-    "ds2.activation-intervals": "1",
-    "ds2.scaling-factor": "0",
-}
 
 
 def morning() -> JobObservation:
@@ -118,14 +110,13 @@ def test_a_forecast_only_raises_demand(now: float, up: float, down: float, level
     assert now <= expected.up["source"] <= expected.down["source"]
 
 
-@pytest.mark.parametrize("options", [{}, DS2], ids=["capacity", "ds2"])
 @for_all(number=st.integers(0, 49), up=st.floats(0.0, 1e6), down=st.floats(0.0, 1e6))
-def test_a_forecast_never_lowers_a_target(options: dict[str, str], number: int, up: float, down: float) -> None:
+def test_a_forecast_never_lowers_a_target(number: int, up: float, down: float) -> None:
     job = JOBS[number]
     obs = job.observed(job.parallelism, 1e9)
     demand = {v: SourceForecast(up, down, job.arrival) for v, each in obs.vertices.items() if each.is_source}
 
-    without, with_forecast = (propose(obs, each, options).targets or {} for each in (None, demand))
+    without, with_forecast = (propose(obs, each).targets or {} for each in (None, demand))
 
     assert all(with_forecast[v] >= target for v, target in without.items())
 
@@ -133,22 +124,10 @@ def test_a_forecast_never_lowers_a_target(options: dict[str, str], number: int, 
 JOBS = balanced_jobs(50)
 
 
-def test_ds2_can_be_the_base() -> None:
-    proposal = propose(morning(), source(109_627.0), DS2)
-
-    assert proposal.policy == "proactive"
-    assert proposal.targets == {"source": 110}
-    assert proposal.capacity["source"] == pytest.approx(109_627.0)
-
-
 def test_what_its_base_remembers_is_handed_back() -> None:
-    options = {**DS2, "ds2.activation-intervals": "2", "ds2.policy-interval": "0"}
-    inputs: list[PolicyInput] = [given(morning(), options) for _ in range(2)]
+    proposals = run(POLICY, [given(morning()) for _ in range(2)])
 
-    proposals = run(POLICY, inputs)
-
-    assert [proposal.targets is None for proposal in proposals] == [True, False]
-    assert set(proposals[-1].state) == {"ds2"}
+    assert set(proposals[-1].state) == {"capacity"}
 
 
 @pytest.mark.parametrize("changes", [{"target_rate": None}, {"complete": False}], ids=str)
@@ -156,7 +135,7 @@ def test_what_is_missing_makes_it_abstain(changes: dict[str, Any]) -> None:
     assert propose(observation(vertex(**changes)), source(1e6)).targets is None
 
 
-@pytest.mark.parametrize(("key", "value"), [("proactive.base", "varga"), ("forecast.cap-factor", "0.5")])
+@pytest.mark.parametrize(("key", "value"), [("forecast.cap-factor", "0.5")])
 def test_an_invalid_setting_is_named(key: str, value: str) -> None:
     with pytest.raises(ConfigError, match=f"'{value}' for key 'job.autoscaler.{key}'"):
         propose(morning(), None, {key: value})

@@ -16,7 +16,6 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 
 OPTIONS = {"stabilization.interval": "0 s", "metrics.window": "2 min", "catch-up.duration": "10 min"}
-OPTIONS |= {"ds2.warm-up-intervals": "0", "ds2.activation-intervals": "1"}
 ALIKE = SourceLag("*", "kafka", 6_000.0, 16, most=375.0)
 SLOW = SourceLag("*", "kafka", 6_000.0, 16, most=2_500.0)
 """2,500 of the 6,000 records wait in one of the 16 partitions."""
@@ -46,26 +45,23 @@ def new_parallelism(outcome: PassOutcome, vertex_id: str) -> int | None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "lag", "source"),
+    ("lag", "source"),
     [
-        pytest.param("capacity", ALIKE, "needs 203.0 records/s, has 100.0", id="capacity, alike"),
-        pytest.param("capacity", SLOW, "needs 226.0 records/s, has 100.0", id="capacity, slow"),
-        pytest.param("ds2", ALIKE, "4 -> 8 for 192 records/s", id="ds2, alike"),
-        pytest.param("ds2", SLOW, "4 -> 9 for 219.312 records/s", id="ds2, slow"),
+        pytest.param(ALIKE, "needs 203.0 records/s, has 100.0", id="alike"),
+        pytest.param(SLOW, "needs 226.0 records/s, has 100.0", id="slow"),
     ],
 )
-def test_sources_are_sized_for_the_slowest_partition(policy: str, lag: SourceLag, source: str) -> None:
-    assert source in wants(last_of(policy, lag, 6), PIPELINE_SOURCE)
+def test_sources_are_sized_for_the_slowest_partition(lag: SourceLag, source: str) -> None:
+    assert source in wants(last_of("capacity", lag, 6), PIPELINE_SOURCE)
 
 
-@pytest.mark.parametrize("policy", ["capacity", "ds2"])
 @pytest.mark.parametrize("lag", [1.0, 10.0], ids=["some", "more than the source can do"])
-def test_what_is_behind_the_source_is_sized_for_the_sum(policy: str, lag: float) -> None:
+def test_what_is_behind_the_source_is_sized_for_the_sum(lag: float) -> None:
     alike, slow = (
         replace(each, total=lag * (each.total or 0.0), most=lag * (each.most or 0.0)) for each in (ALIKE, SLOW)
     )
 
-    found = [new_parallelism(last_of(policy, each, 6), PIPELINE_MAP) for each in (alike, slow)]
+    found = [new_parallelism(last_of("capacity", each, 6), PIPELINE_MAP) for each in (alike, slow)]
 
     assert found[0] == found[1]
 

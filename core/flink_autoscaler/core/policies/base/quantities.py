@@ -198,17 +198,6 @@ def subtasks(needed: float, vertex: VertexObs) -> int:
     return min(max(vertex.min_parallelism, rounded_up(needed)), vertex.max_parallelism)
 
 
-def skew_factor(rates: Sequence[float]) -> float:
-    """Return how much more the fastest subtask does than the average one, at least 1; 1 when that is not known."""
-    total = sum(rates)
-    return max(1.0, max(rates) * len(rates) / total) if 0 < total <= GREATEST else 1.0
-
-
-def skew_of(vertex: VertexObs) -> float:
-    """Return how much more the fastest subtask does than the average one, at least 1; 1 when that is not known."""
-    return skew_factor(vertex.subtask_rates) if vertex.skew is None else vertex.skew
-
-
 def has_backlog(obs: JobObservation, threshold: float) -> bool:
     """Tell whether a source or its slowest partition is behind by more than ``threshold`` seconds of what it reads."""
     known = {v for v, vertex in obs.vertices.items() if vertex.lag_records is not None}

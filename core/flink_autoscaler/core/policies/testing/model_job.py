@@ -126,7 +126,6 @@ def _observed(vertex: ModelVertex, parallelism: int, demand: float, share: float
         backpressured=waiting,
         lag_records=None if vertex.inputs else behind * _LAGGING,
         lag_slope=None if vertex.inputs else behind,
-        subtask_rates=(rate / parallelism,) * parallelism,
     )
 
 

@@ -23,7 +23,6 @@ from flink_autoscaler.core.policies.base.quantities import (
     present_arrivals,
     rounded_up,
     shares_of,
-    skew_factor,
     subtasks,
 )
 from flink_autoscaler.core.policies.varga import backlog_of
@@ -69,15 +68,6 @@ def test_subtasks_are_within_the_bounds(needed: float, expected: int) -> None:
 
 def test_subtasks_greatest_bound_wins() -> None:
     assert subtasks(1.0, vertex(min_parallelism=5, max_parallelism=3)) == 3
-
-
-@pytest.mark.parametrize(
-    ("rates", "expected"),
-    [((20.0, 20.0, 20.0, 10.0), 20 / 17.5), ((5.0, 5.0), 1.0), ((), 1.0), ((0.0, 0.0), 1.0)],
-    ids=["one slow", "even", "unknown", "idle"],
-)
-def test_skew_factor_compares_the_fastest_with_the_average(rates: tuple[float, ...], expected: float) -> None:
-    assert skew_factor(rates) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from flink_autoscaler.core.model.policy_values import DemandForecast, JobObservation, SourceForecast
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
-from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
 from flink_autoscaler.core.policies.proactive import ProactivePolicy
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 from flink_autoscaler.core.ports.plugins import ScalingPolicy
@@ -29,31 +28,6 @@ class TestCapacityPolicyWithoutCatchUp(TestCapacityPolicy):
         }
 
 
-class TestDs2Policy(ScalingPolicyContract):
-    patience = 6
-
-    def make_policy(self) -> ScalingPolicy:
-        return Ds2Policy()
-
-
-class TestDs2PolicyAtOnce(ScalingPolicyContract):
-    patience = 2
-
-    def make_policy(self) -> ScalingPolicy:
-        return Ds2Policy()
-
-    def config(self) -> Mapping[str, str]:
-        options = {
-            "warm-up-intervals": "0",
-            "activation-intervals": "1",
-            "activation-combine": "median",
-            "scaling-factor": "0",
-            "skew-aware": "true",
-            "add-catch-up": "false",
-        }
-        return {f"job.autoscaler.ds2.{key}": value for key, value in options.items()}
-
-
 class TestProactivePolicy(ScalingPolicyContract):
     patience = 2
 
@@ -63,13 +37,3 @@ class TestProactivePolicy(ScalingPolicyContract):
     def demand(self, obs: JobObservation) -> DemandForecast | None:
         sources = (vertex for vertex in obs.vertices.values() if vertex.is_source)
         return {each.vertex_id: SourceForecast(5_000.0, 8_000.0, 3_000.0) for each in sources}
-
-
-class TestProactivePolicyWithoutForecast(ScalingPolicyContract):
-    patience = 6
-
-    def make_policy(self) -> ScalingPolicy:
-        return ProactivePolicy()
-
-    def config(self) -> Mapping[str, str]:
-        return {"job.autoscaler.proactive.base": "ds2"}
