@@ -17,8 +17,6 @@ from flink_autoscaler.pipeline.reports import require_libraries
 from flink_autoscaler.pipeline.reports.fleet import fleet_page
 from flink_autoscaler.pipeline.reports.page import duration, number
 
-PAGE = fleet_page(a_report())
-
 
 class Elements(HTMLParser):
     """Everything that a browser would make of a page."""
@@ -42,9 +40,14 @@ class Elements(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def elements() -> Elements:
+def page() -> str:
+    return fleet_page(a_report())
+
+
+@pytest.fixture(scope="module")
+def elements(page: str) -> Elements:
     found = Elements()
-    found.feed(PAGE)
+    found.feed(page)
     return found
 
 
@@ -84,8 +87,8 @@ def test_every_chart_carries_its_data(elements: Elements) -> None:
         pytest.param("No forecast against actual: too little history", id="why there is no forecast"),
     ],
 )
-def test_the_page_tells(text: str) -> None:
-    assert text in PAGE
+def test_the_page_tells(page: str, text: str) -> None:
+    assert text in page
 
 
 def test_reports_are_incomplete_when_no_job_has_enough_passes() -> None:
@@ -172,15 +175,15 @@ def test_an_area_begins_where_something_is_known() -> None:
     assert lengths_of_areas(page, "Slots") == [2, 3]
 
 
-def test_what_is_counted_has_whole_numbers_on_its_axis() -> None:
+def test_what_is_counted_has_whole_numbers_on_its_axis(page: str) -> None:
     assert any(
         each["name"] == "BasicTicker" and ("min_interval", 1) in dict(each["attributes"]).items()
-        for each in models(PAGE, "Rescales")
+        for each in models(page, "Rescales")
     )
 
 
-def test_a_title_is_not_its_own_unit() -> None:
-    captions = re.findall(r'<figcaption>(.*?) <span class="unit">(.*?)</span>', PAGE)
+def test_a_title_is_not_its_own_unit(page: str) -> None:
+    captions = re.findall(r'<figcaption>(.*?) <span class="unit">(.*?)</span>', page)
 
     assert captions
     assert not [title for title, unit in captions if title.lower() == unit]
