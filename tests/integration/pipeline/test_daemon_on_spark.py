@@ -112,15 +112,11 @@ def of_history(daemon: DaemonProcess, name: str) -> float:
     return -1.0 if found is None else float(found[1])
 
 
-def written_by(file: Path) -> str:
-    return str(pq.read_metadata(file).created_by).split()[0]
-
-
 def instants_of(file: Path) -> list[datetime]:
     return list(pq.ParquetFile(file).read(columns=["ts"]).column("ts").to_pylist())
 
 
-def test_history_is_written_by_the_session_of_the_passes_and_loses_nothing_with_it(
+def test_history_loses_nothing_with_the_session_of_the_passes(
     daemon: DaemonProcess, flink: FakeFlink, tmp_path: Path
 ) -> None:
     history = tmp_path / "history"
@@ -128,23 +124,19 @@ def test_history_is_written_by_the_session_of_the_passes_and_loses_nothing_with_
     named = {f"autoscaler__history__{name}": value for name, value in options.items()}
     daemon.configure({"main": flink.url}, autoscaler__engine__kind="spark", autoscaler__log__level="info", **named)
     daemon.start()
-    wait_until("rows written by Spark", lambda: of_history(daemon, "on_spark") == 1.0, START_SECONDS)
+    wait_until("passes on Spark", lambda: passes(daemon, "spark") > 0, START_SECONDS)
     [session] = daemon.children("java")
 
     os.kill(session, signal.SIGKILL)
     written = of_history(daemon, "rows_written_total")
     wait_until("rows", lambda: of_history(daemon, "rows_written_total") > written, START_SECONDS)
     wait_until("the next session", lambda: daemon.children("java") not in ([], [session]), START_SECONDS)
-    wait_until("rows written by it", lambda: of_history(daemon, "on_spark") == 1.0, START_SECONDS)
-    is_alone = len(daemon.children("java")) == 1
     counted = passes(daemon, "spark") + passes(daemon, "inline")
     lost = of_history(daemon, "rows_lost_total"), of_history(daemon, "passes_lost_total")
     code = daemon.stop()
-    writers = {written_by(file) for file in part_files(history)}
     instants = [at for file in part_files(history) if "decisions" in file.parts for at in instants_of(file)]
 
-    assert (is_alone, lost, code) == (True, (0.0, 0.0), 0)
-    assert "parquet-mr" in writers
+    assert (lost, code) == ((0.0, 0.0), 0)
     assert len(instants) >= counted
     assert len(instants) == len(set(instants))
 

@@ -118,7 +118,7 @@ def test_file_that_two_processes_make_is_made_once_and_never_seen_in_part(spark:
 def run_until_killed(root: str, number: int, passes: int, spill: Path) -> None:
     """Run a process that writes all the time, and kill it while it writes the last of so many passes."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, str(WRITER), root, str(number), "spark", str(spill)]
+    command = [sys.executable, str(WRITER), root, str(number), str(spill)]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         for _ in range(passes):

@@ -1,7 +1,7 @@
 """A process that adds passes to a history and has them written, again and again, until it is killed.
 
-Arguments: folder or URL of the history, number of this process, ``spark`` if that is to write, and the folder for rows
-that wait, where that is not in the history. Prints the number of every pass before that is written.
+Arguments: folder or URL of the history, which Spark writes, number of this process, and the folder for rows that wait,
+where that is not in the history. Prints the number of every pass before that is written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 from recorded_passes import window_filling
 
-from flink_autoscaler.pipeline.history import Writer
+from flink_autoscaler.pipeline.history.files import is_local
 from flink_autoscaler.pipeline.history.storage import own_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.sink import HistorySink
@@ -26,14 +26,13 @@ from history_setup import NOON_MS
 def main() -> None:
     """Go on until killed."""
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    writer = Writer.SPARK if "spark" in sys.argv else Writer.ARROW
-    spill = sys.argv[4] if len(sys.argv) > 4 else None
+    spill = sys.argv[3] if len(sys.argv) > 3 else None
     settings = HistorySettings(
-        enabled=True, path=sys.argv[1], writer=writer, interval=0.0, compaction_interval=0.0, spill_directory=spill
+        enabled=True, path=sys.argv[1], interval=0.0, compaction_interval=0.0, spill_directory=spill
     )
     with ExitStack() as parts:
         spark: Any = None
-        if writer is Writer.SPARK:
+        if not is_local(sys.argv[1]):
             spark = parts.enter_context(own_session(SparkSettings(master="local[1]")))
         add_for_ever(HistorySink(settings, sessions=lambda: nullcontext(spark)), int(sys.argv[2]) * 1000)
 

@@ -12,11 +12,3 @@ class Partition(StrEnum):
 
     CLUSTER = "cluster"
     DATE = "date"
-
-
-class Writer(StrEnum):
-    """Who writes and reads the files: Arrow in this process where the path is local, or Spark."""
-
-    AUTO = "auto"
-    ARROW = "arrow"
-    SPARK = "spark"

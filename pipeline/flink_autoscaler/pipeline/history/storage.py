@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from flink_autoscaler.pipeline.history import Partition, Writer
+from flink_autoscaler.pipeline.history import Partition
 from flink_autoscaler.pipeline.history.distinct import distinct_rows
 from flink_autoscaler.pipeline.history.files import GONE, Files, GoneError, HistoryError, LocalFiles, is_local
 from flink_autoscaler.pipeline.history.layout import NO_CLUSTER, STAGING, SUFFIX, Folder
@@ -143,29 +143,21 @@ class HistoryStorage:
     parts: ParquetFiles
 
 
-def needs_spark(path: str, writer: Writer = Writer.AUTO) -> bool:
-    """Tell whether Spark is needed: for paths that are not local, or where it is asked for."""
-    return writer is Writer.SPARK or not is_local(path)
-
-
 @contextmanager
-def opened(path: str, sessions: Sessions | None = None, writer: Writer = Writer.AUTO) -> Iterator[HistoryStorage]:
-    """Give access to a history; nothing is made or looked at on a local path.
+def opened(path: str, sessions: Sessions | None = None) -> Iterator[HistoryStorage]:
+    """Give access to a history: Arrow reads and writes local paths, without looking at them yet, and Spark all others.
 
     Args:
         path: With or without a scheme, such as ``/var/lib/history`` or ``hdfs://nameservice1/history``.
         sessions: Asked only where Spark is needed.
-        writer: Arrow writes local paths only.
 
     Raises:
         HistoryError: The path needs Spark, and there is none, or its file system does not answer.
     """
-    if not needs_spark(path, writer):
+    if is_local(path):
         local = LocalFiles(path)
         yield HistoryStorage(local, ArrowParts(local))
         return
-    if writer is Writer.ARROW:
-        raise HistoryError(f"{path}: Arrow writes only to local paths; set the writer to auto or spark")
     if sessions is None:
         raise HistoryError(f"{path}: only Spark reaches this path")
     with sessions() as spark:

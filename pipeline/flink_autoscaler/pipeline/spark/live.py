@@ -148,11 +148,6 @@ class SparkEngine:
         """How Spark is."""
         return self._status
 
-    @property
-    def sees_local_files(self) -> bool:
-        """Whether a session is open right now whose tasks see the files of this machine."""
-        return self._settings.is_embedded and self._supply.is_open
-
     def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
         """Return one outcome per request, in the same order.
 

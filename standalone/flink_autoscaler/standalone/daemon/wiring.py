@@ -321,7 +321,6 @@ class Wiring(AbstractContextManager["Wiring"]):
             self._history = HistorySink(
                 self._settings.history,
                 sessions=self._history_session,
-                has_session=lambda: self._spark is not None and self._spark.sees_local_files,
                 may_maintain=self.storage.leadership.may_act,
                 tell=self.events,
             )

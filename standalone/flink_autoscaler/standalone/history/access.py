@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.history import Writer
 from flink_autoscaler.pipeline.history.catalog import FolderListing
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.layout import Selection
@@ -37,10 +36,9 @@ def opened_history(settings: Settings, asked: HistorySelection) -> Iterator[Hist
         ConfigError: None is named, or there is no such folder.
         HistoryError: Its file system does not answer.
     """
-    writer = Writer.AUTO if asked.path is not None else settings.history.writer
     with (
         missing_is_told(settings, asked),
-        opened(path_of(settings, asked), lambda: spark_session(settings), writer) as storage,
+        opened(path_of(settings, asked), lambda: spark_session(settings)) as storage,
     ):
         yield storage
 

@@ -120,7 +120,6 @@ class HistorySink:
     Args:
         settings: With a path.
         sessions: Lends a Spark session, where one is needed.
-        has_session: Tells whether a session is open that sees this machine's files: then it writes local paths, too.
         may_maintain: Tells whether this daemon compacts and removes what is old, now.
         tell: Takes events about that, from the thread that writes.
         clock: Epoch seconds.
@@ -135,7 +134,6 @@ class HistorySink:
         settings: HistorySettings,
         *,
         sessions: Sessions | None = None,
-        has_session: Callable[[], bool] = lambda: False,
         may_maintain: Callable[[], bool] = lambda: True,
         tell: Tell = unheard_event,
         clock: Callable[[], float] = time.time,
@@ -147,7 +145,6 @@ class HistorySink:
             settings,
             self._buffer,
             sessions=sessions,
-            has_session=has_session,
             may_maintain=may_maintain,
             tell=tell,
             clock=clock,
@@ -205,7 +202,6 @@ class HistorySink:
 
     def close(self, timeout: float = 10.0) -> None:
         """Write what waits, for so many seconds at most, and end; the spill folder keeps what is not written."""
-        self._writer.hurry()
         is_written = self.flush(timeout)
         with self._changed:
             self._is_closed = True

@@ -25,7 +25,6 @@ _GAUGES: Final = {
     "spilled_bytes": "Size of the spill folder.",
     "last_write_age_seconds": "Time since rows were last written.",
     "last_write_seconds": "Duration of the last write.",
-    "on_spark": "Whether the last write was a Spark job.",
     "last_compaction_timestamp_seconds": "When the history was last compacted and rid of what is old, epoch seconds.",
     "last_compaction_seconds": "How long that took.",
 }
@@ -41,7 +40,6 @@ class HistoryStatus:
         written_at: When a batch was written last, epoch seconds; None before the first. No series.
         last_write_age_seconds: The same as it is shown, at the instant of the status.
         last_write_seconds: With all batches that were due; None before the first.
-        on_spark: None before the first write.
         compacted_at: When a compaction ended well last, epoch seconds; None before the first.
         last_compaction_seconds: How long that took.
     """
@@ -58,7 +56,6 @@ class HistoryStatus:
     written_at: float | None = None
     last_write_age_seconds: float | None = None
     last_write_seconds: float | None = None
-    on_spark: bool | None = None
     compaction_failures: int = 0
     compacted_at: float | None = None
     last_compaction_seconds: float | None = None

@@ -14,12 +14,11 @@ import pyarrow as pa
 import structlog
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.history import Writer
 from flink_autoscaler.pipeline.history.buffer import Buffer, size_of
 from flink_autoscaler.pipeline.history.compact import Upkeep
 from flink_autoscaler.pipeline.history.files import is_local, local_path
 from flink_autoscaler.pipeline.history.layout import PENDING
-from flink_autoscaler.pipeline.history.storage import Sessions, append, needs_spark, opened
+from flink_autoscaler.pipeline.history.storage import Sessions, append, opened
 from flink_autoscaler.standalone.history.status import HistoryStatus
 from flink_autoscaler.standalone.history.upkeep import Tell, failed_event, keep_in_order, report
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
@@ -41,7 +40,6 @@ class HistoryWriter:
         settings: With a path.
         buffer: What is to be written; somebody else adds to it.
         sessions: Lends a Spark session, where one is needed.
-        has_session: Tells whether a session is open that sees this machine's files: then it writes local paths, too.
         may_maintain: Tells whether this daemon compacts and removes what is old, now.
         tell: Takes events about that, from this thread.
         clock: Epoch seconds.
@@ -57,7 +55,6 @@ class HistoryWriter:
         buffer: Buffer,
         *,
         sessions: Sessions | None,
-        has_session: Callable[[], bool],
         may_maintain: Callable[[], bool],
         tell: Tell,
         clock: Callable[[], float],
@@ -69,14 +66,12 @@ class HistoryWriter:
         self._settings = settings
         self._buffer = buffer
         self._sessions = sessions
-        self._has_session = has_session
         self._may_maintain = may_maintain
         self._tell = tell
         self._clock = clock
         self._retry = retry
         self._changed = threading.Condition()
         self._is_woken = False
-        self._is_closing = False
         self._is_closed = False
         self._flushes_wanted = 0
         self._flushes_done = 0
@@ -100,10 +95,6 @@ class HistoryWriter:
             wanted = self._flushes_wanted
             self._changed.notify_all()
             return self._changed.wait_for(lambda: self._flushes_done >= wanted or self._is_closed, timeout)
-
-    def hurry(self) -> None:
-        """Write without Spark from now on where that is possible: the daemon is about to end."""
-        self._is_closing = True
 
     def close(self, timeout: float) -> bool:
         """End; tell whether what is being done has allowed that within so many seconds."""
@@ -191,19 +182,8 @@ class HistoryWriter:
         self._buffer.close_batch()
         if self._buffer.rows == 0:
             return
-        writer = self._writer()
-        try:
-            self._write_with(writer)
-        except Exception as error:
-            # A session that was lost meanwhile: what it wrote of a batch counts, and the rest of it is added.
-            if writer is self._settings.writer or self._has_session():
-                raise
-            log.info("history_written_without_spark", reason=masked(str(error)) or type(error).__name__)
-            self._write_with(self._settings.writer)
-
-    def _write_with(self, writer: Writer) -> None:
         began = time.perf_counter()
-        with opened(self._path, self._sessions, writer) as storage, closing(self._buffer.batches()) as batches:
+        with opened(self._path, self._sessions) as storage, closing(self._buffer.batches()) as batches:
             for batch in batches:
                 files = append(storage, batch, self._settings.partition)
                 self._buffer.done()
@@ -213,15 +193,8 @@ class HistoryWriter:
                     files_written=self._status.files_written + files,
                     written_at=self._clock(),
                     last_write_seconds=time.perf_counter() - began,
-                    on_spark=needs_spark(self._path, writer),
                 )
-                log.debug("history_written", rows=batch.rows, files=files, on_spark=self._status.on_spark)
-
-    def _writer(self) -> Writer:
-        """Return who writes now: Spark wherever its session is there, except at the end, when time is short."""
-        wanted = self._settings.writer
-        is_free = wanted is Writer.AUTO and not self._is_closing
-        return Writer.SPARK if is_free and self._has_session() else wanted
+                log.debug("history_written", rows=batch.rows, files=files)
 
     def _maintain(self) -> None:
         if not self._may_maintain():
@@ -230,7 +203,7 @@ class HistoryWriter:
         now_ms = round(self._clock() * 1000)
         began = time.perf_counter()
         try:
-            with opened(self._path, self._sessions, self._writer()) as storage:
+            with opened(self._path, self._sessions) as storage:
                 done = keep_in_order(storage, Upkeep(now_ms, self._settings.retention or None))
         except Exception as error:
             self._status = replace(self._status, compaction_failures=self._status.compaction_failures + 1)

@@ -50,6 +50,7 @@ REMOVED_KEYS: Final[Mapping[str, str]] = {
         "a backup of the database (docs/guide/database.md): nothing is scaled while the SQLite file is gone, and it is "
         "not written anew"
     ),
+    "autoscaler.history.writer": "autoscaler.history.path alone: Arrow writes local paths, Spark all others",
     f"{_JOB}policies": "job.autoscaler.policy, the name of one policy; schedule.plans holds for each",
     f"{_JOB}policies.combine": "job.autoscaler.policy, the name of one policy",
     f"{_JOB}policies.shadow": "job.autoscaler.policy.shadow",

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.history import Partition, Writer
+from flink_autoscaler.pipeline.history import Partition
 from flink_autoscaler.pipeline.history.catalog import describe, find
 from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
 from flink_autoscaler.pipeline.history.files import GoneError, HistoryError, MissingHistoryError
@@ -32,7 +32,7 @@ from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, TABLES
 from flink_autoscaler.pipeline.history.spark_files import HadoopFiles, SparkParts
-from flink_autoscaler.pipeline.history.storage import HistoryStorage, append, needs_spark, opened, own_session
+from flink_autoscaler.pipeline.history.storage import HistoryStorage, append, opened, own_session
 from flink_autoscaler.pipeline.profiles.run import parquet_samples
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
@@ -250,25 +250,10 @@ def test_file_on_hadoop_appears_whole_or_not_at_all(spark: SparkSession, tmp_pat
     assert files.list("_staging") == []
 
 
-def test_local_paths_need_no_spark_unless_it_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
-    assert not needs_spark("/var/lib/history")
-    assert not needs_spark("file:///var/lib/history")
-    assert needs_spark("hdfs://nameservice1/history")
+def test_only_local_paths_need_no_spark(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="only Spark reaches"), opened("hdfs://nameservice1/history"):
         pass
-    with pytest.raises(HistoryError, match="Arrow writes only"), opened("s3a://bucket/history", writer=Writer.ARROW):
-        pass
-
-
-def test_spark_writes_local_paths_where_it_is_asked_to(spark: SparkSession, tmp_path: Path) -> None:
-    class Lent:
-        def __enter__(self) -> SparkSession:
-            return spark
-
-        def __exit__(self, *_: object) -> None:
-            """Leave it open."""
-
-    with opened(str(tmp_path / "a b"), Lent, Writer.SPARK) as storage:
+    with opened(str(tmp_path / "a b")) as storage:
         append(storage, a_batch(sample_rows(2)))
 
     assert rates(a_storage(tmp_path / "a b")) == [0.0, 1.0]

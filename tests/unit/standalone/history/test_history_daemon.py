@@ -60,7 +60,6 @@ def test_metrics_page_shows_what_is_written(daemon: DaemonProcess, flink: FakeFl
     assert part_files(tmp_path / "history")
     assert series(daemon, "up") == 1.0
     assert series(daemon, "last_write_age_seconds") is not None
-    assert series(daemon, "on_spark") == 0.0
 
 
 def test_compaction_and_what_it_came_to_are_told(daemon: DaemonProcess, flink: FakeFlink, tmp_path: Path) -> None:

@@ -424,10 +424,10 @@ def minutes_of(root: Path) -> list[int]:
     return [round((instant.timestamp() * 1000 - NOON_MS) / 60_000) for instant in instants]
 
 
-def run_until_killed(root: Path, number: int, passes: int, *options: str) -> None:
+def run_until_killed(root: Path, number: int, passes: int) -> None:
     """Run a process that writes all the time, and kill it while it writes the last of so many passes."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, str(WRITER), str(root), str(number), *options]
+    command = [sys.executable, str(WRITER), str(root), str(number)]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         for _ in range(passes):
@@ -450,46 +450,6 @@ def test_daemon_that_is_killed_while_it_writes_loses_and_doubles_no_row(tmp_path
     found = minutes_of(tmp_path)
     for number in range(KILLS):
         assert_whole(found, number, least=4)
-
-
-class Lost:
-    """A session that ends as soon as it is asked for, or stays and fails."""
-
-    def __init__(self, *, stays: bool) -> None:
-        self.is_there = True
-        self._stays = stays
-
-    def __call__(self) -> AbstractContextManager[Any]:
-        self.is_there = self._stays
-        raise SparkLostError("the JVM is gone")
-
-
-def test_rows_of_a_session_that_is_lost_are_written_without_it(tmp_path: Path, sinks: list[HistorySink]) -> None:
-    session = Lost(stays=False)
-    sinks.append(sink := HistorySink(settings_of(tmp_path), sessions=session, has_session=lambda: session.is_there))
-
-    with capture_logs() as told:
-        for record in scaled_up().records:
-            add(sink, record)
-        is_written = sink.flush(PATIENCE)
-
-    assert is_written
-    assert count(tmp_path) == len(scaled_up().records)
-    assert (sink.status().up, sink.status().on_spark) == (True, False)
-    assert [line["reason"] for line in told if line["event"] == "history_written_without_spark"] == ["the JVM is gone"]
-
-
-def test_rows_wait_where_a_session_that_is_there_cannot_write_them(tmp_path: Path, sinks: list[HistorySink]) -> None:
-    session = Lost(stays=True)
-    sinks.append(sink := HistorySink(settings_of(tmp_path), sessions=session, has_session=lambda: session.is_there))
-
-    for record in scaled_up().records:
-        add(sink, record)
-
-    assert not sink.flush(PATIENCE)
-    assert not sink.status().up
-    assert sink.status().rows_waiting > 0
-    session.is_there = False
 
 
 def test_daemon_that_stands_by_leaves_the_compaction_to_the_leader(tmp_path: Path, sinks: list[HistorySink]) -> None:
@@ -541,12 +501,3 @@ def test_full_disk_is_told_once_and_rows_wait_for_space(tmp_path: Path) -> None:
     assert found["told"] == ["history_not_spilled", "history_unavailable", "history_available"]
     assert count(tmp_path) == 5
     assert found["rows"] == sum(count(tmp_path, name) for name in TABLES)
-
-
-@pytest.mark.spark
-def test_daemon_that_is_killed_while_spark_writes_loses_and_doubles_no_row(tmp_path: Path) -> None:
-    run_until_killed(tmp_path, 0, 3, "spark")
-
-    HistorySink(settings_of(tmp_path)).close(timeout=PATIENCE)
-
-    assert_whole(minutes_of(tmp_path), 0, least=2)

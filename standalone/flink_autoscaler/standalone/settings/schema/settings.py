@@ -12,7 +12,7 @@ from pydantic import Field
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.load_profile import BUCKET
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.pipeline.history import Partition, Writer
+from flink_autoscaler.pipeline.history import Partition
 from flink_autoscaler.standalone.settings.schema import schedules
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.http import HttpSettings
@@ -134,12 +134,9 @@ class HistorySettings(OptionSection):
 
     enabled: Flag = option(False, "Whether a history is kept.")
     path: Text | None = option(
-        None, "Folder of the history: local, or a URL that Spark reaches such as hdfs://nameservice1/history."
-    )
-    writer: Writer = option(
-        Writer.AUTO,
-        "arrow writes in the daemon process, local paths only; spark as Spark jobs; auto: spark while the passes have "
-        "an embedded Spark and for paths that are not local, else arrow.",
+        None,
+        "Folder of the history: local, written in the daemon process, or a URL that Spark reaches and writes, such as "
+        "hdfs://nameservice1/history.",
     )
     partition: Partition = option(
         Partition.CLUSTER, "cluster: a folder per day and cluster; date: one per day, for many small clusters."
