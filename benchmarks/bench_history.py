@@ -45,7 +45,7 @@ from flink_autoscaler.pipeline.history.schema import TABLES, VERTICES, HistoryTa
 from flink_autoscaler.pipeline.history.spark_files import HadoopFiles, SparkParts
 from flink_autoscaler.pipeline.history.storage import ArrowParts, Batch, HistoryStorage, append, own_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
-from flink_autoscaler.standalone.history.sink import LeftOut, Turns
+from flink_autoscaler.standalone.history.sink import Turns
 
 DAY_MS: Final = 86_400_000
 START_MS: Final = 1_769_817_600_000
@@ -120,7 +120,7 @@ def conversion(fleet: Fleet) -> list[Sequence[str]]:
     for _ in range(WARM_PASSES):
         with tempfile.TemporaryDirectory() as folder:
             buffer = Buffer(flush_seconds=900, flush_rows=FLUSH_ROWS, spill=Path(folder))
-            rows, seconds = timed(lambda: list(Turns(0.0, LeftOut()).rows(outcomes, contexts, START_MS)))
+            rows, seconds = timed(lambda: list(Turns(0.0, lambda *_: None).rows(outcomes, contexts, START_MS)))
             to_rows.append(seconds)
             to_buffer.append(timed(partial(buffer.add, rows, START_MS))[1])
             buffer.close()

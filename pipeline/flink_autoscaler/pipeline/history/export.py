@@ -19,11 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flink_autoscaler.pipeline.history.catalog import FolderListing, Progress, find, require, unheard
-from flink_autoscaler.pipeline.history.distinct import distinct_rows
 from flink_autoscaler.pipeline.history.files import GoneError, HistoryError
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
-from flink_autoscaler.pipeline.history.schema import HistoryTable
-from flink_autoscaler.pipeline.history.storage import COMPRESSION, HistoryStorage
+from flink_autoscaler.pipeline.history.schema import HistoryTable, instant
+from flink_autoscaler.pipeline.history.storage import COMPRESSION, HistoryStorage, distinct_rows
 
 
 class Format(StrEnum):
@@ -115,19 +114,15 @@ def chosen(rows: pa.Table, wanted: ExportSelection) -> pa.Table:
     """Return the rows that are wanted."""
     since, until, clusters = wanted.selection.since_ms, wanted.selection.until_ms, wanted.selection.clusters
     if since is not None:
-        rows = rows.filter(pc.greater_equal(rows.column("ts"), _instant(since)))
+        rows = rows.filter(pc.greater_equal(rows.column("ts"), instant(since)))
     if until is not None:
-        rows = rows.filter(pc.less(rows.column("ts"), _instant(until)))
+        rows = rows.filter(pc.less(rows.column("ts"), instant(until)))
     if clusters is not None:
         rows = rows.filter(pc.is_in(rows.column("cluster"), pa.array(sorted(clusters), pa.string())))
     if wanted.job is not None:
         keys = [key for key in pc.unique(rows.column("job_key")).to_pylist() if fnmatchcase(key or "", wanted.job)]
         rows = rows.filter(pc.is_in(rows.column("job_key"), pa.array(keys, pa.string())))
     return rows
-
-
-def _instant(at_ms: int) -> pa.Scalar:
-    return pa.scalar(at_ms * 1000, pa.timestamp("us", "UTC"))
 
 
 Sink = Callable[[pa.Table], None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,13 +11,12 @@ from statistics import fmean
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import pyarrow.dataset as ds
 
 from flink_autoscaler.pipeline.history.catalog import find, require
 from flink_autoscaler.pipeline.history.files import FileEntry, HistoryError, LocalFiles
 from flink_autoscaler.pipeline.history.layout import Selection
-from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, VERTICES, HistoryTable
+from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, VERTICES, HistoryTable, instant
 
 MOST_ROWS: Final = 400_000
 MOST_SECONDS: Final = 10.0
@@ -141,8 +141,11 @@ class _Reader:
 
     def __init__(self, files: LocalFiles, job_key: str, selection: Selection, clock: Callable[[], float]) -> None:
         self._files = files
-        self._job_key = job_key
         self._selection = selection
+        self._wanted = ds.field("job_key") == job_key
+        for at_ms, is_wanted in ((selection.since_ms, operator.ge), (selection.until_ms, operator.lt)):
+            if at_ms is not None:
+                self._wanted &= is_wanted(ds.field("ts"), instant(at_ms))
         self._clock = clock
         self._until = clock() + MOST_SECONDS
         self._left = MOST_ROWS
@@ -150,41 +153,24 @@ class _Reader:
 
     def rows(self, table: HistoryTable, columns: Sequence[str]) -> Iterator[Row]:
         """Yield rows with instants in epoch milliseconds."""
-        since, until = self._selection.since_ms or 0, self._selection.until_ms or 0
         for folder in find(self._files, table, self._selection):
             for entry in folder.entries:
-                for row in self._of_file(entry, columns):
-                    if row["ts"] is not None and since <= row["ts"] < until:
-                        yield row
+                try:
+                    yield from list(self._of_file(entry, table, columns))
+                except (OSError, pa.ArrowException) as error:
+                    self.damaged.append(f"{entry.path}: {' '.join(str(error).split())}")
 
-    def _of_file(self, entry: FileEntry, columns: Sequence[str]) -> list[Row]:
-        try:
-            with pq.ParquetFile(self._files.path(entry.path)) as file:
-                return [row for batch in self._batches(file, columns) for row in batch]
-        except (OSError, pa.ArrowException) as error:
-            self.damaged.append(f"{entry.path}: {' '.join(str(error).split())}")
-            return []
-
-    def _batches(self, file: pq.ParquetFile, columns: Sequence[str]) -> Iterator[list[Row]]:
-        there = [name for name in columns if name in file.schema_arrow.names]
-        groups = [n for n in range(file.num_row_groups) if _may_hold(file.metadata.row_group(n), self._job_key)]
-        batches = file.iter_batches(_BATCH, groups, ["job_key", *there], use_threads=False) if groups else ()
+    def _of_file(self, entry: FileEntry, table: HistoryTable, columns: Sequence[str]) -> Iterator[Row]:
+        # Compacted files are sorted by job: the parts of a file that cannot hold it are not read.
+        file = ds.dataset(self._files.path(entry.path), schema=table.schema, format="parquet")
+        batches = file.to_batches(
+            columns=list(columns), filter=self._wanted, batch_size=_BATCH, batch_readahead=1, use_threads=False
+        )
         for batch in batches:
-            found = batch.filter(pc.equal(batch.column("job_key"), self._job_key)).select(there)
-            self._left -= found.num_rows
+            self._left -= batch.num_rows
             if self._left < 0 or self._clock() > self._until:
                 raise TooMuchError("that is more than one question may read: ask for a shorter time")
-            yield [{**dict.fromkeys(columns), **_plain(row)} for row in found.to_pylist()]
-
-
-def _may_hold(group: pq.RowGroupMetaData, job_key: str) -> bool:
-    """Tell whether rows of a job may be in a part of a file: compacted files are sorted by job."""
-    for number in range(group.num_columns):
-        column = group.column(number)
-        if column.path_in_schema == "job_key":
-            known = column.statistics
-            return known is None or not known.has_min_max or bool(known.min <= job_key <= known.max)
-    return False
+            yield from map(_plain, batch.to_pylist())
 
 
 def _plain(row: Row) -> Row:

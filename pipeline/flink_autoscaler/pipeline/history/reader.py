@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from flink_autoscaler.pipeline.history.catalog import FileHealth, examine, find, require, settled
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
 from flink_autoscaler.pipeline.history.schema import HistoryTable
-from flink_autoscaler.pipeline.history.spark_files import empty, spark_schema, uri
+from flink_autoscaler.pipeline.history.spark_files import empty, latest, spark_schema, uri
 from flink_autoscaler.pipeline.history.storage import HistoryStorage
 
 _log = structlog.get_logger(__name__)
@@ -87,15 +87,3 @@ def selected(frame: DataFrame, selection: Selection) -> DataFrame:
     if selection.clusters is not None:
         frame = frame.where(f.col("cluster").isin(sorted(selection.clusters)))
     return frame
-
-
-def latest(frame: DataFrame, table: HistoryTable) -> DataFrame:
-    """Return of the rows with equal keys the latest one.
-
-    Args:
-        frame: Rows of the table.
-        table: For its key.
-    """
-    newest_first = Window.partitionBy(*table.key).orderBy(f.col("ts").desc())
-    ranked = frame.withColumn("rank", f.row_number().over(newest_first))
-    return ranked.where(f.col("rank") == 1).select(*frame.columns)

@@ -190,3 +190,8 @@ RESCALES: Final = HistoryTable(
 
 TABLES: Final = {table.name: table for table in (SAMPLES, VERTICES, DECISIONS, RESCALES)}
 """By name, which is also the name of their folder."""
+
+
+def instant(at_ms: int) -> pa.Scalar:
+    """Return epoch milliseconds as a value to compare columns with."""
+    return pa.scalar(at_ms * 1000, _INSTANT)

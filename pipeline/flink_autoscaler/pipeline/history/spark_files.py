@@ -271,8 +271,9 @@ class SparkParts:
         """Write the rows of several files into one: a Spark job, which sorts on the disk what memory cannot hold."""
         before = sum(footer(self._files, path).num_rows for path in paths)
         with self._naming(paths):
-            distinct = _distinct(self._frame(paths, table), table)
-            writer = distinct.write.option("compression", COMPRESSION).option("parquet.block.size", BLOCK_BYTES)
+            rows = latest(self._frame(paths, table), table).coalesce(1)
+            ordered = rows.sortWithinPartitions(*table.key, *({"ts"} - set(table.key)))
+            writer = ordered.write.option("compression", COMPRESSION).option("parquet.block.size", BLOCK_BYTES)
             writer.parquet(uri(self._files, folder))
         path = self._written(folder)
         return Merged(path, before - footer(self._files, path).num_rows)
@@ -300,11 +301,15 @@ class SparkParts:
         return found[0]
 
 
-def _distinct(rows: DataFrame, table: HistoryTable) -> DataFrame:
-    """Return rows as one part, sorted by their key, of those with equal keys the latest one."""
-    latest = row_number().over(Window.partitionBy(*table.key).orderBy(rows.ts.desc()))
-    distinct = rows.withColumn(_PLACE, latest).where(f"{_PLACE} = 1").drop(_PLACE)
-    return distinct.coalesce(1).sortWithinPartitions(*table.key, *({"ts"} - set(table.key)))
+def latest(frame: DataFrame, table: HistoryTable) -> DataFrame:
+    """Return of the rows with equal keys the latest one.
+
+    Args:
+        frame: Rows of the table.
+        table: For its key.
+    """
+    newest_first = row_number().over(Window.partitionBy(*table.key).orderBy(frame.ts.desc()))
+    return frame.withColumn(_PLACE, newest_first).where(f"{_PLACE} = 1").drop(_PLACE)
 
 
 def uri(files: Files, path: str) -> str:

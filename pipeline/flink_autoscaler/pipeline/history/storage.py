@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
@@ -13,7 +14,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flink_autoscaler.pipeline.history import Partition
-from flink_autoscaler.pipeline.history.distinct import distinct_rows
 from flink_autoscaler.pipeline.history.files import GONE, Files, GoneError, HistoryError, LocalFiles, is_local
 from flink_autoscaler.pipeline.history.layout import NO_CLUSTER, STAGING, SUFFIX, Folder
 from flink_autoscaler.pipeline.history.schema import TABLES, HistoryTable
@@ -257,6 +257,18 @@ def divided(table: HistoryTable, rows: pa.Table, partition: Partition) -> Iterat
         for cluster in sorted(pc.unique(names).to_pylist()):
             folder = Folder(table.name, day, cluster or NO_CLUSTER)
             yield folder, arranged(table, of_day.filter(pc.equal(names, cluster)))
+
+
+def distinct_rows(table: HistoryTable, rows: pa.Table) -> pa.Table:
+    """Return rows sorted by their key, of those with equal keys the latest one."""
+    # Only the key is sorted and compared; the other columns are copied once, at the end.
+    order = [*table.key, *({"ts"} - set(table.key))]
+    places = pc.sort_indices(rows.select(order), [(name, "ascending") for name in order])
+    if len(rows) > 1:
+        columns = [rows.column(name).combine_chunks().take(places) for name in table.key]
+        differs = reduce(pc.or_, [pc.fill_null(pc.not_equal(column[:-1], column[1:]), True) for column in columns])
+        places = places.filter(pa.concat_arrays([differs, pa.array([True])]))
+    return rows.take(places)
 
 
 def arranged(table: HistoryTable, rows: pa.Table) -> pa.Table:

@@ -15,6 +15,7 @@ import structlog
 
 from flink_autoscaler.core.border import Border, ToldOnce, attempted
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
+from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
@@ -22,7 +23,6 @@ from flink_autoscaler.pipeline.history.buffer import Buffer
 from flink_autoscaler.pipeline.history.rows import NamedRow, is_eventful, rows_of
 from flink_autoscaler.pipeline.history.storage import Sessions
 from flink_autoscaler.standalone.history.status import HistoryStatus
-from flink_autoscaler.standalone.history.upkeep import Tell, unheard_event
 from flink_autoscaler.standalone.history.writer import HistoryWriter, spill_folder
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_autoscaler.standalone.settings.secrets import masked
@@ -45,29 +45,17 @@ LEAST_INTERVAL: Final = 60.0
 _FORGOTTEN_MS: Final = 86_400_000
 
 
-class LeftOut:
-    """Tells which jobs cannot be kept, each once for as long as it is for the same reason."""
-
-    def __init__(self) -> None:
-        self._told = ToldOnce()
-
-    def note(self, step: str, job_key: JobKey, error: AutoscalerError | None) -> None:
-        """Take what a step of keeping a pass of a job ended with; None when it went well."""
-        if self._told.is_news(f"{step} {job_key}", error) and error is not None:
-            log.warning("history_pass_left_out", job_key=job_key, error=str(error))
-
-
 class Turns:
     """Remembers when each job was kept last. Belongs to one thread.
 
     Args:
         interval: Seconds between two kept passes of a job in which nothing happens.
-        left_out: Tells about jobs of which no rows can be made.
+        note: Takes a step, a job of which no rows can be made, and why not; None when they can.
     """
 
-    def __init__(self, interval: float, left_out: LeftOut) -> None:
+    def __init__(self, interval: float, note: Callable[[str, JobKey, AutoscalerError | None], None]) -> None:
         self._interval = interval
-        self._left_out = left_out
+        self._note = note
         self._last_ms: dict[JobKey, int] = {}
         self._forgotten_ms = 0
 
@@ -85,7 +73,7 @@ class Turns:
                 rows = list(rows_of(outcome, context, now_ms, span_ms=span_ms, mask=masked))
                 self._last_ms[context.job_key] = now_ms
                 yield from rows
-            self._left_out.note("rows of", context.job_key, border.error)
+            self._note("rows of", context.job_key, border.error)
 
     def forget(self, now_ms: int) -> None:
         """Forget the jobs that were not kept for a day; does nothing more often than that."""
@@ -135,7 +123,7 @@ class HistorySink:
         *,
         sessions: Sessions | None = None,
         may_maintain: Callable[[], bool] = lambda: True,
-        tell: Tell = unheard_event,
+        tell: Callable[[Event], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
         retry: float = RETRY_SECONDS,
     ) -> None:
@@ -150,8 +138,8 @@ class HistorySink:
             clock=clock,
             retry=retry,
         )
-        self._left_out = LeftOut()
-        self._turns = Turns(settings.interval, self._left_out)
+        self._told = ToldOnce()
+        self._turns = Turns(settings.interval, self._note_left_out)
         self._passes: deque[_Pass] = deque()
         self._has_recovered = False
         self._passes_taken = 0
@@ -247,4 +235,9 @@ class HistorySink:
                 self._take(of_job, now_ms)
             return
         for of_job in jobs:
-            self._left_out.note("columns of", of_job[0][1]["job_key"], error)
+            self._note_left_out("columns of", of_job[0][1]["job_key"], error)
+
+    def _note_left_out(self, step: str, job_key: JobKey, error: AutoscalerError | None) -> None:
+        """Tell which jobs cannot be kept, each once for as long as it is for the same reason."""
+        if self._told.is_news(f"{step} {job_key}", error) and error is not None:
+            log.warning("history_pass_left_out", job_key=job_key, error=str(error))

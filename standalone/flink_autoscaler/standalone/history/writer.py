@@ -14,19 +14,21 @@ import pyarrow as pa
 import structlog
 
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.pipeline.history.buffer import Buffer, size_of
-from flink_autoscaler.pipeline.history.compact import Upkeep
-from flink_autoscaler.pipeline.history.files import is_local, local_path
+from flink_autoscaler.pipeline.history.compact import LockedError, Maintained, Upkeep, maintain
+from flink_autoscaler.pipeline.history.files import MissingHistoryError, is_local, local_path
 from flink_autoscaler.pipeline.history.layout import PENDING
 from flink_autoscaler.pipeline.history.storage import Sessions, append, opened
 from flink_autoscaler.standalone.history.status import HistoryStatus
-from flink_autoscaler.standalone.history.upkeep import Tell, failed_event, keep_in_order, report
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_autoscaler.standalone.settings.secrets import masked
 
 log = structlog.get_logger(__name__)
 
 _IDLE_SECONDS: Final = 3600.0
+_SHOWN_PROBLEMS: Final = 3
+_PROGRESS_SECONDS: Final = 30.0
 _FIRST_UPKEEP: Final = 0.05
 """Of the interval: soon after the start, yet not in it."""
 
@@ -56,7 +58,7 @@ class HistoryWriter:
         *,
         sessions: Sessions | None,
         may_maintain: Callable[[], bool],
-        tell: Tell,
+        tell: Callable[[Event], None],
         clock: Callable[[], float],
         retry: float,
     ) -> None:
@@ -197,6 +199,7 @@ class HistoryWriter:
                 log.debug("history_written", rows=batch.rows, files=files)
 
     def _maintain(self) -> None:
+        """Compact the history and remove what is too old, where this daemon leads and no other process does it."""
         if not self._may_maintain():
             log.debug("history_left_to_the_leader")
             return
@@ -204,15 +207,47 @@ class HistoryWriter:
         began = time.perf_counter()
         try:
             with opened(self._path, self._sessions) as storage:
-                done = keep_in_order(storage, Upkeep(now_ms, self._settings.retention or None))
+                done = maintain(storage, Upkeep(now_ms, self._settings.retention or None), _Progress())
+        except MissingHistoryError:
+            return  # nothing was written yet
+        except LockedError as error:
+            log.debug("history_locked", error=str(error))
+            return
         except Exception as error:
             self._status = replace(self._status, compaction_failures=self._status.compaction_failures + 1)
-            self._tell(failed_event(error))
+            text = masked(str(error)) or type(error).__name__
+            self._tell(Event(EventType.WARNING, "HistoryCompactionFailed", text))
             raise
-        if done is not None:
-            seconds = time.perf_counter() - began
-            self._status = replace(self._status, compacted_at=self._clock(), last_compaction_seconds=seconds)
-            report(done, seconds, self._tell)
+        seconds = time.perf_counter() - began
+        self._status = replace(self._status, compacted_at=self._clock(), last_compaction_seconds=seconds)
+        self._tell_compaction(done, seconds)
+
+    def _tell_compaction(self, done: Maintained, seconds: float) -> None:
+        if done.damaged:
+            log.warning("history_files_damaged", files=len(done.damaged), problems=done.damaged[:_SHOWN_PROBLEMS])
+        if done.before or done.expired or done.leftovers:
+            log.info(
+                "history_compacted",
+                files_before=done.before,
+                files_after=done.after,
+                days_removed=done.expired,
+                leftovers=done.leftovers,
+                seconds=round(seconds, 3),
+            )
+            text = f"{done.before} files became {done.after}, {done.expired} days removed, in {seconds:.1f} s"
+            self._tell(Event(EventType.NORMAL, "HistoryCompacted", text))
+
+
+class _Progress:
+    """Tells how far a long compaction is."""
+
+    def __init__(self) -> None:
+        self._told_at = time.monotonic()
+
+    def __call__(self, done: int, of: int) -> None:
+        if time.monotonic() - self._told_at >= _PROGRESS_SECONDS:
+            self._told_at = time.monotonic()
+            log.info("history_compacting", folders_done=done, folders=of)
 
 
 def spill_folder(settings: HistorySettings) -> Path | None:

@@ -31,12 +31,11 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.pipeline.history.catalog import describe, find
 from flink_autoscaler.pipeline.history.compact import STALE_MS, LockedError, Upkeep, maintain
-from flink_autoscaler.pipeline.history.distinct import distinct_rows
 from flink_autoscaler.pipeline.history.export import ExportSelection, Format, export
 from flink_autoscaler.pipeline.history.files import FileEntry, HistoryError, LocalFiles, MissingHistoryError
 from flink_autoscaler.pipeline.history.layout import LOCK, STAGING, new_id
 from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, HistoryTable
-from flink_autoscaler.pipeline.history.storage import ArrowParts, HistoryStorage, append
+from flink_autoscaler.pipeline.history.storage import ArrowParts, HistoryStorage, append, distinct_rows
 
 TOMORROW = Upkeep(NOON_MS + DAY_MS)
 FOLDER = "samples/version=1/date=2026-01-31/cluster=main"
