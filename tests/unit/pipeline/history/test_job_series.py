@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import count
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from backtest_setup import SOURCE, WORK, a_history, job_rows
-from history_setup import NOON_MS
+from history_setup import NOON_MS, part_files
 
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.job_series import Span, TooMuchError, job_series
@@ -50,3 +51,20 @@ def test_what_takes_too_long_is_given_up(tmp_path: Path) -> None:
 
     with pytest.raises(TooMuchError, match="ask for a shorter time"):
         job_series(str(path), JOB, TWO_HOURS, clock=lambda: float(next(seconds)))
+
+
+def test_file_of_fewer_columns_is_read_and_a_damaged_one_is_left_out_and_named(tmp_path: Path) -> None:
+    """Columns that an earlier version did not have are not known."""
+    whole = job_series(str(a_history(tmp_path / "whole", job_rows())), JOB, TWO_HOURS)
+    path = a_history(tmp_path / "history", job_rows())
+    for file in part_files(path):
+        if "vertices" in file.parts:
+            rows = pq.ParquetFile(file).read()
+            pq.write_table(rows.drop_columns(["slot_sharing_group", "true_rate"]), file)
+    [samples] = {file.parent for file in part_files(path) if "samples" in file.parts}
+    (samples / "0000000000001-damaged.parquet").write_bytes(b"PAR1 and no more")
+
+    found = job_series(str(path), JOB, TWO_HOURS)
+
+    assert (found.points, found.vertices) == (whole.points, whole.vertices)
+    assert [problem.split(":")[0].rpartition("/")[2] for problem in found.damaged] == ["0000000000001-damaged.parquet"]

@@ -35,7 +35,6 @@ def test_every_option_of_the_history_waits_for_a_restart_and_is_named() -> None:
     values = {
         "enabled": "true",
         "path": "/elsewhere",
-        "writer": "spark",
         "partition": "date",
         "interval": "5 min",
         "flush_interval": "1 min",
