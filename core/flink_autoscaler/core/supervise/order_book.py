@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from typing import Final, TypeGuard
 
 from flink_autoscaler.core.decide.limits.pins import PinnedJob, pin_problems
-from flink_autoscaler.core.model.job import JobKey, name_key
+from flink_autoscaler.core.model.job import JobKey, cluster_of, name_key
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Pin, Signed
 from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Origin, Stage, Supervision
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.ports.order_book import Ordered
+from flink_autoscaler.core.ports.order_book import OrderBook, Ordered
 from flink_autoscaler.core.supervise.paused import end_pause
 from flink_autoscaler.core.supervise.rolling_back import roll_back_as_ordered
 from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, in_turn, tell
@@ -77,6 +77,48 @@ class OperatorCommand:
             case "reset":
                 return reset(orders, signed, supervision)
         return dry_run(orders, signed, supervision, is_on=self.order == "dry-run")
+
+
+def give_order(
+    book: OrderBook,
+    job_key: JobKey,
+    wanted: OperatorCommand,
+    signature: tuple[str, str],
+    supervision: Supervision,
+    seen: PinnedJob | None,
+) -> Ordered:
+    """Give an order for a job, signed with the instant of the book.
+
+    Args:
+        book: Where it is kept.
+        job_key: The job.
+        wanted: The order.
+        signature: Who gives it, and why.
+        supervision: What the daemon remembers about the job's rescales.
+        seen: The job as its latest recorded pass saw it; None where that does not tell.
+
+    Raises:
+        StoreError: The book does not answer.
+    """
+    name = name_key(job_key)
+    by_name = NO_ORDERS if name == job_key else book.orders(cluster_of(job_key)).get(name, NO_ORDERS)
+
+    def command(orders: Orders, now_ms: int) -> Ordered:
+        done = wanted.given(orders, Signed(*signature, now_ms), supervision, seen)
+        return _with_name_orders(done, name, by_name, now_ms)
+
+    return book.change(job_key, command)
+
+
+def _with_name_orders(ordered: Ordered, name: JobKey, orders: Orders, now_ms: int) -> Ordered:
+    """Say what holds for a job by its name, where another order was given for it alone."""
+    pause = pause_in_force(orders, now_ms)
+    standing = [*([] if pause is None else [pause_text(pause)]), *(f"pin {pin_text(each)}" for each in orders.pins)]
+    standing += [] if orders.dry_run is None else [f"dry run, {_by(orders.dry_run)}"]
+    if not standing:
+        return ordered
+    text = f"{ordered.text} (every job named so has an order for {name}: {'; '.join(standing)})"
+    return replace(ordered, text=text, is_refused=ordered.is_refused or ordered.reason is None)
 
 
 def pause(orders: Orders, signed: Signed, *, direction: PauseScope, lasts_ms: int | None) -> Ordered:
@@ -243,19 +285,6 @@ def _joined_pause(first: PauseOrder | None, second: PauseOrder | None) -> PauseO
 
 def _latest(first: Signed | None, second: Signed | None) -> Signed | None:
     return max((each for each in (first, second) if each is not None), key=lambda each: each.at_ms, default=None)
-
-
-def with_name_orders(ordered: Ordered, job_key: JobKey, book: Mapping[JobKey, Orders], now_ms: int) -> Ordered:
-    """Say what holds for a job by its name, where another order was given for it alone."""
-    name = name_key(job_key)
-    orders = book.get(name, NO_ORDERS) if name != job_key else NO_ORDERS
-    pause = pause_in_force(orders, now_ms)
-    standing = [*([] if pause is None else [pause_text(pause)]), *(f"pin {pin_text(each)}" for each in orders.pins)]
-    standing += [] if orders.dry_run is None else [f"dry run, {_by(orders.dry_run)}"]
-    if not standing:
-        return ordered
-    text = f"{ordered.text} (every job named so has an order for {name}: {'; '.join(standing)})"
-    return replace(ordered, text=text, is_refused=ordered.is_refused or ordered.reason is None)
 
 
 def held(last: Orders, now_ms: int) -> Orders:

@@ -6,7 +6,6 @@ import importlib
 import json
 import sys
 import time
-from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -26,7 +25,6 @@ from flink_autoscaler.standalone.cli.command import (
 from flink_autoscaler.standalone.cli.output import print_document, print_sections, progress, whole_file, write_out
 
 if TYPE_CHECKING:
-    from flink_autoscaler.core.model.job import JobKey
     from flink_autoscaler.standalone.records.codec import PassRecord
 
 app = typer.Typer()
@@ -40,7 +38,6 @@ AtOption = Annotated[
     ),
 ]
 
-_SHOWN_JOBS: Final = 20
 _TOOLS: Final = Path(__file__).parents[4] / "tools"
 """Where a clone has what is not in the wheel."""
 
@@ -60,7 +57,12 @@ _HOW_TO_RECORD: Final = (
     short_help="Tell why a job was or was not rescaled.",
 )
 def explain(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Key of the job, or its name.", show_default=False)],
+    job: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB", help="Key, name or id of the job, or the end of its key; * and ? match.", show_default=False
+        ),
+    ],
     given: GivenSettings,
     at: AtOption = None,
     vertex: Annotated[
@@ -136,33 +138,6 @@ def replay(
     return _replay(_exported(record) if record is not None else _found(given, job or "", at, cluster)[0])
 
 
-def job_key_of(known: Collection[JobKey], job: str, cluster: str | None = None) -> JobKey:
-    """Return the key of the job that was asked for.
-
-    Args:
-        known: Jobs with records.
-        job: Its key, or its name where only one job has it.
-        cluster: Only jobs of this cluster.
-
-    Raises:
-        ConfigError: No job or several are meant.
-    """
-    from flink_autoscaler.core.options.option import nearest
-
-    candidates = sorted(key for key in known if cluster is None or key.partition("/")[0] == cluster)
-    if job in candidates:
-        return job
-    named = [key for key in candidates if key.partition("/")[2] == job]
-    if len(named) == 1:
-        return named[0]
-    if named:
-        raise mistake(f"several jobs are named '{job}': {', '.join(named)}")
-    more = f" and {len(candidates) - _SHOWN_JOBS} more" if len(candidates) > _SHOWN_JOBS else ""
-    listed = ", ".join(candidates[:_SHOWN_JOBS]) or "none"
-    hint = nearest(job, [*candidates, *(key.partition("/")[2] for key in candidates)])
-    raise mistake(f"no pass over the job '{job}' is recorded; jobs with records: {listed}{more}{hint}")
-
-
 def _found(given: GivenSettings, job: str, at: str | None, cluster: str | None) -> tuple[PassRecord, PassRecord]:
     """Return the pass that was asked for and the newest one of the job."""
     from flink_autoscaler.core.errors import StoreError
@@ -174,12 +149,15 @@ def _found(given: GivenSettings, job: str, at: str | None, cluster: str | None) 
     if prepared.standalone.jdbc_url is None:
         raise mistake(_HOW_TO_RECORD)
     # Imported here: what a database needs may not be installed.
+    from flink_autoscaler.standalone.cli.named_jobs import chosen_jobs
     from flink_autoscaler.standalone.ha.databases import open_database
+    from flink_autoscaler.stores.sql.known_jobs import KnownJob
     from flink_autoscaler.stores.sql.records import SqlRecordStore
 
     with closing(open_database(prepared)) as database:
         store = SqlRecordStore(database)
-        key = job_key_of(store.job_keys(), job, cluster)
+        recorded = sorted(key for key in store.job_keys() if cluster in (None, key.partition("/")[0]))
+        (key,) = chosen_jobs(list(map(KnownJob, recorded)), job)
         newest, found = store.latest(key), store.latest(key, at_ms)
     if found is None or newest is None:
         when = "" if at_ms is None else f" at or before {moment(at_ms)}"
@@ -190,10 +168,11 @@ def _found(given: GivenSettings, job: str, at: str | None, cluster: str | None) 
 
 def _fetched(url: str, job: str, at: str | None) -> tuple[PassRecord, PassRecord]:
     """Return the pass that was asked for and the newest one of the job, from a running daemon."""
+    from flink_autoscaler.standalone.cli.named_jobs import job_of_daemon
     from flink_autoscaler.standalone.records.codec import read_export
-    from flink_autoscaler.standalone.web.client import fetch, key_of
+    from flink_autoscaler.standalone.web.client import fetch
 
-    key, at_ms = key_of(url, job), None if at is None else read_instant(at, time.time())
+    key, at_ms = job_of_daemon(url, job), None if at is None else read_instant(at, time.time())
     newest = read_export(fetch(url, "/api/v1/record", job=key))
     return newest if at_ms is None else read_export(fetch(url, "/api/v1/record", job=key, at_ms=at_ms)), newest
 

@@ -18,7 +18,6 @@ VARIABLE: Final = "FLINK_AUTOSCALER_TOKEN"
 
 _TIMEOUT: Final = 30.0
 _LONGEST: Final = 64 << 20
-_LONGEST_SEARCH: Final = 200
 _PAGE: Final = 1000
 """Jobs that a daemon answers with at most."""
 
@@ -52,24 +51,6 @@ def fetch(url: str, path: str, **parameters: object) -> bytes:
 def tell(url: str, path: str, body: Mapping[str, object]) -> Any:
     """Send something to a daemon and return its answer; errors are those of :func:`ask`."""
     return json.loads(_opened(_request(url, path, json.dumps(body).encode())))
-
-
-def key_of(url: str, job: str) -> str:
-    """Return the key of the job that is meant, by its key or name.
-
-    Raises:
-        DaemonError: None or several are, or the daemon does not answer.
-    """
-    found = [each["job_key"] for each in jobs_of(url, search=job[:_LONGEST_SEARCH])]
-    if job in found:
-        return job
-    named = [key for key in found if key.partition("/")[2] == job]
-    if len(named) == 1:
-        return str(named[0])
-    if named:
-        raise DaemonError(f"several jobs are named '{job}': {', '.join(named)}")
-    known = [each["job_key"] for each in ask(url, "/api/v1/jobs", limit=20, sort="name")["jobs"]]
-    raise DaemonError(f"no job '{job}'; the daemon has {', '.join(known) or 'none'}")
 
 
 def jobs_of(url: str, **parameters: object) -> list[dict[str, Any]]:

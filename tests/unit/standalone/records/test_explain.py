@@ -36,7 +36,6 @@ from sql_setup.command_line import call
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.orders import Orders, Signed
 from flink_autoscaler.standalone.cli.command import read_instant
-from flink_autoscaler.standalone.cli.explain import job_key_of
 from flink_autoscaler.standalone.cli.output import print_sections
 from flink_autoscaler.standalone.records.codec import PassRecord
 from flink_autoscaler.standalone.records.deciding import deciding_sentence
@@ -265,34 +264,6 @@ def test_an_instant_is_an_age_or_a_date(text: str, expected: int) -> None:
 def test_an_instant_that_is_neither_is_a_mistake(text: str) -> None:
     with pytest.raises(ConfigError, match="--at"):
         read_instant(text, NOON)
-
-
-@pytest.mark.parametrize(
-    ("asked", "expected"),
-    [
-        pytest.param(("main/orders",), "main/orders", id="key"),
-        pytest.param(("payments",), "main/payments", id="name"),
-        pytest.param(("orders", "other"), "other/orders", id="name in a cluster"),
-        pytest.param(("a" * 32,), "a" * 32, id="job id as key"),
-    ],
-)
-def test_a_job_is_found_by_key_or_name(asked: tuple[str, ...], expected: str) -> None:
-    known = frozenset({"main/orders", "other/orders", "main/payments", "a" * 32})
-
-    assert job_key_of(known, *asked) == expected
-
-
-@pytest.mark.parametrize(
-    ("asked", "problem"),
-    [
-        pytest.param(("orders",), "several jobs are named 'orders': main/orders, other/orders", id="ambiguous"),
-        pytest.param(("main/order",), "did you mean 'main/orders'", id="nearly"),
-        pytest.param(("orders", "third"), "jobs with records: none", id="nothing in the cluster"),
-    ],
-)
-def test_a_job_that_is_not_found_is_named_with_what_is_there(asked: tuple[str, ...], problem: str) -> None:
-    with pytest.raises(ConfigError, match=problem):
-        job_key_of(frozenset({"main/orders", "other/orders"}), *asked)
 
 
 @pytest.fixture

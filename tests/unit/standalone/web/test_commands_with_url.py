@@ -74,7 +74,7 @@ def test_a_pin_that_is_refused_ends_with_1(web: WebSite) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        pytest.param(("explain", "nobody"), 1, "no job 'nobody'; the daemon has main/orders", id="no such job"),
+        pytest.param(("explain", "nobody"), 1, "no job 'nobody' is known", id="no such job"),
         pytest.param(("pause", "orders", "--reason", "x", "--all"), 2, "--all, --new and --as", id="all"),
         pytest.param(("reset", "orders", "--reason", "x"), 2, "add --yes", id="a reset that is not confirmed"),
     ],

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus, cluster_of, name_key
-from flink_autoscaler.core.model.orders import MOST_PARALLELISM, Orders, Signed
+from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus, name_key
+from flink_autoscaler.core.model.orders import MOST_PARALLELISM
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Vector
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -22,7 +22,7 @@ from flink_autoscaler.core.supervise import order_book
 from flink_autoscaler.core.supervise.in_force import OrdersInForce
 from flink_autoscaler.core.supervise.order_book import NEEDS_REASON, OperatorCommand, time_text
 from flink_autoscaler.standalone.cli.command import GivenSettings
-from flink_autoscaler.standalone.cli.orders.named_jobs import chosen_jobs, new_job
+from flink_autoscaler.standalone.cli.named_jobs import chosen_jobs, job_of_daemon, new_job
 from flink_autoscaler.standalone.cli.output import one_line, print_error, write_out
 from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
@@ -32,7 +32,7 @@ from flink_autoscaler.standalone.records.codec import decode
 from flink_autoscaler.standalone.records.explain import wanted_of
 from flink_autoscaler.standalone.records.seen import seen_job
 from flink_autoscaler.standalone.settings.schema.settings import JDBC, LOGGING, JobKeyMode, Settings
-from flink_autoscaler.standalone.web.client import key_of, tell
+from flink_autoscaler.standalone.web.client import tell
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.known_jobs import KnownJob, known_jobs, supervision_of, supervisions_of
 from flink_autoscaler.stores.sql.orders import SqlOrderBook
@@ -73,7 +73,7 @@ class OrderService:
         if is_new:
             names_cluster = self._settings.job_key is not JobKeyMode.JOB_ID
             return (new_job(by.job, self._clusters, names_cluster=names_cluster),)
-        return chosen_jobs(self._known(), by.job, takes_all=by.takes_all)
+        return chosen_jobs(self._known(), by.job, takes_all=by.takes_all, is_order=True)
 
     def _known(self) -> tuple[KnownJob, ...]:
         return known_jobs(self._database, writer=self._settings.ha.name, clusters=self._clusters)
@@ -85,13 +85,7 @@ class OrderService:
     def change(self, job_key: JobKey, wanted: OperatorCommand, who: str, reason: str) -> Ordered:
         """Give an order for a job, signed with the instant of the database."""
         supervision, seen = supervision_of(self._database, job_key), seen_job(self._records, job_key)
-        book = {} if name_key(job_key) == job_key else self._book.orders(cluster_of(job_key))
-
-        def command(orders: Orders, now_ms: int) -> Ordered:
-            done = wanted.given(orders, Signed(who, reason, now_ms), supervision, seen)
-            return order_book.with_name_orders(done, job_key, book, now_ms)
-
-        return self._book.change(job_key, command)
+        return order_book.give_order(self._book, job_key, wanted, (who, reason), supervision, seen)
 
     def in_force(self, job: str | None) -> list[OrdersInForce]:
         """Return what is ordered now, for all jobs or those that a text means; some may have nothing in force."""
@@ -185,7 +179,7 @@ def _send(by: Orderer, url: str, wanted: OperatorCommand, reason: str, *, is_new
     """Send an order to a running daemon, which signs it with who it takes us for; return the exit code."""
     if by.takes_all or is_new or by.who is not None:
         raise ConfigError("--all, --new and --as are for the database; with --url name one job, and the token says who")
-    job_key = key_of(url, by.job)
+    job_key = job_of_daemon(url, by.job)
     body = {
         "job_key": job_key,
         "order": wanted.order,

@@ -26,9 +26,10 @@ def show_orders(given: GivenSettings, job: str | None, url: str | None, *, as_js
         as_json: Whether to print JSON.
     """
     if url is not None:
-        from flink_autoscaler.standalone.web.client import ask, key_of
+        from flink_autoscaler.standalone.cli.named_jobs import job_of_daemon
+        from flink_autoscaler.standalone.web.client import ask
 
-        document = ask(url, "/api/v1/orders", job=None if job is None else key_of(url, job))
+        document = ask(url, "/api/v1/orders", job=None if job is None else job_of_daemon(url, job))
         rows = [
             (each["job_key"], each["order"], each["by"], time_text(each["since_ms"]), each["until"], each["reason"])
             for each in document["orders"]

@@ -8,12 +8,9 @@ import structlog
 
 from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.job import name_key
-from flink_autoscaler.core.model.orders import MOST_PARALLELISM, Orders, PauseScope, Signed
+from flink_autoscaler.core.model.orders import MOST_PARALLELISM, Orders, PauseScope
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
-from flink_autoscaler.core.ports.order_book import Ordered
-from flink_autoscaler.core.supervise import order_book
-from flink_autoscaler.core.supervise.order_book import OperatorCommand
+from flink_autoscaler.core.supervise.order_book import NEEDS_REASON, OperatorCommand, give_order
 from flink_autoscaler.standalone.records.seen import seen_job
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.web.api.models import OrderedDoc, OrderRequest
@@ -37,17 +34,12 @@ def order(site: Site, asked: OrderRequest, who: str) -> OrderedDoc:
     job = site.fleet.job(asked.job_key)
     if job is None:
         raise ConfigError(f"no cluster has a job {masked(asked.job_key[:200])} now")
-    if asked.order in order_book.NEEDS_REASON and not asked.reason.strip():
+    if asked.order in NEEDS_REASON and not asked.reason.strip():
         raise ConfigError(f"reason: say why, {asked.order} keeps it")
     supervision = NO_SUPERVISION if job.report is None else job.report.outcome.state.supervision
-    wanted, seen = _command(asked), None if site.records is None else seen_job(site.records, asked.job_key)
-    book = {} if name_key(asked.job_key) == asked.job_key else site.order_book.orders(job.context.cluster)
-
-    def command(orders: Orders, now_ms: int) -> Ordered:
-        done = wanted.given(orders, Signed(who, asked.reason.strip(), now_ms), supervision, seen)
-        return order_book.with_name_orders(done, asked.job_key, book, now_ms)
-
-    ordered = site.order_book.change(asked.job_key, command)
+    seen = None if site.records is None else seen_job(site.records, asked.job_key)
+    signature = (who, asked.reason.strip())
+    ordered = give_order(site.order_book, asked.job_key, _command(asked), signature, supervision, seen)
     if ordered.event is not None:
         with Border() as border:  # it is ordered, whoever hears of it
             site.order_events.handle_event(job.context, ordered.event)

@@ -12,6 +12,7 @@ from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.standalone.cli.output import first_of
 from flink_autoscaler.standalone.fetchers.job_keys import KEY_LIMIT, printable
+from flink_autoscaler.standalone.web.client import jobs_of
 from flink_autoscaler.stores.sql.known_jobs import KnownJob
 
 _LISTED: Final = 20
@@ -23,13 +24,16 @@ class UnclearJobError(AutoscalerError):
     """It is not clear which job is meant. One line per job that may be."""
 
 
-def chosen_jobs(known: Sequence[KnownJob], text: str, *, takes_all: bool) -> tuple[JobKey, ...]:
+def chosen_jobs(
+    known: Sequence[KnownJob], text: str, *, takes_all: bool = False, is_order: bool = False
+) -> tuple[JobKey, ...]:
     """Return the jobs that a text means: by key, else by name or job id, else by pattern, else by the end of the key.
 
     Args:
         known: The jobs there are.
         text: As given; in a pattern ``*`` and ``?`` stand for any characters.
         takes_all: Whether it may mean several.
+        is_order: Whether --all and --new may be given, which the message tells.
 
     Raises:
         UnclearJobError: It means none, or several.
@@ -37,10 +41,20 @@ def chosen_jobs(known: Sequence[KnownJob], text: str, *, takes_all: bool) -> tup
     for fits in _WAYS:
         found = tuple(job.job_key for job in known if fits(job, text))
         if len(found) > 1 and not takes_all:
-            raise UnclearJobError(_several(text, found))
+            raise UnclearJobError(_several(text, found, is_order=is_order))
         if found:
             return found
-    raise UnclearJobError(_unknown(text, known))
+    raise UnclearJobError(_unknown(text, known, is_order=is_order))
+
+
+def job_of_daemon(url: str, text: str) -> JobKey:
+    """Return the job of a running daemon that a text means.
+
+    Raises:
+        UnclearJobError: It means none, or several.
+        DaemonError: The daemon does not answer.
+    """
+    return chosen_jobs([KnownJob(job["job_key"], job["job_id"]) for job in jobs_of(url)], text)[0]
 
 
 def new_job(text: str, clusters: Collection[str], *, names_cluster: bool) -> JobKey:
@@ -79,19 +93,20 @@ _WAYS: Final[tuple[Callable[[KnownJob, str], bool], ...]] = (
 )
 
 
-def _several(text: str, found: Sequence[JobKey]) -> str:
-    return "\n".join((f"'{text}' fits {len(found)} jobs; name one, or add --all:", *_indented(found)))
+def _several(text: str, found: Sequence[JobKey], *, is_order: bool) -> str:
+    remedy = "name one, or add --all" if is_order else "name one"
+    return "\n".join((f"'{text}' fits {len(found)} jobs; {remedy}:", *_indented(found)))
 
 
-def _unknown(text: str, known: Sequence[KnownJob]) -> str:
-    hint = "--new takes it for the exact key of a job that the daemon has not seen yet"
+def _unknown(text: str, known: Sequence[KnownJob], *, is_order: bool) -> str:
+    hint = "; --new takes it for the exact key of a job that the daemon has not seen yet" if is_order else ""
     if not known:
-        return f"no job is known yet: the daemon writes down a job that it scales in its first pass; {hint}"
+        return f"no job is known yet: the daemon writes down a job that it scales in its first pass{hint}"
     by_text = {job.name: job.job_key for job in known} | {job.job_key: job.job_key for job in known}
     close = dict.fromkeys(by_text[each] for each in get_close_matches(text, by_text, n=_NEAREST, cutoff=0.4))
     if not close:
-        return f"no job '{text}' is known; flink-autoscaler jobs lists what runs; {hint}"
-    return "\n".join((f"no job '{text}' is known; {hint}. The nearest:", *_indented(close)))
+        return f"no job '{text}' is known; flink-autoscaler jobs lists what runs{hint}"
+    return "\n".join((f"no job '{text}' is known{hint}. The nearest:", *_indented(close)))
 
 
 def _indented(job_keys: Iterable[JobKey]) -> list[str]:
