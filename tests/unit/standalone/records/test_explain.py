@@ -338,7 +338,7 @@ def test_a_stored_pass_is_replayed(file: DatabaseSettings, store: SqlRecordStore
 @pytest.mark.parametrize(
     ("arguments", "code", "problem"),
     [
-        pytest.param(["explain", "ordesr"], 2, "did you mean 'orders'", id="unknown job"),
+        pytest.param(["explain", "ordesr"], 1, "main/orders", id="unknown job"),
         pytest.param(["explain", JOB_KEY, "--vertex", "x"], 2, "the job has Source: orders, enrich", id="vertex"),
         pytest.param(["explain", JOB_KEY, "--at", "2026-01-30"], 1, "at or before 2026-01-30", id="too early"),
         pytest.param(["replay", "--record", "/nowhere"], 2, "No such file", id="no such file"),
