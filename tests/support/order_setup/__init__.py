@@ -28,6 +28,7 @@ from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.records import SqlRecordStore
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import EVENTS
@@ -136,6 +137,12 @@ class OrderedJob:
         """Do passes of the daemon."""
         for _ in range(times):
             assert self._ready().run().error is None
+
+    def run_recorded(self, times: int = 1) -> None:
+        """Do passes of the daemon, and wait for the record of one, which is written beside them."""
+        self.run(times)
+        records = SqlRecordStore(self._database)
+        wait_until("a pass is recorded", lambda: records.latest(KEY) is not None, 300, interval=0.05)
 
     def passes(self) -> ClusterPass:
         """Return the passes of the daemon over the cluster."""

@@ -66,7 +66,7 @@ def test_a_pin_that_cannot_be_had_is_refused_with_the_figures(
     figures: str,
 ) -> None:
     with OrderedJob(tmp_path, capsys, options=options, parallelism=2) as site:
-        site.run(2)
+        site.run_recorded(2)
 
         said = site.order("pin", KEY, *pins)
 
@@ -77,7 +77,7 @@ def test_a_pin_that_cannot_be_had_is_refused_with_the_figures(
 
 
 def test_force_pins_what_cannot_be_had(site: OrderedJob) -> None:
-    site.run(2)
+    site.run_recorded(2)
 
     said = site.order("pin", KEY, "work=12", "--force")
 
@@ -88,7 +88,7 @@ def test_force_pins_what_cannot_be_had(site: OrderedJob) -> None:
 
 def test_several_pins_are_counted_together_with_those_before(site: OrderedJob) -> None:
     site.job.vertices[1].slot_sharing_group = "own"
-    site.run(2)
+    site.run_recorded(2)
     site.order("pin", KEY, "Source: source 0=6")
 
     said = site.order("pin", KEY, "work=9")
@@ -98,7 +98,7 @@ def test_several_pins_are_counted_together_with_those_before(site: OrderedJob) -
 
 def test_a_pin_that_takes_no_more_slots_is_taken_on_a_full_cluster(site: OrderedJob) -> None:
     site.flink.taskmanagers = [{"id": "a", "slotsNumber": 2, "freeSlots": 0}]
-    site.run(2)
+    site.run_recorded(2)
 
     assert site.order("pin", KEY, "work=2").code == 0
 
@@ -114,7 +114,7 @@ def test_a_pin_for_a_job_that_no_pass_has_seen_is_taken_and_says_that_it_was_not
 
 def test_a_vertex_of_flink_sql_is_pinned_by_its_name(site: OrderedJob) -> None:
     site.job.vertices[1].name = "Calc[2] -> Sink: out[3]"
-    site.run(2)
+    site.run_recorded(2)
 
     said = site.order("pin", KEY, "Calc[2] -> Sink: out[3]=3")
 
