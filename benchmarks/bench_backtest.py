@@ -35,7 +35,7 @@ POLICIES: Mapping[str, Mapping[str, str]] = {
 """With the options of the autoscaler that each is made of."""
 
 TERMS = RescaleTerms(replay=5.0)
-NOT_FOLLOWED = {"job.autoscaler.improvement.supervised-rescales": "false"}
+NOT_FOLLOWED = {"job.autoscaler.supervised-rescales.enabled": "false"}
 
 
 def chain(count: int) -> JobModel:

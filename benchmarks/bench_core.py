@@ -84,7 +84,7 @@ def reading(vertices: int, at_ms: int) -> JobReading:
     return JobReading(described, {v.vertex_id: values for v in described.vertices}, memory)
 
 
-ONE_LOOK = {"job.autoscaler.improvement.sample-doubt": "false"}
+ONE_LOOK = {"job.autoscaler.sample-check.enabled": "false"}
 SCALED = {"job.autoscaler.utilization.target": "0.5", "job.autoscaler.utilization.max": "0.6"}
 """With these, the load calls for more of every vertex."""
 

@@ -2,9 +2,9 @@
 
 Run: ``PYTHONPATH=tests/support:. python benchmarks/bench_freshness.py [--flink 2.3] [--quiet 1 --quiet 10]``.
 
-Each version of Flink has two clusters, whose daemons take samples with and without ``improvement.fresh-samples``. A job
-reads 300 records/s from its first second on, so that its counter tells when it was gathered. Minutes of quiet follow
-one another, each with a daemon that has just been started; the clusters do so at the same time.
+Each version of Flink has two clusters, whose daemons take samples under ``compat: improved`` and ``compat:
+reference``. A job reads 300 records/s from its first second on, so that its counter tells when it was gathered. Minutes
+of quiet follow one another, each with a daemon that has just been started; the clusters do so at the same time.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def settings_of(cluster: FlinkCluster, *, is_fresh: bool) -> Settings:
         "job.autoscaler.enabled": "true",
         "job.autoscaler.scaling.enabled": "false",
         "job.autoscaler.stabilization.interval": "0 s",
-        "job.autoscaler.improvement.fresh-samples": str(is_fresh).lower(),
+        "job.autoscaler.compat": "improved" if is_fresh else "reference",
     }
     overrides = [f"{key}={value}" for key, value in values.items()]
     return load_settings(load_configuration(file=None, environment={}, overrides=overrides))

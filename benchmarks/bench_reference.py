@@ -36,10 +36,9 @@ Options = Mapping[str, str]
 
 BARE: Final[Options] = {
     "scaling.parallelism-alignment.mode": "OFF",
-    "improvement.calm": "false",
-    "improvement.saturated-vertex-guard": "false",
+    "rescale-filters.enabled": "false",
 }
-"""No key groups, budgets, economics or guard of busy vertices."""
+"""No key groups, budgets or economics."""
 
 AT_ONCE: Final[Options] = {**BARE, "scale-down.interval": "0", "scale-down.max-factor": "1"}
 """Nor does a scale-down wait, but for what the policy itself waits."""

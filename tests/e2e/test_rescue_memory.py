@@ -21,7 +21,8 @@ OPTIONS = {
     **FAST_OPTIONS,
     **ONLY_WORK,
     # From two to eight in one step, whatever a flooded source can sustain.
-    "job.autoscaler.improvement.bottleneck-limit": "false",
+    "job.autoscaler.compat": "reference",
+    "job.autoscaler.supervised-rescales.enabled": "true",
     "job.autoscaler.vertex.max-parallelism": "8",
     "job.autoscaler.rollback.observation-window": "60 s",
     "job.autoscaler.rollback.memory.enabled": "true",

@@ -30,12 +30,11 @@ OPTIONS = {
     "job.autoscaler.vertex.max-parallelism": "6",
     "job.autoscaler.utilization.target": "0.7",
     "job.autoscaler.metrics.busy-time.aggregator": "AVG",
-    "job.autoscaler.improvement.first-minute": "false",  # the rise lasts no longer than that
     "autoscaler.standalone.control-loop.interval": "2 s",
 }
 
 # One subtask of "work" takes 1 ms per record: 1,800 records/s need three of them, 150 need one.
-BUSY = job.ScalingJob(name="rises-and-falls", curve="0:1800,120:1800,121:150", cost_micros=1000, splits=8)
+BUSY = job.ScalingJob(name="rises-and-falls", curve="0:1800,240:1800,241:150", cost_micros=1000, splits=8)
 
 
 def overrides_for(cluster: FlinkCluster, engine: str) -> list[str]:

@@ -156,12 +156,12 @@ job.autoscaler.forecast.timezone: Europe/Berlin
     ),
     OptionChapter(
         "Like the Java autoscaler, or better",
-        "Every improvement over the reference has a switch. Guide: "
+        "One option says which; three parts have switches of their own. Guide: "
         "[Coming from the Java autoscaler](../guide/compatibility.md).",
         """\
 job.autoscaler.compat: reference
-job.autoscaler.improvement.exact-quota: true
+job.autoscaler.sample-check.enabled: true
 """,
-        _job("compat", "improvement."),
+        _job("compat", "supervised-rescales.", "rescale-filters.", "sample-check."),
     ),
 )

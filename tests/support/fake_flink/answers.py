@@ -71,7 +71,7 @@ def _vertex(vertex: FakeVertex) -> dict[str, object]:
         "maxParallelism": vertex.max_parallelism,
         "parallelism": vertex.parallelism,
         "status": vertex.status,
-        "start-time": 0,
+        "start-time": vertex.start_ms,
         "metrics": metrics,
     }
 

@@ -45,6 +45,8 @@ def _serve(log: Path, addresses: int, period: float, named: Mapping[str, Mapping
     with ExitStack() as parts:
         fakes = [parts.enter_context(_Address(number, log, puts)) for number in range(addresses)]
         jobs = [fakes[0].add_job(name, obeys=True, user_config=dict(values)) for name, values in named.items()]
+        for job in jobs:
+            job.hide_age()
         for fake in fakes[1:]:
             fake.jobs = fakes[0].jobs
         sys.stdout.write(json.dumps([fake.url for fake in fakes]) + "\n")

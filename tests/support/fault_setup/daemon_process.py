@@ -27,7 +27,7 @@ QUICK = {
     "job.autoscaler.restart.time": "1 s",
     "job.autoscaler.catch-up.duration": "0 s",
     "job.autoscaler.vertex.max-parallelism": "8",
-    "job.autoscaler.improvement.calm": "false",
+    "job.autoscaler.rescale-filters.enabled": "false",
     "job.autoscaler.flink.rest-client.timeout": "500 ms",
     "autoscaler.engine.kind": "inline",
     "autoscaler.standalone.control-loop.interval": "100 ms",
@@ -39,8 +39,9 @@ QUICK = {
 }
 """A loop fast enough for many rescales within seconds."""
 
-AT_ONCE: Final = {"job.autoscaler.improvement.first-minute": "false"}
-"""The fake cluster's shares are true from the first moment on; the last release does not know the option."""
+_UNFILTERED: Final = "job.autoscaler.rescale-filters.enabled"
+_LAST_RELEASE: Final = {"job.autoscaler.improvement.calm" if k == _UNFILTERED else k: v for k, v in QUICK.items()}
+"""The same in the words of the last release."""
 
 PRESENT: Final = (sys.executable, "-m", "flink_autoscaler.standalone")
 """The program as it is checked out."""
@@ -69,8 +70,7 @@ class DaemonProcess:
         program: Sequence[str] = PRESENT,
     ) -> None:
         values = {
-            **QUICK,
-            **(AT_ONCE if program is PRESENT else {}),
+            **(QUICK if program is PRESENT else _LAST_RELEASE),
             "autoscaler.clusters.0.name": "main",
             "autoscaler.clusters.0.url": cluster_url,
             "autoscaler.standalone.jdbc.url": database.url,

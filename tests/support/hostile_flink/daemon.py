@@ -49,7 +49,6 @@ OPTIONS: Final[Mapping[str, str]] = {
     "job.autoscaler.vertex.min-parallelism": "2",
     "job.autoscaler.vertex.max-parallelism": "4",
     "job.autoscaler.rollback.observation-window": "2 s",
-    "job.autoscaler.improvement.first-minute": "false",  # the rates of the fake cluster are true at once
     "job.autoscaler.flink.rest-client.timeout": "2500 ms",
     "autoscaler.engine.kind": "inline",
     "autoscaler.standalone.control-loop.interval": f"{INTERVAL:g} s",

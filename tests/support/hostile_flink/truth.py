@@ -153,6 +153,7 @@ class Truth:
         graph[0].metrics[ACTIVE_SPLITS] = PARTITIONS
         job = TrueJob(uuid.uuid4().hex, name, graph, obeys=True, _settled=self.now)
         job.modified_ms = job.created_ms = job.running_at_ms
+        job.hide_age()
         self.jobs[job.job_id] = job
         return job
 

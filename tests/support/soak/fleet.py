@@ -70,7 +70,7 @@ class Fleet:
         return sum(cluster.rescales for cluster in self._clusters)
 
     def _add(self, cluster: GuardedFlink, name: str) -> None:
-        cluster.add_job(name, chain(sources=1, vertices=3, parallelism=2), obeys=True)
+        cluster.add_job(name, chain(sources=1, vertices=3, parallelism=2), obeys=True).hide_age()
 
     def _leave(self, elapsed: float) -> None:
         """Have the oldest running job of a cluster vanish, end, or be submitted again."""

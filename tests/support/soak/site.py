@@ -166,7 +166,6 @@ class Site:
             "job.autoscaler.scale-down.interval": "0 s",
             "job.autoscaler.restart.time": "1 s",
             "job.autoscaler.catch-up.duration": "0 s",
-            "job.autoscaler.improvement.first-minute": "false",  # the rates of the fake clusters are true at once
             "job.autoscaler.flink.rest-client.timeout": "4 s",
         }
 

@@ -128,7 +128,7 @@ def flipping(job: HostileJob) -> tuple[float, float]:
     return 500.0, 950.0 if job.rescaled % 2 else 100.0
 
 
-FILTERS_OFF = {"improvement.calm": "false"}
+FILTERS_OFF = {"rescale-filters.enabled": "false"}
 
 
 def most_in_a_day(job: HostileJob) -> int:

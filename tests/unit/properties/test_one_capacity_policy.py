@@ -29,7 +29,7 @@ HASTY = {
     "scale-down.interval": "10 min",
     "catch-up.duration": "10 min",
     "restart.time": "1 min",
-    "improvement.sample-doubt": "false",  # or the second look holds back what some of the options are about
+    "sample-check.enabled": "false",  # or the second look holds back what some of the options are about
 }
 OPTIONS: Mapping[str, dict[str, str]] = {
     "as the reference": {"compat": "reference"},
@@ -41,12 +41,10 @@ OPTIONS: Mapping[str, dict[str, str]] = {
     "effectiveness": {"scaling.effectiveness.detection.enabled": "true", "scaling.effectiveness.threshold": "0.9"},
     "steps": {"scale-up.max-factor": "0.5", "scale-down.max-factor": "0.2"},
     "bounds": {"vertex.min-parallelism": "3", "vertex.max-parallelism": "12", "vertex.bounds": "work=2..8"},
-    "bottlenecks are not looked at": {"improvement.bottleneck-limit": "false", "vertex.max-parallelism": "6"},
     "a wide band": {"utilization.max": "0.95", "utilization.min": "0.2"},
     "no catching up": {"catch-up.duration": "0"},
     "measured restarts": {"restart.time-tracking.enabled": "true", "restart.time": "20 min"},
     "no alignment": {"scaling.parallelism-alignment.mode": "OFF"},
-    "stale scale-downs": {"improvement.no-stale-scale-down": "false", "improvement.saturated-vertex-guard": "false"},
     "backlogs": {"backlog-processing.lag-threshold": "10 s"},
 }
 

@@ -118,7 +118,7 @@ async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
     memory, lacks_counters = request.memory, False
     with Border(what=f"job {request.context.job_key}") as border:
         options = request.context.options
-        is_cached = options.improves(options.cached_metric_names)
+        is_cached = options.is_improved
         suits = partial(_are_counted, request.memory) if is_cached else _is_never
         details, kept = await details_of(client, request, suits)
         is_kept = kept is not None and kept is request.memory.kept
@@ -194,7 +194,7 @@ async def read_details(client: FlinkRestClient, request: PassRequest) -> JobDeta
     if context.job_id is None:
         raise NotReadyError(f"job {context.job_key} has not started yet")
     details = await client.job_details(context.job_id, timeout=context.options.rest_client_timeout.exact_seconds)
-    if context.options.improves(context.options.consistent_answers) and not _is_consistent(details, context):
+    if context.options.is_improved and not _is_consistent(details, context):
         raise NotReadyError(f"job {context.job_id}: its details and the list of jobs contradict each other")
     return details
 

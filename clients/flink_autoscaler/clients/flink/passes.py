@@ -142,7 +142,7 @@ def settled(requests: Sequence[PassRequest]) -> dict[int, PassOutcome]:
 def wants_fresh(request: PassRequest) -> bool:
     """Tell whether a job is to be read from metrics that Flink has just gathered."""
     with Border():
-        return request.context.options.improves(request.context.options.fresh_samples)
+        return request.context.options.is_improved
     return False
 
 

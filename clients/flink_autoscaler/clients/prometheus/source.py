@@ -208,9 +208,7 @@ class _Reading:
         age = gathered.now - figures.at
         if not age <= self.source.max_age:
             return f"the metrics that Prometheus has of the job are {age:.0f} s old"
-        options = request.context.options
-        is_strict = options.improves(options.unknown_when_incomplete)
-        if found.gaps and (not is_strict or not any(found.aggregates.values())):
+        if found.gaps and (not request.context.options.is_improved or not any(found.aggregates.values())):
             return f"Prometheus does not have the job as it is: {shown(found.gaps)}"
         return ""
 
@@ -224,7 +222,7 @@ class _Reading:
             for v, each in figures.vertices.items()
             if 0 < each.get("partitions", 0) < math.inf
         }
-        if request.context.options.improves(None):
+        if request.context.options.is_improved:
             parallelism = {v.vertex_id: v.parallelism for v in details.vertices}
             for v in figures.vertices.keys() & parallelism.keys():
                 counts[v] = active_partitions(counts.get(v, 0), _splits(figures.vertices[v]), parallelism[v])

@@ -244,7 +244,7 @@ def _second_look(
 ) -> Look | None:
     """Return what looks again at a plan, without single samples; None where that is not wanted."""
     options = job.context.options
-    if not options.improves(options.sample_doubt):
+    if not options.checks_samples:
         return None
 
     def without(index: int) -> EvaluatedJob:

@@ -143,7 +143,7 @@ def _disabled(request: PassRequest) -> PassEnd:
     """Forget the job's state; the samples stay where that is asked for, as if they had never been stored."""
     options, state, memory = request.context.options, EMPTY_STATE, EMPTY_MEMORY
     try:
-        keeps_samples, is_tuning = not options.improves(options.forget_when_disabled), options.memory_tuning
+        keeps_samples, is_tuning = not options.is_improved, options.memory_tuning
     except ConfigError as error:
         return failure(replace(request, state=state, memory=memory), error)
     if keeps_samples:
@@ -179,7 +179,7 @@ def error_event(context: JobAutoScalerContext, error: AutoscalerError) -> Event:
     """Make the event about an error; the same error is not told again in every pass, where that is wanted."""
     options = context.options
     try:
-        interval = options.scaling_event_interval if options.improves(options.errors_once) else None
+        interval = options.scaling_event_interval if options.is_improved else None
     except ConfigError:
         interval = None
     return exception_event(ERROR_REASON, str(error), interval)

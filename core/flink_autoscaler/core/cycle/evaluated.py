@@ -84,7 +84,7 @@ def evaluated(
             _require_lags(observed, reading, samples)
         metrics = evaluate(observed.topology, samples, settings, custom.hook(plugins), outside, history)
     except EvaluationError as error:
-        if settings.is_strict and (not observed.is_window_full or _begins_anew(observed)):
+        if settings.is_improved and (not observed.is_window_full or _begins_anew(observed)):
             raise NotReadyError(str(error)) from error
         raise
     options = request.context.options
@@ -147,7 +147,7 @@ def counted(state: JobState, observed: Observed) -> JobState:
 def _plugin_events(context: JobAutoScalerContext, problems: list[Reason]) -> tuple[Event, ...]:
     """Tell about plug-ins that cannot be used; the reference only logs that."""
     options = context.options
-    if not options.improves(options.problem_events):
+    if not options.is_improved:
         return ()
     interval = options.scaling_event_interval
     return tuple(

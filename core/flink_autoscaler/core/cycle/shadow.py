@@ -115,7 +115,7 @@ def _slots(job: EvaluatedJob, sizes: Mapping[VertexId, int]) -> int:
 
 
 def _told(name: str, problem: str, options: AutoscalerOptions) -> tuple[Event, ...]:
-    if not options.improves(options.problem_events):
+    if not options.is_improved:
         return ()
     text = f"policy {name}, which runs beside those in charge, failed: {problem}"
     return (Event(EventType.WARNING, "PluginProblem", text, f"shadow{name}", options.scaling_event_interval),)

@@ -85,7 +85,7 @@ def realizable(
         return {} if has_pins and not is_repair else wanted
     if not _is_dry(request):
         wanted = {**wanted, **_pinned(supervision, request, details)}
-    if not options.improves(options.supervised_rescales):
+    if not options.supervises_rescales:
         return wanted
     most = {vertex.vertex_id: _most(vertex) for vertex in details.vertices}
     return {v: min([parallelism, *most[v]]) for v, parallelism in wanted.items() if v in most}

@@ -178,6 +178,6 @@ def _blocked_by(job: EvaluatedJob) -> str | None:
     if not options.scaling_enabled:
         return blocked_header(AutoscalerOptions.scaling_enabled.key, "false")
     periods = options.excluded_periods
-    if calendar.is_excluded(periods, job.now_ms, is_reference=not options.improves(None)):
+    if calendar.is_excluded(periods, job.now_ms, is_reference=not options.is_improved):
         return blocked_header(AutoscalerOptions.excluded_periods.key, f"[{', '.join(periods)}]")
     return None

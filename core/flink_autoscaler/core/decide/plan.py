@@ -114,6 +114,6 @@ def held_back_event(
 def with_plugin_problem(plan: Plan, context: JobAutoScalerContext, code: str, text: str) -> Plan:
     """Return the plan with the reason and, where that is wanted, the event about a plug-in that cannot be used."""
     plan = plan.explained(code, text)
-    if not context.options.improves(context.options.problem_events):
+    if not context.options.is_improved:
         return plan
     return plan.told(plan_event(context, "PluginProblem", text, code))

@@ -58,12 +58,8 @@ class EvaluationSettings:
     backlog_threshold: int
     min_observations: int
     switch_threshold: float
-    is_strict: bool
-    refreshes_thresholds: bool
-    is_busy_time_bounded: bool
-    are_edges_balanced: bool
+    is_improved: bool
     utilization_target: float = 1.0
-    is_improved: bool = False
 
     @classmethod
     def of(cls, options: AutoscalerOptions, restart_time: int) -> EvaluationSettings:
@@ -83,12 +79,8 @@ class EvaluationSettings:
             backlog_threshold=options.backlog_lag_threshold.seconds,
             min_observations=options.observed_rate_min_observations,
             switch_threshold=options.observed_rate_switch_threshold,
-            is_strict=options.improves(options.unknown_when_incomplete),
-            refreshes_thresholds=options.improves(options.thresholds_after_evaluator),
-            is_busy_time_bounded=options.improves(options.counter_reset),
-            are_edges_balanced=options.improves(None),
+            is_improved=options.is_improved,
             utilization_target=target,
-            is_improved=options.improves(None),
         )
 
 
@@ -156,7 +148,7 @@ def _customized(
 ) -> dict[ScalingMetric, EvaluatedMetric]:
     """Merge what a custom evaluator returned; thresholds follow the changed rates unless it set them itself."""
     merged = merge(metrics, changes)
-    if changes and settings.refreshes_thresholds:
+    if changes and settings.is_improved:
         thresholds = rate_thresholds(merged, settings, has_backlog=has_backlog)
         merged.update({metric: value for metric, value in thresholds.items() if metric not in changes})
     return merged
@@ -318,9 +310,7 @@ def _target_rates(
         arriving = arrivals.get(vertex.vertex_id)
         return _source_rates(vertex.vertex_id, window, settings, arriving)
     target, catch_up = 0.0, 0.0
-    ratios = output_ratios(
-        topology, window, vertex, is_strict=settings.is_strict, is_balanced=settings.are_edges_balanced
-    )
+    ratios = output_ratios(topology, window, vertex, is_strict=settings.is_improved, is_balanced=settings.is_improved)
     for upstream, ratio in ratios.items():
         target += evaluated[upstream][ScalingMetric.TARGET_DATA_RATE].average * ratio
         catch_up += evaluated[upstream][ScalingMetric.CATCH_UP_DATA_RATE].current * ratio
@@ -404,7 +394,7 @@ def _reference_edge_rates(topology: JobTopology, window: MetricWindow, vertex: V
 def _processing_rate(vertex: Vertex, window: MetricWindow, settings: EvaluationSettings) -> tuple[float, float]:
     """Return the busy share of a vertex, and its true processing rate."""
     busy_ms, rate_in = _busy_and_input(vertex, window, settings.aggregator)
-    if settings.is_busy_time_bounded and busy_ms < 0:
+    if settings.is_improved and busy_ms < 0:
         busy_ms = 0.0
     from_busy_time = INFINITY if rate_in == 0 else divide(rate_in, busy_ms / 1000)
     observed = NAN  # only sources can tell

@@ -55,12 +55,11 @@ class Conversion:
         aggregator: Which subtask's busy time stands for a vertex.
         lag_threshold: Seconds of input that make a source count as catching up.
         min_observations: Samples before an observed processing rate counts.
-        is_strict: Values that are incomplete or were not answered are unknown instead of zero.
+        is_improved: Whether values that are incomplete, not answered, or not measured yet shortly after a start are
+            unknown, the sample tells how long sources waited, and the busy share of a source bounds the rate that is
+            observed there.
         keeps_waiting: Whether the sample is to tell how long all vertices waited, which only policies ask for.
-        keeps_sources_waiting: Whether it is to tell that of sources.
         greatest_rate: Records/s that no subtask can process; None where values that cannot be are taken as they are.
-        is_observed_bounded: Whether the busy share of a source bounds the rate that is observed there.
-        is_first_minute_known: Whether what is not measured yet shortly after a start is told from what is.
         ages: For how long the tasks of each vertex run, milliseconds; of others it is long enough.
     """
 
@@ -68,12 +67,9 @@ class Conversion:
     aggregator: BusyTimeAggregator
     lag_threshold: int
     min_observations: int
-    is_strict: bool
+    is_improved: bool
     keeps_waiting: bool = False
-    keeps_sources_waiting: bool = False
     greatest_rate: float | None = None
-    is_observed_bounded: bool = False
-    is_first_minute_known: bool = False
     ages: Mapping[VertexId, float] = field(default_factory=dict)
 
     @classmethod
@@ -82,7 +78,7 @@ class Conversion:
     ) -> Conversion:
         """Read the options that conversion needs."""
         usual = options.derived(cls._usual)
-        return replace(usual, window=window_of(samples), ages=ages if ages and usual.is_first_minute_known else {})
+        return replace(usual, window=window_of(samples), ages=ages if ages and usual.is_improved else {})
 
     @classmethod
     def _usual(cls, options: AutoscalerOptions) -> Conversion:
@@ -91,12 +87,9 @@ class Conversion:
             aggregator=options.busy_time_aggregator,
             lag_threshold=options.observed_rate_lag_threshold.seconds,
             min_observations=options.observed_rate_min_observations,
-            is_strict=options.improves(options.unknown_when_incomplete),
+            is_improved=options.is_improved,
             keeps_waiting=options.has_own_policies,
-            keeps_sources_waiting=options.improves(None),
-            greatest_rate=options.greatest_rate if options.improves(options.possible_values_only) else None,
-            is_observed_bounded=options.improves(options.bounded_observed_rate),
-            is_first_minute_known=options.improves(options.first_minute),
+            greatest_rate=options.greatest_rate if options.is_improved else None,
         )
 
 
@@ -122,7 +115,7 @@ def convert(
     vertices = VertexTable(Layout.of(tuple(shape)), array("d", numbers))
     incomplete = [v.vertex_id for v in topology.vertices.values() if not v.io.is_complete]
     waiting = _NOT_KEPT
-    if conversion.keeps_waiting or conversion.keeps_sources_waiting:
+    if conversion.keeps_waiting or conversion.is_improved:
         waiting = waited(v for v in topology.vertices.values() if v.is_source or conversion.keeps_waiting)
     globals_ = _globals(cluster, reading.memory.reports_gc, conversion.greatest_rate is not None)
     sample = MetricSample(now_ms, vertices, globals_, frozenset(incomplete) if incomplete else _WHOLE, waiting)
@@ -146,7 +139,7 @@ def _globals(cluster: ClusterReading, reports_gc: bool | None, is_bounded: bool)
 
 def convert_vertex(vertex: Vertex, aggregates: VertexAggregates, conversion: Conversion) -> dict[ScalingMetric, float]:
     """Convert the metrics of one vertex; not rounded yet."""
-    is_unknown = conversion.is_strict and not vertex.io.is_complete
+    is_unknown = conversion.is_improved and not vertex.io.is_complete
     aggregates = {} if is_unknown else aggregates
     if conversion.greatest_rate is not None:
         aggregates = possible_aggregates(aggregates, conversion.greatest_rate, vertex.parallelism)
@@ -201,14 +194,14 @@ def _records_in(vertex: Vertex, aggregates: VertexAggregates, conversion: Conver
     if count == 0 and vertex.is_source:
         for metric in (FlinkMetric.SOURCE_RECORDS_IN, FlinkMetric.SOURCE_RECORDS_OUT):
             count = _total(aggregates, metric, count) if count == 0 else count
-        if conversion.is_strict and count == 0 and not aggregates:
+        if conversion.is_improved and count == 0 and not aggregates:
             return NAN
     return NAN if math.isnan(count) else max(0.0, count)
 
 
 def _lag(aggregates: VertexAggregates, conversion: Conversion) -> float:
     # Not every connector reports it, and Kafka's only with its first record: no answer is not an empty topic.
-    return _total(aggregates, FlinkMetric.PENDING_RECORDS, NAN if conversion.is_strict else 0.0)
+    return _total(aggregates, FlinkMetric.PENDING_RECORDS, NAN if conversion.is_improved else 0.0)
 
 
 def _observed_rate(
@@ -236,7 +229,7 @@ def _at_least(rate: float, aggregates: VertexAggregates, conversion: Conversion,
     Lag alone does not tell that a source is at its limit: its records may wait for other sources, or not be there yet.
     A source that is idle while they wait could do more.
     """
-    busy = _load(aggregates, conversion.aggregator) if conversion.is_observed_bounded else NAN
+    busy = _load(aggregates, conversion.aggregator) if conversion.is_improved else NAN
     return observed if math.isnan(busy) else max(observed, LEAST_OF_BUSY_RATE * divide(rate, busy))
 
 

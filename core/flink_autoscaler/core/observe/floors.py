@@ -10,7 +10,7 @@ from flink_autoscaler.core.options.safety import LowerBound
 
 def keeps_floors(options: AutoscalerOptions) -> bool:
     """Tell whether lower bounds in a job's resource requirements are kept: the autoscaler itself only sets 1 then."""
-    return options.improves(None) and options.lower_bound is LowerBound.ONE
+    return options.is_improved and options.lower_bound is LowerBound.ONE
 
 
 def floors_of(reading: JobReading, options: AutoscalerOptions) -> dict[VertexId, int]:

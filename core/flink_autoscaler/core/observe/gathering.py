@@ -65,7 +65,7 @@ def stale(request: PassRequest, reading: JobReading, cluster: ClusterReading) ->
     options = request.context.options
     if reading.at_ms is not None or reading.doubt:
         return _not_of_now(request, reading)
-    if not options.improves(options.fresh_samples):
+    if not options.is_improved:
         return None
     doubt = cluster.doubt or _slow(request, reading, cluster)
     doubt = "" if doubt and _is_proven(request, reading, cluster) else doubt
@@ -171,7 +171,7 @@ def gathered_ms(request: PassRequest, last: MetricSample | None, reading: JobRea
     tasks tell how much later it was, also where somebody else has asked for it.
     """
     now_ms = request.now_ms
-    if not request.context.options.improves(request.context.options.fresh_samples):
+    if not request.context.options.is_improved:
         return now_ms
     age_ms = _age_ms(reading, cluster)
     at_ms = now_ms - age_ms

@@ -15,7 +15,7 @@ from flink_autoscaler.core.errors import (
 )
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
-from flink_autoscaler.core.model.numbers import INFINITY, NAN
+from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.state import JobState, ScalingHistory, ScalingRecord
@@ -86,15 +86,14 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
     if details.running_at_ms is None:
         raise ResponseError(f"job {details.job_id}: the details have no timestamp for RUNNING")
     topology = build_topology(details)
-    topology = topology.with_partitions(_partitions(topology, reading, is_active_only=options.improves(None)))
+    topology = topology.with_partitions(_partitions(topology, reading, is_active_only=options.is_improved))
     restriction = request.context.restriction
     if (floors := floors_of(reading, options)) or restriction.floors:
         told = restriction.floors
         floored = {v: replace(x, floor=max(floors.get(v, 0), told.get(v, 0))) for v, x in topology.vertices.items()}
         topology = JobTopology(floored)
-    if options.improves(options.source_partition_cap):
+    if options.is_improved:
         topology = with_idle_subtasks(topology, reading.aggregates)
-    if options.improves(options.possible_values_only):
         check_details(details, topology)
     window = _window_settings(options, details.running_at_ms)
     if reading.error is not None:
@@ -136,10 +135,9 @@ def counted_window(
     samples: tuple[MetricSample, ...], topology: JobTopology, options: AutoscalerOptions
 ) -> CountedWindow:
     """Return the window without what its counters cannot have said; in the reference as it is."""
-    if not options.improves(options.counter_reset):
+    if not options.is_improved:
         return CountedWindow(samples, samples)
-    greatest = options.greatest_rate if options.improves(options.possible_values_only) else INFINITY
-    return counted(samples, most_of(topology, greatest))
+    return counted(samples, most_of(topology, options.greatest_rate))
 
 
 def without_sample(observed: Observed, index: int) -> Observed:
@@ -168,7 +166,7 @@ def _window_settings(options: AutoscalerOptions, running_at_ms: int) -> WindowSe
     return WindowSettings(
         stable_at_ms=running_at_ms + options.stabilization_interval.ms,
         length_ms=options.metrics_window.ms,
-        keeps_edge=options.improves(options.stable_window),
+        keeps_edge=options.is_improved,
     )
 
 
@@ -198,7 +196,7 @@ def _past(
         history,
         topology,
         running_at_ms=running_at_ms,
-        ignores_forgotten=options.improves(options.tracked_decisions_only),
+        ignores_forgotten=options.is_improved,
     )
     return history, tracking
 
@@ -215,14 +213,13 @@ def _with_gc_flag(reading: JobReading, cluster: ClusterReading, options: Autosca
 
     What they report only helps: a job is evaluated without it, except as the reference does it.
     """
-    is_helping = options.improves(options.unknown_cluster_facts)
-    if cluster.error is not None and not is_helping:
+    if cluster.error is not None and not options.is_improved:
         raise cluster.error
     memory = reading.memory
     reports_gc = bool(cluster.taskmanagers) if memory.reports_gc is None else memory.reports_gc
     if cluster.taskmanagers if reports_gc else base_taskmanager_metrics(cluster):
         return memory if reports_gc is memory.reports_gc else replace(memory, reports_gc=reports_gc)
-    if not is_helping:
+    if not options.is_improved:
         raise EvaluationError("the TaskManagers do not report the required memory metrics")
     return replace(memory, reports_gc=None)
 
@@ -230,7 +227,7 @@ def _with_gc_flag(reading: JobReading, cluster: ClusterReading, options: Autosca
 def unknown_facts(request: PassRequest, cluster: ClusterReading) -> tuple[Reason, ...]:
     """Return what a decision had to do without, as a reason; none where all is known, or in the reference."""
     options = request.context.options
-    if not options.improves(options.unknown_cluster_facts):
+    if not options.is_improved:
         return ()
     missing = {**request.context.unknown, **cluster.missing}
     if not (cluster.has_taskmanagers or cluster.missing):

@@ -81,7 +81,7 @@ def _check_periods(options: AutoscalerOptions) -> str | None:
     except ValueParseError as error:
         return str(error)
     for expression in periods:
-        problem = invalid_period(expression, is_reference=not options.improves(None))
+        problem = invalid_period(expression, is_reference=not options.is_improved)
         if problem is not None:
             shown = shortened(expression)
             return f"Invalid value '{shown}' in the autoscaler config {_O.excluded_periods.key}: {problem}"

@@ -108,9 +108,3 @@ def unset(suffix: str, parse: Callable[[str], T], description: str, *, allowed: 
 
 def _allowed(parse: Callable[[str], object]) -> str:
     return parse.allowed if isinstance(parse, Reader) else ""
-
-
-def improvement(suffix: str, description: str) -> Option[bool | None]:
-    """Declare the switch of an improvement over the reference; unset follows ``compat``."""
-    key = f"{PREFIX}improvement.{suffix}"
-    return Option(key, syntax.parse_bool, None, "", f"{description} Unset: on unless compat is reference.")

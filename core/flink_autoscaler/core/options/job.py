@@ -7,7 +7,6 @@ from enum import StrEnum
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.options.declare import number_from, one_of, option, unset
 from flink_autoscaler.core.options.forecast import ForecastOptions
-from flink_autoscaler.core.options.improvements import ImprovementOptions
 from flink_autoscaler.core.options.lag import LagOptions
 from flink_autoscaler.core.options.policies import PolicyOptions
 from flink_autoscaler.core.options.safety import SafetyOptions
@@ -35,7 +34,7 @@ class RestartTimeSource(StrEnum):
     OPTION = "option"
 
 
-class AutoscalerOptions(ImprovementOptions, ForecastOptions, PolicyOptions, SafetyOptions, LagOptions):
+class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions, LagOptions):
     """The options of the autoscaler core for one job."""
 
     enabled = option("enabled", syntax.parse_bool, "false", "Whether the job is looked after at all.")
@@ -323,4 +322,4 @@ class AutoscalerOptions(ImprovementOptions, ForecastOptions, PolicyOptions, Safe
     def measures_restarts(self) -> bool:
         """Whether measured outages replace ``restart.time``."""
         source = self.restart_time_source
-        return self.improves(None if source is None else source is RestartTimeSource.MEASURED)
+        return self.is_improved if source is None else source is RestartTimeSource.MEASURED

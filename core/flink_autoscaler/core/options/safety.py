@@ -7,7 +7,7 @@ from typing import Final
 
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.vertex_patterns import parse_patterns, parse_vertex_bounds
-from flink_autoscaler.core.options.declare import improvement, one_of, option, unset
+from flink_autoscaler.core.options.declare import one_of, option, unset
 from flink_autoscaler.core.options.option import LEGACY_PREFIX, PREFIX, OptionSet
 
 DOWN_SHARE: Final = 0.75
@@ -20,6 +20,13 @@ class LowerBound(StrEnum):
     ONE = "one"
     CURRENT = "current"
     TARGET = "target"
+
+
+class Compat(StrEnum):
+    """Whether to follow the reference to the letter or to do better where it is wrong."""
+
+    REFERENCE = "reference"
+    IMPROVED = "improved"
 
 
 class RollbackTarget(StrEnum):
@@ -47,6 +54,12 @@ def _once_called(suffix: str) -> tuple[str, ...]:
 class SafetyOptions(OptionSet):
     """Following rescales, undoing bad ones, and having few of them."""
 
+    compat = option(
+        "compat",
+        one_of(Compat),
+        "improved",
+        "reference: behave like the Java autoscaler to the letter; improved: with the improvements of the guide.",
+    )
     dry_run = option("dry-run", syntax.parse_bool, "false", "Decide and report for this job, but change nothing.")
     scale_up_enabled = option("scale-up.enabled", syntax.parse_bool, "true", "Whether vertices may be scaled up.")
     scale_down_enabled = option("scale-down.enabled", syntax.parse_bool, "true", "Whether vertices may be scaled down.")
@@ -221,14 +234,42 @@ class SafetyOptions(OptionSet):
         more = (MEMORY_PRESSURE,) if self.rollback_memory_enabled else ()
         return tuple(dict.fromkeys((*self.rollback_checkers, *more)))
 
-    supervised_rescales = improvement(
-        "supervised-rescales",
+    supervised_rescales = unset(
+        "supervised-rescales.enabled",
+        syntax.parse_bool,
         "Every rescale is followed until the job runs with it, undone where the job does not survive it, and never "
-        "fights somebody else's changes.",
+        "fights somebody else's changes. Unset: on unless compat is reference.",
     )
-    calm = improvement(
-        "calm",
+    rescale_filters = unset(
+        "rescale-filters.enabled",
+        syntax.parse_bool,
         "Rescales keep within a budget per day, scale-downs have to pay, failed parallelism is "
         "not tried again, network memory and free slots limit what is asked for, and a scale-up for which there are "
-        "few slots waits for more.",
+        "few slots waits for more. Unset: on unless compat is reference.",
     )
+    sample_check = unset(
+        "sample-check.enabled",
+        syntax.parse_bool,
+        "A rescale that would be another one without a single sample of the window waits for the next pass. Unset: on "
+        "unless compat is reference.",
+    )
+
+    @property
+    def is_improved(self) -> bool:
+        """Whether the job is scaled better than the reference would, where the reference is wrong."""
+        return self.compat is Compat.IMPROVED
+
+    @property
+    def supervises_rescales(self) -> bool:
+        """Whether rescales are followed to their end."""
+        return self.is_improved if self.supervised_rescales is None else self.supervised_rescales
+
+    @property
+    def filters_rescales(self) -> bool:
+        """Whether plans pass the filters that keep rescales rare."""
+        return self.is_improved if self.rescale_filters is None else self.rescale_filters
+
+    @property
+    def checks_samples(self) -> bool:
+        """Whether a plan has to be the same one without any single sample."""
+        return self.is_improved if self.sample_check is None else self.sample_check

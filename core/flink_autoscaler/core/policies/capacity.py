@@ -262,7 +262,7 @@ class CapacityPolicy:
             AutoscalerError: The job cannot be sized.
         """
         sized, reasons = sized_vertices(job)
-        if job.context.options.improves(None):
+        if job.context.options.is_improved:
             behind = held_back(job.topology, window_of(job.state.samples))
             reasons += tuple(Reason(HELD_BACK, held_back_text(each.name), each.vertex_id) for each in behind)
         sizings = {v: sizing.under(ceilings[v]) if v in ceilings else sizing for v, sizing in sized.items()}

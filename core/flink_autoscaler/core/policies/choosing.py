@@ -107,7 +107,7 @@ class Chosen:
     def events(self, options: AutoscalerOptions) -> list[Event]:
         """Return what is to be told: policies that failed, and vertices that cannot grow to what they need."""
         interval, events = options.scaling_event_interval, []
-        for name, problem in self.failures.items() if options.improves(options.problem_events) else ():
+        for name, problem in self.failures.items() if options.is_improved else ():
             text = f"policy {name} failed: {problem}"
             events.append(Event(EventType.WARNING, "PluginProblem", text, f"policy{name}", interval))
         for reason in self.plan.reasons:

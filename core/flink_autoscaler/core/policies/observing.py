@@ -185,13 +185,13 @@ class SeenVertices:
         self._job = job
         self._window = window_of(job.state.samples)
         self._sizing = SizingSettings.of_job(job)
-        self._is_strict = options.improves(options.unknown_when_incomplete)
+        self._is_improved = options.is_improved
         self.running = {v: vertex for v, vertex in job.topology.vertices.items() if not vertex.is_finished}
         self.edges = {
             (upstream, v): ratio
             for v, vertex in self.running.items()
             for upstream, ratio in output_ratios(
-                job.topology, self._window, vertex, is_strict=True, is_balanced=options.improves(None)
+                job.topology, self._window, vertex, is_strict=True, is_balanced=self._is_improved
             ).items()
             if upstream in self.running and math.isfinite(ratio)
         }
@@ -291,7 +291,7 @@ class SeenVertices:
 
         Where incomplete counters are unknown, earlier ones do no harm; else they are too low.
         """
-        samples = self._window.samples[-1:] if self._is_strict else self._window.samples
+        samples = self._window.samples[-1:] if self._is_improved else self._window.samples
         is_counted = not any(vertex.vertex_id in sample.incomplete for sample in samples)
         return is_counted and all((upstream, vertex.vertex_id) in self.edges for upstream in self._inputs(vertex))
 

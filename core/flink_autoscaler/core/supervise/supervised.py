@@ -56,7 +56,7 @@ class FactsWanted(IntEnum):
 def facts_wanted(request: PassRequest) -> FactsWanted:
     """Tell what to ask about a job in this pass."""
     options, state, orders = request.context.options, request.state, request.orders
-    if not options.improves(options.supervised_rescales) or request.context.job_id is None:
+    if not options.supervises_rescales or request.context.job_id is None:
         return FactsWanted.NOTHING
     supervision = state.supervision
     has_order = still_to_do(orders.rollback, supervision) or still_to_do(orders.reset, supervision)
@@ -69,7 +69,7 @@ def facts_wanted(request: PassRequest) -> FactsWanted:
 def followed(request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins) -> Followed:
     """Follow the rescale of a job where something was asked about it; what could not be read changes nothing."""
     supervision = request.state.supervision
-    if not request.context.options.improves(request.context.options.supervised_rescales):
+    if not request.context.options.supervises_rescales:
         return _unfollowed(request, reading)
     if facts_wanted(request) is FactsWanted.NOTHING:
         return Followed(request.state)
@@ -147,7 +147,7 @@ def follow_up(
 ) -> FollowUp:
     """Begin to follow what a pass wants, where that is new: a decision, a pin, or an override of the user's."""
     options, wanted, running = request.context.options, wants.wanted, wants.running
-    if not options.improves(options.supervised_rescales) or request.context.job_id is None or not wanted:
+    if not options.supervises_rescales or request.context.job_id is None or not wanted:
         return FollowUp(supervision)
     if running and _is_new(wants, supervision, request) and _may_begin(wanted, supervision, request):
         origin = Origin.AUTOSCALER if wants.is_decided or wants.gives else Origin.OPERATOR

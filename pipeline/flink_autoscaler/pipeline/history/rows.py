@@ -56,7 +56,7 @@ def rows_of(
         outcome,
         outcome.topology,
         recent(known, span_ms),
-        are_edges_balanced=context.options.improves(None),
+        are_edges_balanced=context.options.is_improved,
     )
     for vertex in outcome.topology.vertices.values():
         yield VERTICES.name, who | measured.vertex(vertex) | {"origins": _origins(outcome, vertex.vertex_id)}

@@ -119,7 +119,7 @@ class RescaleApiRealizer:
         if not keys:
             return UNCHANGED
         text = f"Configuration cannot be changed by an in-place rescale; set it yourself and restart the job: {keys}"
-        if not context.options.improves(context.options.problem_events):
+        if not context.options.is_improved:
             return self._refuse_with_line(context, CONFIG_NOT_APPLIED, keys=keys)
         return self._refuse_with_event(context, CONFIG_NOT_APPLIED, text)
 
@@ -181,7 +181,7 @@ async def _change(
         raise ResponseError(f"the resource requirements leave out {', '.join(left_out)}, of the job's own vertices")
     after = wanted_requirements(before, overrides, terms.least, keeps_lower=keeps)
     if after != before:
-        is_followed = context.options.improves(context.options.supervised_rescales)
+        is_followed = context.options.supervises_rescales
         is_below = keeps and is_followed and any(after[v].lower < bounds.lower for v, bounds in before.items())
         is_outdated = is_below and not terms.is_repair if terms.found is None else terms.found != before
         if is_outdated:

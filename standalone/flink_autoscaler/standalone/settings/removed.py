@@ -32,6 +32,30 @@ _DS2: Final = (
     "(docs/examples/policy)"
 )
 _LEGACY: Final = "kubernetes.operator."
+_IMPROVEMENTS: Final = (
+    "unknown-when-incomplete",
+    "source-partition-cap",
+    "undefined-scalability-is-one",
+    "no-stale-scale-down",
+    "expected-of-decision",
+    "exact-quota",
+    "thresholds-after-evaluator",
+    "saturated-vertex-guard",
+    "bottleneck-limit",
+    "stable-window",
+    "counter-reset",
+    "possible-values-only",
+    "tracked-decisions-only",
+    "forget-when-disabled",
+    "consistent-answers",
+    "fresh-samples",
+    "first-minute",
+    "bounded-observed-rate",
+    "unknown-cluster-facts",
+    "cached-metric-names",
+    "problem-events",
+    "errors-once",
+)
 _POLICIES: Final = "flink_autoscaler.policies"
 
 REMOVED_KEYS: Final[Mapping[str, str]] = {
@@ -45,6 +69,10 @@ REMOVED_KEYS: Final[Mapping[str, str]] = {
     f"{_JOB}early-pass.delay": _SHORTER_INTERVAL,
     f"{_JOB}early-pass.per-hour": _SHORTER_INTERVAL,
     f"{_JOB}improvement.early-passes": _SHORTER_INTERVAL,
+    f"{_JOB}improvement.supervised-rescales": f"{_JOB}supervised-rescales.enabled",
+    f"{_JOB}improvement.calm": f"{_JOB}rescale-filters.enabled",
+    f"{_JOB}improvement.sample-doubt": f"{_JOB}sample-check.enabled",
+    **{f"{_JOB}improvement.{name}": f"{_JOB}compat: improved (the default) or reference" for name in _IMPROVEMENTS},
     f"{_JOB}rescale.reversal.window": "job.autoscaler.rescale.budget.per-day and scale-down.economics.enabled",
     "autoscaler.standalone.jdbc.file-grace": (
         "a backup of the database (docs/guide/database.md): nothing is scaled while the SQLite file is gone, and it is "

@@ -459,16 +459,6 @@ def test_reference_counts_partitions_of_finished_sources(flink: FakeFlink, job: 
     assert reading.memory.partitions.keys() == {job.vertices[1].vertex_id}
 
 
-def test_one_improvement_can_be_switched_off(flink: FakeFlink, job: FakeJob) -> None:
-    request = with_options(a_request(flink, job), {"job.autoscaler.improvement.cached-metric-names": "false"})
-    first = read(flink, request)
-    asked(flink)
-
-    read(flink, next_pass(request, first))
-
-    assert asked(flink)["names"] == 2
-
-
 @pytest.mark.parametrize(
     ("path", "behaviour", "kind", "has_details"),
     [

@@ -52,7 +52,7 @@ def test_a_disabled_job_is_forgotten() -> None:
     assert codes(outcome) == ["DISABLED"]
 
 
-@pytest.mark.parametrize("key", ["memory.tuning.enabled", "compat", "improvement.forget-when-disabled"])
+@pytest.mark.parametrize("key", ["memory.tuning.enabled", "compat"])
 def test_a_disabled_job_is_forgotten_and_left_alone_whatever_else_is_unreadable(key: str) -> None:
     outcome = without_reading(a_request(a_context({"enabled": "false", key: "maybe"}), state=REMEMBERED))
 

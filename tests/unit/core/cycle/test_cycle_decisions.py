@@ -137,7 +137,7 @@ def test_a_waiting_scale_down_survives_a_restart_and_memory_pressure() -> None:
 
 
 def test_the_highest_recommendation_of_the_interval_is_executed() -> None:
-    driver = JobDriver(a_context({**DELAYED, "metrics.window": "1 min", "improvement.sample-doubt": "false"}))
+    driver = JobDriver(a_context({**DELAYED, "metrics.window": "1 min", "sample-check.enabled": "false"}))
     # Needs of 2, then 3, then 2 again; at minute 4 the interval has passed, and 3 is the highest of it.
     for minute, rate in ((1.0, 50.0), (2.0, 50.0), (3.0, 75.0), (4.0, 50.0)):
         reading = single_source(minute, rate=rate, busy_ms=rate * 5)
@@ -155,9 +155,7 @@ def test_the_highest_recommendation_of_the_interval_is_executed() -> None:
     ("options", "expected"),
     [
         pytest.param({}, None, id="improved"),
-        pytest.param({"improvement.no-stale-scale-down": "false"}, 8, id="switched off"),
         pytest.param({"compat": "reference"}, 8, id="reference"),
-        pytest.param({"compat": "reference", "improvement.no-stale-scale-down": "true"}, None, id="switched on"),
     ],
 )
 def test_a_stale_recommendation_above_the_current_parallelism(options: dict[str, str], expected: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Improvements over the reference that show in a decision, each with its option on and off."""
+"""Improvements over the reference that show in a decision, and what the reference comes to."""
 
 import dataclasses
 
@@ -36,8 +36,8 @@ def busy_source_of_a_group() -> list[JobReading]:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        pytest.param({"improvement.exact-quota": "true"}, {SINGLE_SOURCE: 6}, id="improved: up to the quota"),
-        pytest.param({"improvement.exact-quota": "false"}, {}, id="reference: not at all"),
+        pytest.param({}, {SINGLE_SOURCE: 6}, id="improved: up to the quota"),
+        pytest.param({"compat": "reference"}, {}, id="reference: not at all"),
     ],
 )
 def test_a_quota_below_what_is_needed(options: dict[str, str], expected: dict[str, int]) -> None:
@@ -56,23 +56,19 @@ def test_a_quota_that_suffices_changes_nothing() -> None:
     assert outcome.events == ()
 
 
-@pytest.mark.parametrize(
-    ("switch", "expected"), [pytest.param("true", 4, id="improved"), pytest.param("false", 2, id="reference")]
-)
-def test_a_busy_vertex_while_a_backlog_is_drained(switch: str, expected: int) -> None:
+@pytest.mark.parametrize(("compat", "expected"), [("improved", 4), ("reference", 2)])
+def test_a_busy_vertex_while_a_backlog_is_drained(compat: str, expected: int) -> None:
     # For the 100 records/s that arrive, a tenth of the parallelism would do.
-    outcome = third_pass(context({"improvement.saturated-vertex-guard": switch}), draining_pipeline())
+    outcome = third_pass(context({"compat": compat}), draining_pipeline())
 
     assert outcome.wanted == {SINGLE_SOURCE: 2, PIPELINE_MAP: expected}
 
 
-@pytest.mark.parametrize(
-    ("switch", "expected"), [pytest.param("true", 8, id="improved"), pytest.param("false", 16, id="reference")]
-)
-def test_a_vertex_behind_a_source_that_cannot_grow(switch: str, expected: int) -> None:
-    outcome = third_pass(context({"improvement.bottleneck-limit": switch}), stuck_pipeline())
+@pytest.mark.parametrize(("compat", "source", "expected"), [("improved", 4, 8), ("reference", 16, 16)])
+def test_a_vertex_behind_a_source_that_cannot_grow(compat: str, source: int, expected: int) -> None:
+    outcome = third_pass(context({"compat": compat}), stuck_pipeline())
 
-    assert outcome.wanted == {SINGLE_SOURCE: 4, PIPELINE_MAP: expected}
+    assert outcome.wanted == {SINGLE_SOURCE: source, PIPELINE_MAP: expected}
 
 
 def test_a_bottleneck_that_can_grow_limits_nothing() -> None:

@@ -278,7 +278,7 @@ def test_jobs_that_choose_nothing_are_sized_as_ever(options: dict[str, str], exp
 def test_the_default_is_a_policy_that_a_plug_in_of_its_name_replaces() -> None:
     policy = Wants(9, name="capacity")
     driver = JobDriver(
-        a_context({**OPTIONS, "improvement.sample-doubt": "false"}), plugins=Plugins(policies={"capacity": policy})
+        a_context({**OPTIONS, "sample-check.enabled": "false"}), plugins=Plugins(policies={"capacity": policy})
     )
 
     outcome = full_window(driver, rate=200.0, busy_ms=1000.0)
@@ -321,7 +321,7 @@ def _policy_texts(outcome: PassOutcome) -> list[str]:
 
 
 def test_the_default_raises_a_bottleneck_downstream() -> None:
-    options = {**OPTIONS, "improvement.saturated-vertex-guard": "false"}
+    options = OPTIONS
     readings = [_widening(minute) for minute in (1, 2, 3)]
 
     default = JobDriver(a_context(options)).run_each_minute(readings)

@@ -27,7 +27,7 @@ from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading, VertexAggregates
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy, Vertex
 from flink_autoscaler.core.observe import metric_names
-from flink_autoscaler.core.options.improvements import Compat
+from flink_autoscaler.core.options.safety import Compat
 from flink_autoscaler.core.ports.passes import PassOutcome
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)

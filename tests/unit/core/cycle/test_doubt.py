@@ -148,7 +148,7 @@ def test_in_a_window_of_two_samples_another_plan_begins_to_wait_anew() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"compat": "reference"}, {"improvement.sample-doubt": "false"}], ids=["reference", "switched off"]
+    "options", [{"compat": "reference"}, {"sample-check.enabled": "false"}], ids=["reference", "switched off"]
 )
 def test_without_the_improvement_no_plan_is_doubted(options: Mapping[str, str]) -> None:
     driver = JobDriver(a_context({**OPTIONS, **options, "catch-up.duration": "1 min"}))

@@ -130,7 +130,7 @@ def test_a_rate_that_no_subtask_has_is_not_observed(rate: float) -> None:
         pytest.param({}, 3, 3e8, 3e8, id="as fast as three subtasks"),
         pytest.param({"metrics.max-rate-per-subtask": "1e9"}, 1, 1e9, 1e9, id="another limit"),
         pytest.param({"metrics.max-rate-per-subtask": "10"}, 2, 21.0, NAN, id="beyond another limit"),
-        pytest.param({"improvement.possible-values-only": "false"}, 1, 1e308, 1e308, id="switched off"),
+        pytest.param({"compat": "reference"}, 1, 1e308, 1e308, id="reference"),
     ],
 )
 def test_a_rate_is_bounded_per_subtask(options: dict[str, str], parallelism: int, rate: float, expected: float) -> None:
@@ -378,9 +378,9 @@ def test_a_metric_without_a_sum_is_unknown() -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        pytest.param({**REFERENCE, "improvement.unknown-when-incomplete": "true"}, True, id="on"),
-        pytest.param({"improvement.unknown-when-incomplete": "false"}, False, id="off"),
+        pytest.param({}, True, id="improved"),
+        pytest.param(REFERENCE, False, id="reference"),
     ],
 )
-def test_unknown_values_have_a_switch_of_their_own(options: dict[str, str], expected: bool) -> None:
+def test_a_lag_that_nobody_told_is_unknown_but_in_the_reference(options: dict[str, str], expected: bool) -> None:
     assert math.isnan(converted(SOURCE, {}, options)[ScalingMetric.LAG]) is expected

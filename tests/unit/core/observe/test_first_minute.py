@@ -62,9 +62,8 @@ def test_counters_and_lag_are_known_at_once() -> None:
     assert values[ScalingMetric.LAG] == 1e6
 
 
-@pytest.mark.parametrize("options", [REFERENCE, {"improvement.first-minute": "false"}])
-def test_in_the_reference_all_of_it_counts_at_once(options: dict[str, str]) -> None:
-    values = a_young(a_vertex(1), 0, options)
+def test_in_the_reference_all_of_it_counts_at_once() -> None:
+    values = a_young(a_vertex(1), 0, REFERENCE)
 
     assert values[ScalingMetric.LOAD] == 0.2
     assert values[ScalingMetric.OBSERVED_TPR] >= 100.0
@@ -129,11 +128,10 @@ def test_an_observed_rate_is_bounded_by_the_busy_share_of_its_sample(busy_ms: fl
     assert values[ScalingMetric.OBSERVED_TPR] == expected
 
 
-@pytest.mark.parametrize("options", [REFERENCE, {"improvement.bounded-observed-rate": "false"}])
-def test_in_the_reference_an_observed_rate_is_what_lag_alone_says(options: dict[str, str]) -> None:
+def test_in_the_reference_an_observed_rate_is_what_lag_alone_says() -> None:
     answers = source_answers(busy_ms=10.0, rate=1_000.0, pending=1e6)
 
-    values = convert_vertex(a_vertex(1), answers, Conversion.of(options_with(options), ()))
+    values = convert_vertex(a_vertex(1), answers, Conversion.of(options_with(REFERENCE), ()))
 
     assert values[ScalingMetric.OBSERVED_TPR] == 1_000.0
 

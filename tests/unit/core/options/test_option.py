@@ -24,9 +24,7 @@ def test_every_default_text_is_read_as_the_default() -> None:
     assert [option.parse(option.default_text) for option in options] == [option.default for option in options]
 
 
-@pytest.mark.parametrize(
-    "option", [o for o in AutoscalerOptions.declared() if ".improvement." not in o.key and not o.key.endswith("compat")]
-)
+@pytest.mark.parametrize("option", AutoscalerOptions.declared())
 def test_every_option_of_the_reference_accepts_its_legacy_key(option: object) -> None:
     assert isinstance(option, type(AutoscalerOptions.enabled))
 
@@ -145,14 +143,14 @@ def test_nearest_names_a_similar_key() -> None:
     [
         pytest.param({}, True, id="on by default"),
         pytest.param({"compat": "reference"}, False, id="off for the reference"),
-        pytest.param({"compat": "REFERENCE", "improvement.counter-reset": "true"}, True, id="own option wins when on"),
-        pytest.param({"improvement.counter-reset": "false"}, False, id="own option wins when off"),
+        pytest.param({"compat": "REFERENCE", "sample-check.enabled": "true"}, True, id="own option wins when on"),
+        pytest.param({"sample-check.enabled": "false"}, False, id="own option wins when off"),
     ],
 )
-def test_an_improvement_follows_its_own_option_and_then_compat(options: dict[str, str], expected: bool) -> None:
+def test_the_check_of_samples_follows_its_own_option_and_then_compat(options: dict[str, str], expected: bool) -> None:
     typed = options_with(options)
 
-    assert typed.improves(typed.counter_reset) is expected
+    assert typed.checks_samples is expected
 
 
 def test_one_configuration_has_one_object_of_options() -> None:

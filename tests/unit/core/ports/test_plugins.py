@@ -72,7 +72,7 @@ class Executor:
 def executed(names: str, options: Mapping[str, str], executors: Mapping[str, Executor]) -> PassOutcome:
     """Run a job that wants to go from 4 to 8 with some executors; class names are the keys of ``executors``."""
     instances = {f"scaling.custom-executor.{key}": value for key, value in options.items()}
-    once = {"improvement.sample-doubt": "false"}
+    once = {"sample-check.enabled": "false"}
     context = a_context({**SINGLE_SOURCE_OPTIONS, **once, "scaling.custom-executors": names, **instances})
     driver = JobDriver(context, plugins=Plugins(executors=executors))
     return full_window(driver, rate=200.0, busy_ms=1000.0)
@@ -231,7 +231,7 @@ class Check:
 def test_a_resource_check_may_hold_a_plan_back(answer: bool, wanted: dict[str, int]) -> None:
     check = Check(answer)
     flink = {"taskmanager.memory.process.size": "4g", "taskmanager.numberOfTaskSlots": "3"}
-    options = {**SINGLE_SOURCE_OPTIONS, "resource-check": "mine", "improvement.sample-doubt": "false"}
+    options = {**SINGLE_SOURCE_OPTIONS, "resource-check": "mine", "sample-check.enabled": "false"}
     context = a_context(options, flink, taskmanager_cpu=2.0)
     driver = JobDriver(context, plugins=Plugins(resource_checks={"mine": check}))
     for minute in (1, 2, 3):

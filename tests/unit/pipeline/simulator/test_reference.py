@@ -18,10 +18,9 @@ WEEK = week_sine()
 PREFIX = "job.autoscaler."
 BARE = {
     "scaling.parallelism-alignment.mode": "OFF",
-    "improvement.calm": "false",
-    "improvement.saturated-vertex-guard": "false",
+    "rescale-filters.enabled": "false",
 }
-"""The reference has no key groups, budgets, economics or guard of busy vertices."""
+"""The reference has no key groups, budgets or economics."""
 
 
 def simulated(options: dict[str, str], workload: Workload) -> BacktestResult:

@@ -123,7 +123,7 @@ def test_supervision_sees_the_rescale_through() -> None:
 
 
 def test_rescales_need_not_be_followed() -> None:
-    options = {**HASTY, PREFIX + "improvement.supervised-rescales": "false"}
+    options = {**HASTY, PREFIX + "supervised-rescales.enabled": "false"}
 
     result = run(a_backtest([990.0, 990.0], initial=TIGHT, configuration=options))
 
@@ -185,10 +185,7 @@ def test_sources_are_scaled_together_with_what_joins_them() -> None:
 
 
 def test_zeros_fed_during_outages_lead_to_rescales_that_nobody_needs() -> None:
-    without = dict.fromkeys(
-        (PREFIX + f"improvement.{name}" for name in ("supervised-rescales", "first-minute")), "false"
-    )
-    options = {**HASTY, PREFIX + "stabilization.interval": "0", **without}
+    options = {**HASTY, PREFIX + "stabilization.interval": "0", PREFIX + "compat": "reference"}
     rates = [990.0, 990.0]
 
     fed = run(a_backtest(rates, initial=TIGHT, configuration=options, reports=ReportSettings(feeds_zeros=True)))

@@ -11,7 +11,6 @@ from watching.wired import passes_of
 
 HOUR_MS = 3_600_000
 DEFAULTS: Mapping[str, str] = {}
-OFF: Mapping[str, str] = {"job.autoscaler.improvement.cached-metric-names": "false"}
 REFERENCE: Mapping[str, str] = {"job.autoscaler.compat": "reference"}
 
 
@@ -47,11 +46,8 @@ def test_details_are_read_once_and_counters_come_with_metrics(running: tuple[Fak
     assert asked_in_three_passes(running, DEFAULTS) == [(1, 10), (0, 10), (0, 10)]
 
 
-@pytest.mark.parametrize("options", [pytest.param(OFF, id="switched off"), pytest.param(REFERENCE, id="reference")])
-def test_details_are_read_in_every_pass_where_nothing_is_remembered(
-    running: tuple[FakeFlink, FakeJob], options: Mapping[str, str]
-) -> None:
-    assert asked_in_three_passes(running, options) == [(1, 10), (1, 10), (1, 10)]
+def test_details_are_read_in_every_pass_where_nothing_is_remembered(running: tuple[FakeFlink, FakeJob]) -> None:
+    assert asked_in_three_passes(running, REFERENCE) == [(1, 10), (1, 10), (1, 10)]
 
 
 def test_a_job_that_has_changed_is_read_anew(running: tuple[FakeFlink, FakeJob]) -> None:

@@ -266,7 +266,7 @@ def test_what_lies_every_other_time_for_a_day_and_then_tells_the_truth_is_as_if_
     ("options", "is_rescaled"),
     [
         pytest.param({"job.autoscaler.compat": "reference"}, True, id="reference"),
-        pytest.param({"job.autoscaler.improvement.sample-doubt": "false"}, True, id="switched off"),
+        pytest.param({"job.autoscaler.sample-check.enabled": "false"}, True, id="switched off"),
         pytest.param({}, False, id="improved"),
     ],
 )

@@ -15,7 +15,7 @@ from sql_setup.command_line import call
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.tables import EVENTS
 
-UNFOLLOWED = {"job.autoscaler.improvement.supervised-rescales": "false"}
+UNFOLLOWED = {"job.autoscaler.supervised-rescales.enabled": "false"}
 WHERE = (
     "--set",
     "autoscaler.standalone.state-store.type=JDBC",
@@ -80,7 +80,7 @@ def test_rollback_is_refused_where_rescales_are_not_followed_any_more(site: Site
         assert daemon.stop() == 0
 
     (text,) = site.told("RollbackImpossible")
-    assert "job.autoscaler.improvement.supervised-rescales is off" in text
+    assert "job.autoscaler.supervised-rescales.enabled is off" in text
     assert json.loads(site.order("orders", "--json"))["orders"] == []
 
 

@@ -79,22 +79,13 @@ def delayed_and_lowered(options: dict[str, str]) -> RecordedJob:
     return job
 
 
-@pytest.mark.parametrize(
-    ("options", "capacities"),
-    [
-        pytest.param({}, (4000.0, 3000.0), id="improved"),
-        pytest.param({"improvement.expected-of-decision": "false"}, (4000.0, 2000.0), id="reference"),
-    ],
-)
-def test_a_report_expects_the_rate_of_the_parallelism_that_is_decided_on(
-    options: dict[str, str], capacities: tuple[float, float]
-) -> None:
-    report = delayed_and_lowered(options).outcome.report
+def test_a_report_expects_the_rate_of_the_parallelism_that_is_decided_on() -> None:
+    report = delayed_and_lowered({}).outcome.report
 
     assert report is not None
     (vertex,) = report.vertices.values()
     assert (vertex.current, vertex.new) == (4, 3)
-    assert (vertex.capacity, vertex.expected_capacity) == pytest.approx(capacities)
+    assert (vertex.capacity, vertex.expected_capacity) == pytest.approx((4000.0, 3000.0))
 
 
 def test_a_delayed_scale_down_says_that_the_highest_of_the_wait_counts(capsys: pytest.CaptureFixture[str]) -> None:

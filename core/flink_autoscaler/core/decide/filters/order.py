@@ -28,7 +28,7 @@ FILTERS: Final[tuple[Filter, ...]] = (
 def filtered(plan: Plan, job: EvaluatedJob) -> Plan:
     """Return what is left of a plan; the reference knows none of the filters but what people forbid."""
     options = job.context.options
-    for part in FILTERS if options.improves(options.calm) else FILTERS[:1]:
+    for part in FILTERS if options.filters_rescales else FILTERS[:1]:
         if not plan.changes:
             break
         plan = part(plan, job)

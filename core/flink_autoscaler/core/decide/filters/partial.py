@@ -79,7 +79,7 @@ def worth_its_outage(asked: Plan, fitting: Plan, job: EvaluatedJob) -> Weighed:
     options, wanted = job.context.options, more_slots_for(job.topology, asked.changes)
     brings = more_slots_for(job.topology, fitting.changes)
     is_up = all(change.is_scale_up for change in fitting.changes.values())
-    if brings >= wanted or not is_up or not (options.improves(options.calm) and options.partial_wait.ms > 0):
+    if brings >= wanted or not is_up or not (options.filters_rescales and options.partial_wait.ms > 0):
         return Weighed(fitting, {})
     since_ms = _since_ms(job)
     memories = {MEMORY: {"since_ms": since_ms}}

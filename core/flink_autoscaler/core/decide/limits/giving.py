@@ -25,7 +25,7 @@ def can_give(request: PassRequest) -> bool:
         and not is_dry
         and request.context.restriction.may_scale_down
     )
-    if not is_allowed or not options.improves(options.supervised_rescales):
+    if not is_allowed or not options.supervises_rescales:
         return False
     if request.context.flink_options.scheduler.strip().lower() != "adaptive":
         return False
@@ -34,7 +34,7 @@ def can_give(request: PassRequest) -> bool:
     if supervision.phase in (SupervisionPhase.ROLLING_BACK, SupervisionPhase.PAUSED):
         return False
     is_paused = request.orders.paused(PauseScope.DOWN, request.now_ms) is not None
-    is_reference = not options.improves(None)
+    is_reference = not options.is_improved
     return not (is_paused or calendar.is_excluded(options.excluded_periods, request.now_ms, is_reference=is_reference))
 
 

@@ -24,7 +24,7 @@ def shares_slots(context: JobAutoScalerContext) -> bool:
         return False
     options = context.options
     try:
-        return options.improves(options.calm) and options.capacity_enabled
+        return options.filters_rescales and options.capacity_enabled
     except ConfigError:  # the pass says what is wrong with it
         return False
 
@@ -34,7 +34,7 @@ def waits_for_slots(request: PassRequest) -> bool:
     context = request.context
     if context.status is not JobStatus.CREATED or context.job_id is None or not shares_slots(context):
         return False
-    return context.options.improves(context.options.supervised_rescales)
+    return context.options.supervises_rescales
 
 
 def need_of(request: PassRequest, reading: JobReading) -> SlotNeed | None:

@@ -65,4 +65,4 @@ def above_threshold(plan: Plan, job: EvaluatedJob) -> Plan:
 
 def _is_too_small(plan: Plan, job: EvaluatedJob, before: Mapping[VertexId, int]) -> bool:
     after = {v: change.new for v, change in plan.changes.items()}
-    return bool(after) and job.context.options.improves(None) and bool(too_small(job.context, before, after))
+    return bool(after) and job.context.options.is_improved and bool(too_small(job.context, before, after))

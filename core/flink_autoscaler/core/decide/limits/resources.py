@@ -109,7 +109,7 @@ def _resource_request(plan: Plan, job: EvaluatedJob, tuned: FlinkOptions, memory
 def _within_quota(plan: Plan, job: EvaluatedJob, quota: Quota) -> Plan:
     """Return what a quota allows of a plan: as much as fits, in the reference all of it or nothing."""
     options = job.context.options
-    if not options.improves(options.exact_quota):
+    if not options.is_improved:
         return _quota_reached(plan, job).dropped() if exceeds_quota(job.topology, plan.changes, quota) else plan
     if quota.is_unknown:
         text = "a quota is set but not checked: CPU or memory of a TaskManager is not known"

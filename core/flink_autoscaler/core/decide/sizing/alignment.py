@@ -163,7 +163,7 @@ def within_increase(target: int, aligned: Aligned, most: float) -> Aligned:
 
 def max_increase(options: AutoscalerOptions) -> float:
     """Return by which share of a target alignment may raise it; the reference knows no limit."""
-    is_limited = options.improves(None) or options.is_set(AutoscalerOptions.alignment_max_increase)
+    is_limited = options.is_improved or options.is_set(AutoscalerOptions.alignment_max_increase)
     return options.alignment_max_increase if is_limited else math.inf
 
 

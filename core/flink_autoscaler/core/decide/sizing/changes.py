@@ -238,7 +238,7 @@ def _change_of(
     else:
         held = VertexChange(advice) if is_at_once else _scale_down(vertex, advice, job)
     aimed = aligned.parallelism
-    if held.wanted is not None and job.context.options.improves(job.context.options.expected_of_decision):
+    if held.wanted is not None and job.context.options.is_improved:
         aimed = held.wanted.parallelism  # not what is wanted now, where an earlier scale-down counts
     return replace(
         held,
@@ -328,14 +328,14 @@ def _aligned(vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: P
     parallelism, reasons, events = aligned.parallelism, list[Reason](), list[Event]()
     if aligned.problem is not None:
         reasons.append(Reason("ALIGNMENT_MODE", aligned.problem))
-        if options.improves(options.problem_events):
+        if options.is_improved:
             events.append(plan_event(job.context, "PluginProblem", aligned.problem, "ALIGNMENT_MODE"))
     if aligned.is_limited:
         request = alignment_request(vertex, sizing.limits, sizing.current, sizing.target)
         events.append(limited_event(request, aligned, options))
     if aligned.beyond is not None:
         reasons.append(_uneven(vertex, aligned.parallelism, aligned.beyond, max_increase(options)))
-    if vertex.is_source and vertex.source_partitions > 0 and options.improves(options.source_partition_cap):
+    if vertex.is_source and vertex.source_partitions > 0 and options.is_improved:
         parallelism = min(parallelism, max(sizing.current, vertex.source_partitions))
     return _AlignedVertex(parallelism, tuple(reasons), tuple(events))
 
@@ -384,7 +384,7 @@ def _scale_down(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob
     if _is_saturated(vertex, job):
         text = "it is busier than the target although its upstream says it needs less"
         return VertexChange(pending=pending, reasons=(Reason("SATURATED", text, vertex.vertex_id),))
-    if options.improves(None) and (behind := held_back(job.topology, window_of(job.state.samples))):
+    if options.is_improved and (behind := held_back(job.topology, window_of(job.state.samples))):
         return VertexChange(
             pending=pending, reasons=(Reason(HELD_BACK, held_back_text(behind[0].name), vertex.vertex_id),)
         )
@@ -393,7 +393,7 @@ def _scale_down(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob
         text = f"waits {options.scale_down_interval} before it is scaled down"
         reason = Reason("SCALE_DOWN_DELAYED", text, vertex.vertex_id, _waited(pending, job))
         return VertexChange(pending=pending, reasons=(reason,))
-    if highest.parallelism > vertex.parallelism and options.improves(options.no_stale_scale_down):
+    if highest.parallelism > vertex.parallelism and options.is_improved:
         text = "an older recommendation exceeds the current parallelism"
         return VertexChange(pending=pending, reasons=(Reason("SCALE_DOWN_STALE", text, vertex.vertex_id),))
     return VertexChange(highest, pending, reasons=_highest(vertex, advice, highest, options))
@@ -423,5 +423,5 @@ def _waited(pending: DelayedVertex | None, job: EvaluatedJob) -> Figures:
 def _is_saturated(vertex: Vertex, job: EvaluatedJob) -> bool:
     """Tell whether a vertex that is fed by others is too busy to believe that it has capacity to spare."""
     options, load = job.context.options, job.metrics.vertices[vertex.vertex_id][ScalingMetric.LOAD].average
-    is_guarded = not vertex.is_source and options.improves(options.saturated_vertex_guard)
+    is_guarded = not vertex.is_source and options.is_improved
     return is_guarded and load >= options.utilization_target

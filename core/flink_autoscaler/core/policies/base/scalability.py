@@ -48,7 +48,7 @@ def scalability_coefficient(entries: Sequence[HistoryEntry], options: Autoscaler
 
 def _bounded(achieved: float, options: AutoscalerOptions) -> float:
     if math.isnan(achieved):
-        if options.improves(options.undefined_scalability_is_one):
+        if options.is_improved:
             return 1.0
         raise EvaluationError("the observed scalability coefficient is undefined (rates of 0 or infinity)")
     return ceil_decimals(max(options.observed_scalability_min, min(1.0, achieved)), 2)
@@ -138,7 +138,7 @@ def data_skews(job: EvaluatedJob) -> dict[VertexId, Reason]:
     anew, and ends with the skew.
     """
     options, found = job.context.options, dict[VertexId, Reason]()
-    if not options.improves(None):
+    if not options.is_improved:
         return found
     for vertex_id, vertex in job.topology.vertices.items():
         before = _parallelism_before(vertex_id, job.state)

@@ -75,7 +75,7 @@ class SizingSettings:
             greatest_factor=1 + options.scale_up_max_factor,
             min_parallelism=options.min_parallelism,
             max_parallelism=options.max_parallelism,
-            caps_sources=options.improves(options.source_partition_cap),
+            caps_sources=options.is_improved,
             bounds=options.vertex_bounds,
         )
 
@@ -290,7 +290,7 @@ def sized_vertices(job: EvaluatedJob) -> tuple[dict[VertexId, VertexSizing], tup
         else:
             sizings[vertex_id] = sizing
     bottlenecks = find_bottlenecks(job.topology, passed_on(job), sizings)
-    if not bottlenecks or not options.improves(options.bottleneck_limit):
+    if not bottlenecks or not options.is_improved:
         return sizings, tuple(reasons)
     limited, limits = _within_bottlenecks(job, sizings, settings, bottlenecks)
     return limited, (*reasons, *limits)

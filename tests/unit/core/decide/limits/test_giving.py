@@ -103,7 +103,7 @@ RUNNING = a_request()
         pytest.param(a_request({"dry-run": "true"}), False, id="a dry run"),
         pytest.param(a_request({}, Orders(dry_run=SIGNED)), False, id="a dry run that was ordered"),
         pytest.param(a_request({}, Orders(pause=PauseOrder(SIGNED))), False, id="paused"),
-        pytest.param(a_request({"improvement.supervised-rescales": "false"}), False, id="nobody follows rescales"),
+        pytest.param(a_request({"supervised-rescales.enabled": "false"}), False, id="nobody follows rescales"),
         pytest.param(a_request({"excluded.periods": "* * * * * ?"}), False, id="an excluded period"),
         pytest.param(
             replace(RUNNING, state=JobState(supervision=Supervision(edit=ForeignEdit(0, {}, 9)))), False, id="edited"

@@ -101,7 +101,7 @@ def test_a_resource_check_is_asked_about_the_whole_plan(
     check = Check(answer=True)
 
     doubled(
-        job({**CHECKED, "improvement.sample-doubt": "false"}, flink, **resources),
+        job({**CHECKED, "sample-check.enabled": "false"}, flink, **resources),
         Plugins(resource_checks={"mine": check}),
     )
 

@@ -94,9 +94,7 @@ def test_a_custom_mode_may_ask_for_a_single_subtask() -> None:
     ("options", "expected"),
     [
         pytest.param({}, 24, id="improved"),
-        pytest.param({"improvement.source-partition-cap": "false"}, 30, id="switched off"),
         pytest.param({"compat": "reference"}, 30, id="reference"),
-        pytest.param({"compat": "reference", "improvement.source-partition-cap": "true"}, 24, id="switched on"),
     ],
 )
 def test_a_custom_mode_cannot_take_a_source_beyond_its_partitions(options: dict[str, str], expected: int) -> None:

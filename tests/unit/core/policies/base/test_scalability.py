@@ -83,10 +83,9 @@ def test_a_decision_without_a_rate_tells_nothing_and_fails_nothing() -> None:
     assert ineffective_gains(history, 24, 540.0, 0.1) is not None
 
 
-def test_the_undefined_coefficient_has_a_switch_of_its_own() -> None:
+def test_an_undefined_coefficient_fails_in_the_reference_alone() -> None:
     zero = entries((4, 0.0), (8, 0.0), (16, 0.0))
-    switch = "improvement.undefined-scalability-is-one"
 
-    assert scalability_coefficient(zero, options_with({"compat": "reference", switch: "true"})) == 1.0
+    assert scalability_coefficient(zero, options_with({})) == 1.0
     with pytest.raises(EvaluationError, match=r"^the observed scalability coefficient is undefined \(rates of 0"):
-        scalability_coefficient(zero, options_with({switch: "false"}))
+        scalability_coefficient(zero, options_with({"compat": "reference"}))

@@ -270,9 +270,8 @@ def test_limits_may_leave_one_parallelism_but_not_none() -> None:
         VertexLimits(lower=6, upper=5, bound=5)
 
 
-@pytest.mark.parametrize(("switch", "bound"), [("true", 6), ("false", 128)], ids=["on", "off"])
-@pytest.mark.parametrize("compat", ["reference", "improved"])
-def test_the_cap_of_sources_has_a_switch_of_its_own(switch: str, bound: int, compat: str) -> None:
+@pytest.mark.parametrize(("compat", "bound"), [("improved", 6), ("reference", 128)])
+def test_sources_are_capped_but_in_the_reference(compat: str, bound: int) -> None:
     source = a_vertex(parallelism=4, partitions=6)
 
-    assert limits_of(source, 4, settings({"improvement.source-partition-cap": switch}, compat=compat)).bound == bound
+    assert limits_of(source, 4, settings({}, compat=compat)).bound == bound
