@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -47,6 +48,11 @@ PRESENT: Final = (sys.executable, "-m", "flink_autoscaler.standalone")
 """The program as it is checked out."""
 
 
+def _is_present(program: Sequence[str]) -> bool:
+    """Tell whether a program is of this version: as checked out, or in an environment that is called after it."""
+    return program is PRESENT or Path(program[0]).parents[1].name == version("flink-autoscaler")
+
+
 class DaemonProcess:
     """One run of the daemon at a time; the log of all runs is one file.
 
@@ -70,7 +76,7 @@ class DaemonProcess:
         program: Sequence[str] = PRESENT,
     ) -> None:
         values = {
-            **(QUICK if program is PRESENT else _LAST_RELEASE),
+            **(QUICK if _is_present(program) else _LAST_RELEASE),
             "autoscaler.clusters.0.name": "main",
             "autoscaler.clusters.0.url": cluster_url,
             "autoscaler.standalone.jdbc.url": database.url,

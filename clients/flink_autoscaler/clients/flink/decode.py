@@ -19,7 +19,6 @@ from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import AutoscalerError, ResponseError
 from flink_autoscaler.core.model.metrics import Aggregate, VertexId
 from flink_autoscaler.core.model.numbers import NAN
-from flink_autoscaler.core.model.orders import MOST_PARALLELISM
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, PlanNode, ShipStrategy, VertexDetails
 
 T = TypeVar("T")
@@ -378,10 +377,7 @@ def resource_requirements(answer: object) -> dict[VertexId, ParallelismBounds]:
 
 def _bounds(value: object, where: str) -> ParallelismBounds:
     bounds = JsonObject(JsonObject(value, where).get("parallelism"), f"{where}.parallelism").named(where)
-    found = ParallelismBounds(bounds.integer("lowerBound"), bounds.integer("upperBound"))
-    if not 1 <= found.lower <= found.upper <= MOST_PARALLELISM:
-        raise ResponseError(f"{where}: no vertex can be asked to have {found.lower}..{found.upper} subtasks")
-    return found
+    return ParallelismBounds(bounds.integer("lowerBound"), bounds.integer("upperBound"))
 
 
 def encode_requirements(bounds: Mapping[VertexId, ParallelismBounds]) -> dict[str, object]:

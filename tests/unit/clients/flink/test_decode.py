@@ -442,14 +442,6 @@ def test_requirements_beyond_the_slots_are_kept() -> None:
     assert bounds[WORK] == ParallelismBounds(1, 24)
 
 
-@pytest.mark.parametrize(("lower", "upper"), [(0, 2), (3, 2), (1, 2**53 + 1), (-(2**63), 2), (1_790_000_000_000, 4)])
-def test_bounds_that_no_vertex_can_have_are_not_taken_for_a_change(lower: int, upper: int) -> None:
-    answer = {WORK: {"parallelism": {"lowerBound": lower, "upperBound": upper}}}
-
-    with pytest.raises(ResponseError, match=rf"{WORK}: no vertex can be asked to have {lower}\.\.{upper} subtasks"):
-        decode.resource_requirements(answer)
-
-
 def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
     """Return the paths of all values inside a decoded JSON value."""
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
