@@ -14,6 +14,7 @@ from flink_autoscaler.core.border import awaited
 from flink_autoscaler.core.errors import AutoscalerError, RefusedError, ResponseError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.orders import MOST_PARALLELISM
 from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleAttempt, RescaleFacts
@@ -60,10 +61,10 @@ async def read_facts(
     reader = _Reader(client, request.context.job_id or "")
     facts = _of_details(details)
     if wanted is FactsWanted.REQUIREMENTS:
-        requirements = await reader.read("requirements", client.resource_requirements(reader.job_id))
+        requirements = await reader.read("requirements", _requirements(client, reader.job_id))
         return replace(facts, requirements=_pairs(requirements), missing=reader.missing)
     requirements, exceptions, checkpoints, taskmanagers, restarts = await asyncio.gather(
-        reader.read("requirements", client.resource_requirements(reader.job_id)),
+        reader.read("requirements", _requirements(client, reader.job_id)),
         reader.read("exceptions", client.exceptions(reader.job_id)),
         reader.read("checkpoints", _checkpoints(client, reader.job_id)),
         reader.read("taskmanagers", client.taskmanagers()),
@@ -96,6 +97,15 @@ class _Reader:
             self.missing[name] = str(found)
             return None
         return found
+
+
+async def _requirements(client: FlinkRestClient, job_id: str) -> Mapping[VertexId, ParallelismBounds]:
+    """Return the bounds of all vertices. Flink refuses others than these: nobody can have asked for them."""
+    found = await client.resource_requirements(job_id)
+    for vertex_id, (lower, upper) in found.items():
+        if not 1 <= lower <= upper <= MOST_PARALLELISM:
+            raise ResponseError(f"vertex {vertex_id}: nobody can have asked for {lower}..{upper} subtasks")
+    return found
 
 
 async def _checkpoints(client: FlinkRestClient, job_id: str) -> CheckpointFacts:

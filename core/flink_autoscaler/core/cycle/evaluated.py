@@ -20,7 +20,7 @@ from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.state import JobState, PolicyMemories
 from flink_autoscaler.core.observe.observation import Observed
-from flink_autoscaler.core.observe.possible import MOST
+from flink_autoscaler.core.observe.possible import is_possible
 from flink_autoscaler.core.observe.window import window_of
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.policies.base.scalability import data_skews
@@ -118,7 +118,7 @@ def _require_lags(observed: Observed, reading: JobReading, samples: Sequence[Met
     window = window_of(samples)
     for vertex_id, vertex in observed.topology.vertices.items():
         told = reading.aggregates.get(vertex_id, {}).get(FlinkMetric.PENDING_RECORDS)
-        is_impossible = told is not None and (told.total is None or not 0.0 <= told.total < MOST)
+        is_impossible = told is not None and (told.total is None or not is_possible(told.total))
         if vertex.is_source and is_impossible and math.isnan(window.rate(ScalingMetric.LAG, vertex_id)):
             raise EvaluationError(f"source {vertex_id}: no lag that can be in the metric window")
 

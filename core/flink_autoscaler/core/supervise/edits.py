@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from flink_autoscaler.core.model.orders import MOST_PARALLELISM
 from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
@@ -26,7 +25,7 @@ _LATE_MS: Final = 600_000
 def notice_edit(state: JobState, given: SupervisionInput) -> Transition:
     """Compare the requirements of the job with what they were after our own last change."""
     supervision, found, start_ms = state.supervision, given.facts.requirements, given.facts.initialized_ms
-    if found is None or given.is_reactive or not all(map(_is_possible, found.values())):
+    if found is None or given.is_reactive:
         return Transition(state)
     is_ours = _is_ours(supervision, given, found)
     if not supervision.seen and state.overrides and not is_ours:
@@ -44,11 +43,6 @@ def notice_edit(state: JobState, given: SupervisionInput) -> Transition:
     if start_ms is not None and supervision.seen_start_ms is not None and start_ms > supervision.seen_start_ms:
         return _lost(state, given)
     return _edited(state, given, found)
-
-
-def _is_possible(bounds: tuple[int, int]) -> bool:
-    """Tell whether Flink would have taken bounds: it refuses others, so that nobody can have asked for them."""
-    return 1 <= bounds[0] <= bounds[1] <= MOST_PARALLELISM
 
 
 def _is_ours(supervision: Supervision, given: SupervisionInput, found: Requirements) -> bool:

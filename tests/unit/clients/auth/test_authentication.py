@@ -223,6 +223,7 @@ def _answer_travelled(travelled: bytes) -> None:
 def test_silent_kdc_holds_up_neither_the_loop_nor_the_request(realm: Realm, identity: Identity) -> None:
     realm.stop()
     gaps: list[float] = []
+    waits: list[float] = []
 
     async def tick() -> None:
         last = time.monotonic()
@@ -236,20 +237,20 @@ def test_silent_kdc_holds_up_neither_the_loop_nor_the_request(realm: Realm, iden
         made = authenticator_for(dataclasses.replace(endpoint(identity), timeout=12.0))
         assert made is not None
         for _ in range(3):  # as a request that is retried
+            begin = time.monotonic()
             with pytest.raises(ConnectError, match=r"no ticket for HTTP/localhost within 6 s: a KDC does not answer"):
                 await made.answer(URL, OFFER)
+            waits.append(time.monotonic() - begin)
         ticking.cancel()
 
     try:
-        begin = time.monotonic()
         with SilentPort(realm.port):
             run(ask())
-        took = time.monotonic() - begin
     finally:
         realm.start()
 
-    assert took < 12.0  # the second and third find out nothing anew
-    assert max(gaps) < 6.0
+    assert max(waits[1:]) < waits[0]  # the second and third find out nothing anew
+    assert max(gaps) < waits[0]
 
 
 def test_kdc_that_is_gone_is_an_error_that_passes(realm: Realm, identity: Identity) -> None:

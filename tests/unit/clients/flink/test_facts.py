@@ -91,6 +91,16 @@ def test_the_history_of_the_cluster_tells_when_the_execution_before_was_stopped(
     assert (facts.stopped_ms, facts.running_since_ms) == (STOPPED, RUNNING)
 
 
+@pytest.mark.parametrize(("lower", "upper"), [(0, 2), (3, 2), (1, 2**53 + 1), (-(2**63), 2), (1_790_000_000_000, 4)])
+def test_bounds_that_flink_would_have_refused_are_unknown(lower: int, upper: int) -> None:
+    facts = read(
+        Answers({"/resource-requirements": {WORK: {"parallelism": {"lowerBound": lower, "upperBound": upper}}}})
+    )
+
+    assert facts.requirements is None
+    assert f"{lower}..{upper} subtasks" in facts.missing["requirements"]
+
+
 @pytest.mark.parametrize(
     "answers",
     [{}, {"/rescales/history": []}, {"/rescales/history": HISTORY[1:]}, {"/rescales/history": HISTORY}],

@@ -305,18 +305,6 @@ def test_a_change_of_which_one_answer_alone_has_told_is_forgotten() -> None:
     assert (later.holds, job.supervision.edit) == ((), None)
 
 
-@pytest.mark.parametrize("bounds", [(1, 2**53 + 1), (1, -(2**63)), (0, 4), (6, 4)])
-def test_bounds_that_flink_would_have_refused_are_nobodys_change(bounds: tuple[int, int]) -> None:
-    job = a_rescaled_job()
-    job.look(healthy(FOUR))
-    job.look(after=20 * MINUTE)
-
-    seen = job.look(replace(healthy(FOUR), requirements={"work": bounds}))
-
-    assert "RequirementsEdited" not in job.events
-    assert (seen.holds, job.supervision.edit) == ((), None)
-
-
 def test_a_change_that_is_taken_back_after_it_was_seen_twice_is_respected() -> None:
     job = a_rescaled_job()
     job.look(healthy(FOUR))

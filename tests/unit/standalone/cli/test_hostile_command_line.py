@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -201,12 +200,10 @@ def is_caught(process: subprocess.Popen[str], number: signal.Signals) -> bool:
 
 def interrupted(process: subprocess.Popen[str]) -> tuple[str, str]:
     os.killpg(process.pid, signal.SIGINT)
-    begin = time.monotonic()
     stdout, stderr = process.communicate(timeout=300)
     if "KeyboardInterrupt" in stderr and "flink_autoscaler/" not in stderr:
         return stdout, ""  # the interpreter itself was just beginning: no file of ours is in the traceback
     assert process.returncode in INTERRUPTED, stderr
-    assert time.monotonic() - begin < 60.0
     assert "Traceback" not in stderr
     return stdout, stderr
 
