@@ -106,5 +106,54 @@ def unset(suffix: str, parse: Callable[[str], T], description: str, *, allowed: 
     return Option(key, parse, None, "", description, (LEGACY_PREFIX + key,), range_text=allowed or _allowed(parse))
 
 
+def flag(suffix: str, default: str, description: str) -> Option[bool]:
+    """Declare a switch."""
+    return option(suffix, syntax.parse_bool, default, description)
+
+
+def count(suffix: str, default: str, description: str, *, allowed: str = "") -> Option[int]:
+    """Declare a whole number; limits in ``allowed`` are checked elsewhere (:mod:`.checks`)."""
+    return option(suffix, syntax.parse_int, default, description, allowed=allowed)
+
+
+def number(
+    suffix: str,
+    default: str,
+    description: str,
+    *,
+    least: float | None = None,
+    most: float = math.inf,
+    allowed: str = "",
+) -> Option[float]:
+    """Declare a number, which is finite and within limits where ``least`` is given; ``allowed`` as for counts."""
+    parse = syntax.parse_double if least is None else number_from(least, most)
+    return option(suffix, parse, default, description, allowed=allowed)
+
+
+def ratio(suffix: str, default: str, description: str) -> Option[float]:
+    """Declare a share of a whole, which is checked elsewhere."""
+    return number(suffix, default, description, allowed="[0.0, 1.0]")
+
+
+def duration(suffix: str, default: str, description: str) -> Option[syntax.Duration]:
+    """Declare a duration as the Java program reads it: a whole number and a unit."""
+    return option(suffix, syntax.parse_duration, default, description)
+
+
+def time(suffix: str, default: str, description: str) -> Option[syntax.Duration]:
+    """Declare a duration of ours, such as ``1h 30min``."""
+    return option(suffix, syntax.parse_time, default, description)
+
+
+def listed(suffix: str, default: str, description: str, *, allowed: str = "") -> Option[tuple[str, ...]]:
+    """Declare a list of texts."""
+    return option(suffix, syntax.parse_list, default, description, allowed=allowed)
+
+
+def choice(kind: type[_E], suffix: str, default: str, description: str) -> Option[_E]:
+    """Declare one member of an enumeration, in any case."""
+    return option(suffix, one_of(kind), default, description)
+
+
 def _allowed(parse: Callable[[str], object]) -> str:
     return parse.allowed if isinstance(parse, Reader) else ""

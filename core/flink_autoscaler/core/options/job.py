@@ -5,7 +5,18 @@ from __future__ import annotations
 from enum import StrEnum
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.options.declare import number_from, one_of, option, unset
+from flink_autoscaler.core.options.declare import (
+    choice,
+    count,
+    duration,
+    flag,
+    listed,
+    number,
+    one_of,
+    option,
+    ratio,
+    unset,
+)
 from flink_autoscaler.core.options.forecast import ForecastOptions
 from flink_autoscaler.core.options.lag import LagOptions
 from flink_autoscaler.core.options.policies import PolicyOptions
@@ -37,28 +48,16 @@ class RestartTimeSource(StrEnum):
 class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions, LagOptions):
     """The options of the autoscaler core for one job."""
 
-    enabled = option("enabled", syntax.parse_bool, "false", "Whether the job is looked after at all.")
-    scaling_enabled = option(
-        "scaling.enabled",
-        syntax.parse_bool,
-        "true",
-        "Off: everything is computed and reported, nothing changed.",
-    )
-    metrics_window = option(
-        "metrics.window",
-        syntax.parse_duration,
-        "15 min",
-        "Length of the window of samples that is evaluated.",
-    )
-    stabilization_interval = option(
+    enabled = flag("enabled", "false", "Whether the job is looked after at all.")
+    scaling_enabled = flag("scaling.enabled", "true", "Off: everything is computed and reported, nothing changed.")
+    metrics_window = duration("metrics.window", "15 min", "Length of the window of samples that is evaluated.")
+    stabilization_interval = duration(
         "stabilization.interval",
-        syntax.parse_duration,
         "5 min",
         "Time after the job's last switch to RUNNING whose samples do not count toward the window.",
     )
-    excluded_periods = option(
+    excluded_periods = listed(
         "excluded.periods",
-        syntax.parse_list,
         "",
         "Periods without changes: '22:00-6:00', a Quartz cron expression, or both joined by '&&'; in the time zone of "
         "the daemon, or in one named at the end: '9:00-24:00 in Europe/Berlin'; or as in schedule.plans: "
@@ -77,9 +76,8 @@ class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions, LagOption
         deprecated=("job.autoscaler.target.utilization",),
         allowed="[0.0, 1.0]",
     )
-    utilization_boundary = option(
+    utilization_boundary = number(
         "target.utilization.boundary",
-        syntax.parse_double,
         "0.3",
         "Deprecated. Half-width of the tolerated band where utilization.max or .min is unset.",
         allowed="[0.0, +Infinity]",
@@ -107,38 +105,26 @@ class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions, LagOption
         ),
         deprecated=("job.autoscaler.scale-up.grace-period",),
     )
-    min_parallelism = option(
-        "vertex.min-parallelism", syntax.parse_int, "1", "Lower limit of the computed parallelism."
-    )
-    max_parallelism = option(
-        "vertex.max-parallelism", syntax.parse_int, "200", "Upper limit of the computed parallelism."
-    )
-    scale_down_max_factor = option(
+    min_parallelism = count("vertex.min-parallelism", "1", "Lower limit of the computed parallelism.")
+    max_parallelism = count("vertex.max-parallelism", "200", "Upper limit of the computed parallelism.")
+    scale_down_max_factor = number(
         "scale-down.max-factor",
-        syntax.parse_double,
         "0.6",
         "Largest relative reduction in one step; 0.6 never goes below 40 % of the current parallelism.",
         allowed="[0.0, +Infinity]",
     )
-    scale_up_max_factor = option(
+    scale_up_max_factor = number(
         "scale-up.max-factor",
-        syntax.parse_double,
         "100000",
         "Largest relative increase in one step; 2.0 goes to at most three times the current parallelism.",
         allowed="[0.0, +Infinity]",
     )
-    catch_up_duration = option(
+    catch_up_duration = duration(
         "catch-up.duration",
-        syntax.parse_duration,
         "30 min",
         "Time in which a backlog should be gone after a rescale; 0 plans nothing extra for it.",
     )
-    restart_time = option(
-        "restart.time",
-        syntax.parse_duration,
-        "5 min",
-        "Assumed duration of a restart where none was measured.",
-    )
+    restart_time = duration("restart.time", "5 min", "Assumed duration of a restart where none was measured.")
     restart_time_source = unset(
         "restart.time-source",
         one_of(RestartTimeSource),
@@ -147,117 +133,80 @@ class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions, LagOption
         "before that; option always takes restart.time. restart.time-tracking.enabled goes before both. Unset: "
         "measured unless compat is reference.",
     )
-    restart_time_tracking = option(
+    restart_time_tracking = flag(
         "restart.time-tracking.enabled",
-        syntax.parse_bool,
         "false",
         "Use the longest measured restart, from the decision to the end of the outage, instead of restart.time.",
     )
-    restart_time_limit = option(
-        "restart.time-tracking.limit", syntax.parse_duration, "15 min", "Cap of the measured restart time."
-    )
-    backlog_lag_threshold = option(
+    restart_time_limit = duration("restart.time-tracking.limit", "15 min", "Cap of the measured restart time.")
+    backlog_lag_threshold = duration(
         "backlog-processing.lag-threshold",
-        syntax.parse_duration,
         "5 min",
         "A source with more lag than this, in seconds of input, puts the job in backlog mode: no scale-down.",
     )
-    observed_rate_lag_threshold = option(
+    observed_rate_lag_threshold = duration(
         "observed-true-processing-rate.lag-threshold",
-        syntax.parse_duration,
         "30 s",
         "Least lag, in seconds of input, at which a source's processing rate is measured directly.",
     )
-    observed_rate_switch_threshold = option(
+    observed_rate_switch_threshold = number(
         "observed-true-processing-rate.switch-threshold",
-        syntax.parse_double,
         "0.15",
         "Relative excess of the rate from busy time over the measured one at which the measured one is used.",
     )
-    observed_rate_min_observations = option(
+    observed_rate_min_observations = count(
         "observed-true-processing-rate.min-observations",
-        syntax.parse_int,
         "2",
         "Samples needed before a measured processing rate counts.",
     )
-    effectiveness_detection = option(
+    effectiveness_detection = flag(
         "scaling.effectiveness.detection.enabled",
-        syntax.parse_bool,
         "false",
         "Block a further scale-up of a vertex whose last one had too little effect.",
     )
-    effectiveness_threshold = option(
-        "scaling.effectiveness.threshold",
-        syntax.parse_double,
-        "0.1",
-        "Least achieved share of the expected gain.",
-        allowed="[0.0, 1.0]",
+    effectiveness_threshold = ratio(
+        "scaling.effectiveness.threshold", "0.1", "Least achieved share of the expected gain."
     )
-    gc_pressure_threshold = option(
+    gc_pressure_threshold = ratio(
         "memory.gc-pressure.threshold",
-        syntax.parse_double,
         "1.0",
         "No scaling while a TaskManager spends more than this share of its time in garbage collection.",
-        allowed="[0.0, 1.0]",
     )
-    heap_usage_threshold = option(
+    heap_usage_threshold = ratio(
         "memory.heap-usage.threshold",
-        syntax.parse_double,
         "1.0",
         "No scaling while the average heap usage of the fullest TaskManager is above this share.",
-        allowed="[0.0, 1.0]",
     )
-    memory_tuning = option(
-        "memory.tuning.enabled", syntax.parse_bool, "false", "Store tuned TaskManager memory settings."
-    )
-    memory_tuning_compensation = option(
+    memory_tuning = flag("memory.tuning.enabled", "false", "Store tuned TaskManager memory settings.")
+    memory_tuning_compensation = flag(
         "memory.tuning.scale-down-compensation.enabled",
-        syntax.parse_bool,
         "true",
         "Enlarge the tuned heap when the number of TaskManagers shrinks.",
     )
-    memory_tuning_overhead = option(
-        "memory.tuning.overhead",
-        syntax.parse_double,
-        "0.2",
-        "Head-room added to measured heap and metaspace.",
-        allowed="[0.0, 1.0]",
-    )
-    memory_tuning_maximize_managed = option(
+    memory_tuning_overhead = ratio("memory.tuning.overhead", "0.2", "Head-room added to measured heap and metaspace.")
+    memory_tuning_maximize_managed = flag(
         "memory.tuning.maximize-managed-memory",
-        syntax.parse_bool,
         "false",
         "Give all memory freed elsewhere to managed memory, where managed memory is used.",
     )
-    history_max_count = option(
-        "history.max.count",
-        syntax.parse_int,
-        "3",
-        "Scaling history entries kept per vertex, and tracking records.",
+    history_max_count = count(
+        "history.max.count", "3", "Scaling history entries kept per vertex, and tracking records."
     )
-    history_max_age = option("history.max.age", syntax.parse_duration, "24 h", "Longest time that both are kept.")
-    busy_time_aggregator = option(
-        "metrics.busy-time.aggregator",
-        one_of(BusyTimeAggregator),
-        "MAX",
-        "Which subtask's busy time stands for the vertex.",
+    history_max_age = duration("history.max.age", "24 h", "Longest time that both are kept.")
+    busy_time_aggregator = choice(
+        BusyTimeAggregator, "metrics.busy-time.aggregator", "MAX", "Which subtask's busy time stands for the vertex."
     )
-    greatest_rate = option(
+    greatest_rate = number(
         "metrics.max-rate-per-subtask",
-        number_from(1.0),
         "1e8",
         "Records/s that no subtask can process; a rate above it is no rate, but a value that cannot be, and unknown.",
+        least=1.0,
     )
-    vertex_exclude_ids = option("vertex.exclude.ids", syntax.parse_list, "", "Ids of vertices that are never scaled.")
-    scaling_event_interval = option(
-        "scaling.event.interval",
-        syntax.parse_duration,
-        "30 min",
-        "A repeated event is reported once in this time.",
+    vertex_exclude_ids = listed("vertex.exclude.ids", "", "Ids of vertices that are never scaled.")
+    scaling_event_interval = duration(
+        "scaling.event.interval", "30 min", "A repeated event is reported once in this time."
     )
-    rest_client_timeout = option(
-        "flink.rest-client.timeout", syntax.parse_duration, "10 s", "Timeout of a request to the JobManager."
-    )
+    rest_client_timeout = duration("flink.rest-client.timeout", "10 s", "Timeout of a request to the JobManager.")
     quota_memory = unset("quota.memory", syntax.parse_memory, "Most memory that all TaskManagers of the job may take.")
     quota_cpu = unset("quota.cpu", syntax.parse_double, "Most CPUs that all TaskManagers of the job may take.")
     resource_check = option(
@@ -266,9 +215,9 @@ class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions, LagOption
         "",
         "Asked whether the cluster can hold a plan: free-slots or the name of a plug-in. Unset: nothing is asked.",
     )
-    legacy_alignment_mode = option(
+    legacy_alignment_mode = choice(
+        LegacyAlignmentMode,
         "scaling.key-group.partitions.adjust.mode",
-        one_of(LegacyAlignmentMode),
         "EVENLY_SPREAD",
         "Deprecated. Alignment where scaling.parallelism-alignment.mode is unset and this is set.",
     )
@@ -278,42 +227,32 @@ class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions, LagOption
         "BALANCED",
         "How a target is aligned to key groups or partitions: BALANCED, EVENLY_SPREAD, OFF or a custom mode's name.",
     )
-    alignment_max_increase = option(
+    alignment_max_increase = number(
         "scaling.parallelism-alignment.max-increase",
-        number_from(0),
         "0.33",
         "The share of a target by which the built-in modes of alignment may raise it, so that key groups or partitions "
         "are spread evenly; where it takes more than that and than one subtask, the target stays. Unset, compat: "
         "reference knows no limit.",
+        least=0,
     )
-    observed_scalability = option(
+    observed_scalability = flag(
         "observed-scalability.enabled",
-        syntax.parse_bool,
         "false",
         "Correct the scale factor by the scalability observed in the scaling history.",
     )
-    observed_scalability_min_observations = option(
-        "observed-scalability.min-observations",
-        syntax.parse_int,
-        "3",
-        "Least history entries for that correction.",
+    observed_scalability_min_observations = count(
+        "observed-scalability.min-observations", "3", "Least history entries for that correction."
     )
-    observed_scalability_min = option(
-        "observed-scalability.coefficient-min",
-        syntax.parse_double,
-        "0.5",
-        "Least scalability coefficient.",
-        allowed="[0.01, 1.0]",
+    observed_scalability_min = number(
+        "observed-scalability.coefficient-min", "0.5", "Least scalability coefficient.", allowed="[0.01, 1.0]"
     )
-    custom_evaluators = option(
+    custom_evaluators = listed(
         "metrics.custom-evaluators",
-        syntax.parse_list,
         "",
         "Names of custom metric evaluators; the first is used. Each needs metrics.custom-evaluator.<name>.class.",
     )
-    custom_executors = option(
+    custom_executors = listed(
         "scaling.custom-executors",
-        syntax.parse_list,
         "",
         "Names of custom scaling executors. Each needs scaling.custom-executor.<name>.class.",
     )

@@ -7,7 +7,7 @@ from typing import Final
 
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.vertex_patterns import parse_patterns, parse_vertex_bounds
-from flink_autoscaler.core.options.declare import one_of, option, unset
+from flink_autoscaler.core.options.declare import choice, count, flag, listed, number, option, time, unset
 from flink_autoscaler.core.options.option import LEGACY_PREFIX, PREFIX, OptionSet
 
 DOWN_SHARE: Final = 0.75
@@ -54,15 +54,15 @@ def _once_called(suffix: str) -> tuple[str, ...]:
 class SafetyOptions(OptionSet):
     """Following rescales, undoing bad ones, and having few of them."""
 
-    compat = option(
+    compat = choice(
+        Compat,
         "compat",
-        one_of(Compat),
         "improved",
         "reference: behave like the Java autoscaler to the letter; improved: with the improvements of the guide.",
     )
-    dry_run = option("dry-run", syntax.parse_bool, "false", "Decide and report for this job, but change nothing.")
-    scale_up_enabled = option("scale-up.enabled", syntax.parse_bool, "true", "Whether vertices may be scaled up.")
-    scale_down_enabled = option("scale-down.enabled", syntax.parse_bool, "true", "Whether vertices may be scaled down.")
+    dry_run = flag("dry-run", "false", "Decide and report for this job, but change nothing.")
+    scale_up_enabled = flag("scale-up.enabled", "true", "Whether vertices may be scaled up.")
+    scale_down_enabled = flag("scale-down.enabled", "true", "Whether vertices may be scaled down.")
     vertex_exclude_names = option(
         "vertex.exclude.names",
         parse_patterns,
@@ -77,9 +77,9 @@ class SafetyOptions(OptionSet):
         "before vertex.min-parallelism and vertex.max-parallelism, the first match counts.",
         allowed="pattern=least..greatest, one of both may be left out; several separated by semicolons",
     )
-    lower_bound = option(
+    lower_bound = choice(
+        LowerBound,
         "rescale.lower-bound",
-        one_of(LowerBound),
         "one",
         "The least parallelism that the cluster may give a vertex where slots are scarce.",
     )
@@ -89,56 +89,42 @@ class SafetyOptions(OptionSet):
         "Time after which a rescale that the cluster accepted should have happened; unset: worked out from the "
         "cluster's own timers and earlier rescales.",
     )
-    taskmanagers_timeout = option(
+    taskmanagers_timeout = time(
         "rescale.taskmanagers-timeout",
-        syntax.parse_time,
         "12 min",
         "Time after which TaskManagers that a job in reactive mode was to get, or to lose, are not waited for any "
         "more; longer than provider.ready-timeout of its cluster.",
     )
-    edit_respect = option(
+    edit_respect = time(
         "rescale.respect-edits",
-        syntax.parse_time,
         "1 h",
         "Time for which a job is left as it is after somebody else has changed its resource requirements.",
     )
-    rescales_per_day = option(
+    rescales_per_day = count(
         "rescale.budget.per-day",
-        syntax.parse_int,
         "24",
         "Most rescales of a job within 24 hours, rollbacks not counted; 0 sets no limit. Scale-downs leave the last "
         "quarter of it to scale-ups.",
         allowed="at least 0",
     )
-    economics_enabled = option(
-        "scale-down.economics.enabled",
-        syntax.parse_bool,
-        "true",
-        "Whether a scale-down has to save more slot time than its outage costs.",
+    economics_enabled = flag(
+        "scale-down.economics.enabled", "true", "Whether a scale-down has to save more slot time than its outage costs."
     )
-    economics_factor = option(
+    economics_factor = number(
         "scale-down.economics.factor",
-        syntax.parse_double,
         "2.0",
         "How many times its cost a scale-down has to save, or a scale-up to a part of what is wanted has to bring.",
         allowed="[0.0, +Infinity]",
     )
-    partial_wait = option(
+    partial_wait = time(
         "scale-up.partial.wait",
-        syntax.parse_time,
         "10 min",
         "Longest time that a scale-up waits for which the cluster has only some of the slots, while these bring less "
         "than the outage costs; the longer it has waited, the fewer have to come. 0 takes every slot at once.",
     )
-    slo_lag = option(
-        "slo.lag",
-        syntax.parse_time,
-        "60 s",
-        "Lag above which the job counts as too late, for what an outage costs.",
-    )
-    network_precheck = option(
+    slo_lag = time("slo.lag", "60 s", "Lag above which the job counts as too late, for what an outage costs.")
+    network_precheck = flag(
         "network-precheck.enabled",
-        syntax.parse_bool,
         "true",
         "Whether a scale-up is limited to what the network memory of the TaskManagers can hold.",
     )
@@ -164,18 +150,15 @@ class SafetyOptions(OptionSet):
         deprecated=_once_called("capacity.weight"),
         allowed="[0.001, 1000.0]",
     )
-    rollback_enabled = option(
-        "rollback.enabled", syntax.parse_bool, "true", "Whether a rescale that a job does not survive is undone."
-    )
-    rollback_target = option(
+    rollback_enabled = flag("rollback.enabled", "true", "Whether a rescale that a job does not survive is undone.")
+    rollback_target = choice(
+        RollbackTarget,
         "rollback.target",
-        one_of(RollbackTarget),
         "last-stable",
         "To which parallelism: before the rescale, the first one, or the latest that has proved itself.",
     )
-    rollback_checkers = option(
+    rollback_checkers = listed(
         "rollback.checkers",
-        syntax.parse_list,
         "network-memory;no-resources",
         "What counts as a rescale that the job does not survive: network-memory, memory-pressure, no-resources, "
         "crash-loop, or names of plug-ins.",
@@ -192,16 +175,14 @@ class SafetyOptions(OptionSet):
         syntax.parse_time,
         "How long a rescaled job is on probation; unset: 10 min or three checkpoint intervals, whichever is longer.",
     )
-    rollback_max_per_day = option(
+    rollback_max_per_day = count(
         "rollback.max-per-day",
-        syntax.parse_int,
         "2",
         "The rollback with this number within 24 hours pauses the job until a person resumes it.",
         allowed="at least 1",
     )
-    rollback_memory_enabled = option(
+    rollback_memory_enabled = flag(
         "rollback.memory.enabled",
-        syntax.parse_bool,
         "false",
         "Whether a rescale is undone that leaves a TaskManager short of heap: adds memory-pressure to "
         "rollback.checkers, with thresholds where none are set.",
@@ -220,9 +201,8 @@ class SafetyOptions(OptionSet):
         "where that is 1 and rollback.memory.enabled is on.",
         allowed="[0.0, 1.0]",
     )
-    rollback_consecutive_hits = option(
+    rollback_consecutive_hits = count(
         "rollback.consecutive-hits",
-        syntax.parse_int,
         "3",
         "Passes in a row in which memory-pressure has to find something.",
         allowed="at least 1",

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.options.declare import number_from, one_of, option
+from flink_autoscaler.core.options.declare import choice, number, option, time
 from flink_autoscaler.core.options.option import OptionSet
 
 
@@ -79,41 +79,34 @@ def _rate_limit(text: str) -> RateLimit:
 class VargaOptions(OptionSet):
     """Utilization and relative change of the lag, followed as a HorizontalPodAutoscaler does."""
 
-    varga_utilization_target = option(
-        "varga.utilization-target",
-        number_from(0.01, 1.0),
-        "0.7",
-        "Utilization that varga aims for.",
+    varga_utilization_target = number(
+        "varga.utilization-target", "0.7", "Utilization that varga aims for.", least=0.01, most=1.0
     )
-    varga_lag_rate_target = option(
+    varga_lag_rate_target = number(
         "varga.lag-rate-target",
-        number_from(0.01),
         "1.0",
         "Arriving records by records read that varga aims for while the lag is above its threshold.",
+        least=0.01,
     )
-    varga_lag_threshold = option(
+    varga_lag_threshold = number(
         "varga.lag-threshold",
-        number_from(0.0),
         "50000",
         "Records of lag, of all sources together, up to which varga looks at the utilization alone.",
+        least=0.0,
     )
-    varga_tolerance = option(
+    varga_tolerance = number(
         "varga.tolerance",
-        number_from(0.0),
         "0.1",
         "Relative distance of a metric from its target up to which varga leaves everything as it is.",
+        least=0.0,
     )
-    varga_sync_period = option(
+    varga_sync_period = time(
         "varga.sync-period",
-        syntax.parse_time,
         "15 s",
         "Least time between two evaluations of varga; passes in between repeat the last one.",
     )
-    varga_scale_up_window = option(
-        "varga.scale-up.window",
-        syntax.parse_time,
-        "0 s",
-        "Time whose least recommendation a scale-up does not exceed.",
+    varga_scale_up_window = time(
+        "varga.scale-up.window", "0 s", "Time whose least recommendation a scale-up does not exceed."
     )
     varga_scale_up_policies = option(
         "varga.scale-up.policies",
@@ -123,17 +116,14 @@ class VargaOptions(OptionSet):
         "stops the job, the default takes one step where those of Kubernetes take several.",
         allowed=_LIMITS_ALLOWED,
     )
-    varga_scale_up_select = option(
+    varga_scale_up_select = choice(
+        Select,
         "varga.scale-up.select",
-        one_of(Select),
         "Max",
         "Which rate limit counts: that of the largest change, of the smallest, or no scale-up at all.",
     )
-    varga_scale_down_window = option(
-        "varga.scale-down.window",
-        syntax.parse_time,
-        "1 h",
-        "Time whose greatest recommendation a scale-down does not fall short of.",
+    varga_scale_down_window = time(
+        "varga.scale-down.window", "1 h", "Time whose greatest recommendation a scale-down does not fall short of."
     )
     varga_scale_down_policies = option(
         "varga.scale-down.policies",
@@ -142,9 +132,9 @@ class VargaOptions(OptionSet):
         "Rate limits of scale-downs, written like those of scale-ups.",
         allowed=_LIMITS_ALLOWED,
     )
-    varga_scale_down_select = option(
+    varga_scale_down_select = choice(
+        Select,
         "varga.scale-down.select",
-        one_of(Select),
         "Max",
         "Which rate limit counts: that of the largest change, of the smallest, or no scale-down at all.",
     )
