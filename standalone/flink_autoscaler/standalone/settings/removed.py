@@ -13,7 +13,6 @@ _COMMAND_PROVIDER: Final = (
     "autoscaler.clusters.<n>.provider.type: command with conf/taskmanagers.sh, which starts and stops TaskManagers on "
     "this machine (docs/guide/reactive-mode.md)"
 )
-
 _ALERTMANAGER: Final = (
     "Prometheus' Alertmanager with the metrics of the daemon: it groups, mutes and limits what it tells "
     "(docs/guide/notifications.md)"
@@ -21,8 +20,6 @@ _ALERTMANAGER: Final = (
 _CAPACITY: Final = (
     "job.autoscaler.policy: capacity, the default, which sizes a job by what its vertices can do and what arrives"
 )
-_SHORTER_INTERVAL: Final = "a shorter autoscaler.standalone.control-loop.interval"
-_JOB: Final = "job.autoscaler."
 _VARGA: Final = (
     "job.autoscaler.policy: varga, which follows busy time and lag with tolerance, windows and rate limits of its own"
 )
@@ -31,102 +28,72 @@ _DS2: Final = (
     "job.autoscaler.policy: capacity, or install the example of a policy, which is ds2 with options of its own "
     "(docs/examples/policy)"
 )
-_LEGACY: Final = "kubernetes.operator."
-_IMPROVEMENTS: Final = (
-    "unknown-when-incomplete",
-    "source-partition-cap",
-    "undefined-scalability-is-one",
-    "no-stale-scale-down",
-    "expected-of-decision",
-    "exact-quota",
-    "thresholds-after-evaluator",
-    "saturated-vertex-guard",
-    "bottleneck-limit",
-    "stable-window",
-    "counter-reset",
-    "possible-values-only",
-    "tracked-decisions-only",
-    "forget-when-disabled",
-    "consistent-answers",
-    "fresh-samples",
-    "first-minute",
-    "bounded-observed-rate",
-    "unknown-cluster-facts",
-    "cached-metric-names",
-    "problem-events",
-    "errors-once",
+_JOB: Final = "job.autoscaler."
+_VARGA_KEY: Final = f"{_JOB}varga."
+_FOLLOWED: Final = (
+    "sync-period tolerance scale-up.window scale-up.policies scale-up.select scale-down.window scale-down.policies "
+    "scale-down.select"
 )
+"""Options of hpa that varga has by the same name."""
+
+_LEGACY: Final = "kubernetes.operator."
 _POLICIES: Final = "flink_autoscaler.policies"
 
-REMOVED_KEYS: Final[Mapping[str, str]] = {
-    "autoscaler.clusters.<n>.provider.directory": _COMMAND_PROVIDER,
-    "autoscaler.clusters.<n>.provider.stop-timeout": _COMMAND_PROVIDER,
-    "autoscaler.clusters.<n>.provider.environment": _COMMAND_PROVIDER,
-    "autoscaler.notifications.group-interval": _ALERTMANAGER,
-    "autoscaler.notifications.limit-per-hour": _ALERTMANAGER,
-    "autoscaler.notifications.rules.<n>.quiet-hours": _ALERTMANAGER,
-    "autoscaler.notifications.rules.<n>.timezone": _ALERTMANAGER,
-    f"{_JOB}early-pass.delay": _SHORTER_INTERVAL,
-    f"{_JOB}early-pass.per-hour": _SHORTER_INTERVAL,
-    f"{_JOB}improvement.early-passes": _SHORTER_INTERVAL,
-    f"{_JOB}improvement.supervised-rescales": f"{_JOB}supervised-rescales.enabled",
-    f"{_JOB}improvement.calm": f"{_JOB}rescale-filters.enabled",
-    f"{_JOB}improvement.sample-doubt": f"{_JOB}sample-check.enabled",
-    **{f"{_JOB}improvement.{name}": f"{_JOB}compat: improved (the default) or reference" for name in _IMPROVEMENTS},
-    f"{_JOB}rescale.reversal.window": "job.autoscaler.rescale.budget.per-day and scale-down.economics.enabled",
-    "autoscaler.standalone.jdbc.file-grace": (
-        "a backup of the database (docs/guide/database.md): nothing is scaled while the SQLite file is gone, and it is "
-        "not written anew"
+_GROUPS: Final[Mapping[str, tuple[str, str]]] = {
+    _COMMAND_PROVIDER: ("autoscaler.clusters.<n>.provider.", "directory stop-timeout environment"),
+    _ALERTMANAGER: (
+        "autoscaler.notifications.",
+        "group-interval limit-per-hour rules.<n>.quiet-hours rules.<n>.timezone",
     ),
-    "autoscaler.history.writer": "autoscaler.history.path alone: Arrow writes local paths, Spark all others",
+    "a backup of the database (docs/guide/database.md): nothing is scaled while the SQLite file is gone, and it is not "
+    "written anew": ("autoscaler.standalone.jdbc.", "file-grace"),
+    "autoscaler.history.path alone: Arrow writes local paths, Spark all others": ("autoscaler.history.", "writer"),
+    "a shorter autoscaler.standalone.control-loop.interval": (
+        _JOB,
+        "early-pass.delay early-pass.per-hour improvement.early-passes",
+    ),
+    "job.autoscaler.compat: improved (the default) or reference": (
+        "job.autoscaler.improvement.",
+        "unknown-when-incomplete source-partition-cap undefined-scalability-is-one no-stale-scale-down "
+        "expected-of-decision exact-quota thresholds-after-evaluator saturated-vertex-guard bottleneck-limit "
+        "stable-window counter-reset possible-values-only tracked-decisions-only forget-when-disabled "
+        "consistent-answers fresh-samples first-minute bounded-observed-rate unknown-cluster-facts "
+        "cached-metric-names problem-events errors-once",
+    ),
+    _CAPACITY: (
+        _JOB,
+        "backlog-time.up.backlog backlog-time.up.utilization backlog-time.drain backlog-time.max-ratio "
+        "backlog-time.down.backlog backlog-time.down.utilization backlog-time.down.max-factor "
+        "threshold.up.utilization threshold.up.duration threshold.down.utilization threshold.down.duration",
+    ),
+    _DS2: (
+        _JOB,
+        "proactive.base ds2.policy-interval ds2.warm-up-intervals ds2.activation-intervals ds2.activation-combine "
+        "ds2.target-rate-ratio ds2.min-change-up ds2.min-change-down ds2.scaling-factor ds2.max-fruitless "
+        "ds2.skew-aware ds2.add-catch-up",
+    ),
+    _VARGA: ("job.autoscaler.hpa.", "unit filter.enabled"),
+    _VARGA_ALWAYS: ("job.autoscaler.varga.", "hardened mask-rescale catch-up-hold drain-term"),
+    f"{_VARGA_KEY}tolerance, which holds for both directions": ("job.autoscaler.hpa.", "tolerance.up tolerance.down"),
+}
+"""By what to use instead: the keys, as what they begin with and how they end, separated by blanks."""
+
+REMOVED_KEYS: Final[Mapping[str, str]] = {
+    **{start + end: instead for instead, (start, ends) in _GROUPS.items() for end in ends.split()},
+    **{f"{_JOB}hpa.{name}": _VARGA_KEY + name for name in _FOLLOWED.split()},
+    f"{_JOB}hpa.behavior": f"{_VARGA_KEY}scale-up.policies and {_VARGA_KEY}scale-down.window",
+    f"{_JOB}hpa.lag-per-subtask": f"{_VARGA_KEY}lag-threshold and {_VARGA_KEY}lag-rate-target",
+    f"{_JOB}varga.utilization-agg": f"{_VARGA_ALWAYS}: the busiest vertex counts",
+    f"{_JOB}varga.max-ratio": f"{_VARGA_KEY}scale-up.policies",
+    f"{_JOB}varga.deriv-window": f"{_VARGA_ALWAYS}: over the last minute",
+    f"{_JOB}improvement.supervised-rescales": "job.autoscaler.supervised-rescales.enabled",
+    f"{_JOB}improvement.calm": "job.autoscaler.rescale-filters.enabled",
+    f"{_JOB}improvement.sample-doubt": "job.autoscaler.sample-check.enabled",
+    f"{_JOB}rescale.reversal.window": ("job.autoscaler.rescale.budget.per-day and scale-down.economics.enabled"),
     f"{_JOB}policies": "job.autoscaler.policy, the name of one policy; schedule.plans holds for each",
     f"{_JOB}policies.combine": "job.autoscaler.policy, the name of one policy",
     f"{_JOB}policies.shadow": "job.autoscaler.policy.shadow",
     f"{_JOB}capacity.mode": "job.autoscaler.utilization.target for a smaller or larger job",
-    f"{_JOB}backlog-time.up.backlog": _CAPACITY,
-    f"{_JOB}backlog-time.up.utilization": _CAPACITY,
-    f"{_JOB}backlog-time.drain": _CAPACITY,
-    f"{_JOB}backlog-time.max-ratio": _CAPACITY,
-    f"{_JOB}backlog-time.down.backlog": _CAPACITY,
-    f"{_JOB}backlog-time.down.utilization": _CAPACITY,
-    f"{_JOB}backlog-time.down.max-factor": _CAPACITY,
-    f"{_JOB}threshold.up.utilization": _CAPACITY,
-    f"{_JOB}threshold.up.duration": _CAPACITY,
-    f"{_JOB}threshold.down.utilization": _CAPACITY,
-    f"{_JOB}threshold.down.duration": _CAPACITY,
-    f"{_JOB}proactive.base": _DS2,
-    f"{_JOB}ds2.policy-interval": _DS2,
-    f"{_JOB}ds2.warm-up-intervals": _DS2,
-    f"{_JOB}ds2.activation-intervals": _DS2,
-    f"{_JOB}ds2.activation-combine": _DS2,
-    f"{_JOB}ds2.target-rate-ratio": _DS2,
-    f"{_JOB}ds2.min-change-up": _DS2,
-    f"{_JOB}ds2.min-change-down": _DS2,
-    f"{_JOB}ds2.scaling-factor": _DS2,
-    f"{_JOB}ds2.max-fruitless": _DS2,
-    f"{_JOB}ds2.skew-aware": _DS2,
-    f"{_JOB}ds2.add-catch-up": _DS2,
-    f"{_JOB}hpa.unit": _VARGA,
-    f"{_JOB}hpa.behavior": f"{_JOB}varga.scale-up.policies and {_JOB}varga.scale-down.window",
-    f"{_JOB}hpa.sync-period": f"{_JOB}varga.sync-period",
-    f"{_JOB}hpa.tolerance": f"{_JOB}varga.tolerance",
-    f"{_JOB}hpa.tolerance.up": f"{_JOB}varga.tolerance, which holds for both directions",
-    f"{_JOB}hpa.tolerance.down": f"{_JOB}varga.tolerance, which holds for both directions",
-    f"{_JOB}hpa.lag-per-subtask": f"{_JOB}varga.lag-threshold and {_JOB}varga.lag-rate-target",
-    f"{_JOB}hpa.scale-up.window": f"{_JOB}varga.scale-up.window",
-    f"{_JOB}hpa.scale-up.policies": f"{_JOB}varga.scale-up.policies",
-    f"{_JOB}hpa.scale-up.select": f"{_JOB}varga.scale-up.select",
-    f"{_JOB}hpa.scale-down.window": f"{_JOB}varga.scale-down.window",
-    f"{_JOB}hpa.scale-down.policies": f"{_JOB}varga.scale-down.policies",
-    f"{_JOB}hpa.scale-down.select": f"{_JOB}varga.scale-down.select",
-    f"{_JOB}hpa.filter.enabled": _VARGA,
-    f"{_JOB}varga.hardened": _VARGA_ALWAYS,
-    f"{_JOB}varga.mask-rescale": _VARGA_ALWAYS,
-    f"{_JOB}varga.catch-up-hold": _VARGA_ALWAYS,
-    f"{_JOB}varga.drain-term": _VARGA_ALWAYS,
-    f"{_JOB}varga.utilization-agg": f"{_VARGA_ALWAYS}: the busiest vertex counts",
-    f"{_JOB}varga.max-ratio": f"{_JOB}varga.scale-up.policies",
-    f"{_JOB}varga.deriv-window": f"{_VARGA_ALWAYS}: over the last minute",
 }
 """By key, ``<n>`` for a number in a list: what to use instead."""
 
