@@ -12,7 +12,7 @@ from flink_autoscaler.standalone.cli.command import GivenSettings, JsonOption, c
 from flink_autoscaler.standalone.cli.output import print_document, print_table, write_out
 
 if TYPE_CHECKING:
-    from flink_autoscaler.standalone.settings.schema.notifications import NotificationSettings, TargetSettings
+    from flink_autoscaler.standalone.settings.schema.clusters import NotificationSettings, TargetSettings
 
 app = typer.Typer()
 

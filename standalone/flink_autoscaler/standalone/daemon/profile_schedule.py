@@ -23,8 +23,8 @@ from flink_autoscaler.core.ports.forecast_store import ForecastStore
 from flink_autoscaler.standalone.daemon.clock_steps import ClockWatch
 from flink_autoscaler.standalone.history.profile_process import ProfileBuildError, ProfileProcess
 from flink_autoscaler.standalone.observability.profile_builds import BuildStatus
-from flink_autoscaler.standalone.settings.schema.schedules import AUTO, OFF, cron_trigger
 from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.schema.types import AUTO, OFF, cron_trigger
 from flink_autoscaler.standalone.settings.secrets import masked
 
 log = structlog.get_logger(__name__)

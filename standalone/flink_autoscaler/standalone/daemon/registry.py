@@ -17,9 +17,8 @@ from flink_autoscaler.standalone.observability.announcer import Announcer, Engin
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health, HealthMetrics
 from flink_autoscaler.standalone.observability.notice_series import NoticeMetrics
-from flink_autoscaler.standalone.settings.schema.http import HttpSettings
 from flink_autoscaler.standalone.settings.schema.options import PREFIX
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, HttpSettings, Settings
 from flink_autoscaler.standalone.settings.schema.types import OptionSection
 from flink_autoscaler.standalone.settings.sources.configuration import Configuration
 from flink_autoscaler.standalone.web.fleet import Fleet

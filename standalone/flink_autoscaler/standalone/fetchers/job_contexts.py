@@ -19,15 +19,15 @@ from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.job import Headroom, JobKey, JobStatus, effective_status
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.standalone.settings.removed import removed_key
-from flink_autoscaler.standalone.settings.schema.settings import Cluster
-from flink_autoscaler.standalone.settings.sources.job_layers import (
+from flink_autoscaler.standalone.fetchers.job_configuration import (
     Own,
     OwnOptions,
     is_stand_in,
     with_own_options,
     with_reported,
 )
+from flink_autoscaler.standalone.settings.removed import removed_key
+from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
 log = structlog.get_logger(__name__)
 

@@ -16,7 +16,7 @@ from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.lags.book import AT_ONCE
 from flink_autoscaler.standalone.settings import secrets
-from flink_autoscaler.standalone.settings.schema.lags import KafkaSettings, NumberSettings, NumberType
+from flink_autoscaler.standalone.settings.schema.clusters import KafkaSettings, NumberSettings, NumberType
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 _MOST_BYTES: Final = 1 << 20

@@ -25,7 +25,7 @@ from flink_autoscaler.standalone.notifications.delivery import FIRST_PAUSE, STOR
 from flink_autoscaler.standalone.notifications.messages import cloud_event, event_of
 from flink_autoscaler.standalone.notifications.rules import Rules
 from flink_autoscaler.standalone.notifications.targets import make_target
-from flink_autoscaler.standalone.settings.schema.notifications import NotificationSettings, TargetSettings
+from flink_autoscaler.standalone.settings.schema.clusters import NotificationSettings, TargetSettings
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.stores.clock import elapsed
 

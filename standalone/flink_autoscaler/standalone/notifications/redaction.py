@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.settings.schema.notifications import TargetSettings
+from flink_autoscaler.standalone.settings.schema.clusters import TargetSettings
 from flink_autoscaler.standalone.settings.secrets import MASK, from_either, masked
 
 _SHORTEST: Final = 3

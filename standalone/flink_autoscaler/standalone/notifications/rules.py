@@ -8,7 +8,7 @@ from typing import Final
 
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.standalone.settings.schema.notifications import NotificationSettings, RuleSettings
+from flink_autoscaler.standalone.settings.schema.clusters import NotificationSettings, RuleSettings
 
 WITHOUT_RULES: Final = (RuleSettings(severities=(EventType.WARNING.value.lower(),)),)
 """What holds where no rule is given: every warning, to all targets."""

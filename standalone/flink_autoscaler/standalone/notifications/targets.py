@@ -25,7 +25,7 @@ from flink_autoscaler.standalone.notifications.messages import (
     title_of,
 )
 from flink_autoscaler.standalone.notifications.redaction import redacted, url_of
-from flink_autoscaler.standalone.settings.schema.notifications import TargetSettings, TargetType
+from flink_autoscaler.standalone.settings.schema.clusters import TargetSettings, TargetType
 from flink_autoscaler.standalone.settings.secrets import from_either
 
 _MOST_READ: Final = 4096

@@ -20,7 +20,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.notifications.messages import CloudEvent, cloud_event
 from flink_autoscaler.standalone.notifications.redaction import url_of
 from flink_autoscaler.standalone.notifications.targets import make_target
-from flink_autoscaler.standalone.settings.schema.notifications import TargetSettings
+from flink_autoscaler.standalone.settings.schema.clusters import TargetSettings
 from flink_autoscaler.standalone.settings.secrets import masked, without_target
 
 _MOST_AT_ONCE: Final = 8

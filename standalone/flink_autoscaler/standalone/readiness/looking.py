@@ -37,9 +37,9 @@ from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
+from flink_autoscaler.standalone.fetchers.job_configuration import own_options
 from flink_autoscaler.standalone.readiness.checks import ClusterFacts, JobFacts
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
-from flink_autoscaler.standalone.settings.sources.job_layers import own_options
 
 T = TypeVar("T")
 Waiting = Callable[[float], None]

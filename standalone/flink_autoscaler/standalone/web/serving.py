@@ -9,7 +9,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.settings.schema.http import HttpSettings
+from flink_autoscaler.standalone.settings.schema.settings import HttpSettings
 from flink_autoscaler.standalone.settings.secrets import from_either
 from flink_autoscaler.standalone.web.api.answers import Answers
 from flink_autoscaler.standalone.web.api.routes import api_routes

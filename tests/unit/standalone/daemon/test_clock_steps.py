@@ -11,7 +11,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from watching import LogLines
 
 from flink_autoscaler.standalone.daemon.clock_steps import ClockWatch, Every
-from flink_autoscaler.standalone.settings.schema.schedules import cron_trigger
+from flink_autoscaler.standalone.settings.schema.types import cron_trigger
 from flink_cluster.waiting import wait_until
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

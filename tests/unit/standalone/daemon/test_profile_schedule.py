@@ -10,7 +10,7 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.load_profile import zone_named
 from flink_autoscaler.standalone.daemon.profile_schedule import NIGHTLY, effective_schedule
 from flink_autoscaler.standalone.settings.preparation import prepare
-from flink_autoscaler.standalone.settings.schema.schedules import OFF, cron_trigger
+from flink_autoscaler.standalone.settings.schema.types import OFF, cron_trigger
 
 KEPT = ("autoscaler.history.enabled=true", "autoscaler.history.path=/var/lib/history")
 WANTED = ("job.autoscaler.forecast.enabled=true",)

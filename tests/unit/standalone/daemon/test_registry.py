@@ -13,10 +13,10 @@ from flink_autoscaler.standalone.daemon.registry import ClusterRegistry, applica
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.settings.schema.clusters import AuthSettings, ClusterSettings, EngineKind
-from flink_autoscaler.standalone.settings.schema.http import HttpSettings
 from flink_autoscaler.standalone.settings.schema.settings import (
     EngineSettings,
     HaSettings,
+    HttpSettings,
     LogLevel,
     LogSettings,
     LoopSettings,

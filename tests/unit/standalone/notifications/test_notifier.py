@@ -22,11 +22,7 @@ from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.standalone.notifications.delivery import Outbox
 from flink_autoscaler.standalone.notifications.notifier import Notifier
 from flink_autoscaler.standalone.observability.notice_series import NoticeMetrics
-from flink_autoscaler.standalone.settings.schema.notifications import (
-    NotificationSettings,
-    RuleSettings,
-    TargetSettings,
-)
+from flink_autoscaler.standalone.settings.schema.clusters import NotificationSettings, RuleSettings, TargetSettings
 from flink_autoscaler.stores.outbox import HeapOutbox
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.outbox import SqlOutbox

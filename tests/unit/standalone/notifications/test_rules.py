@@ -8,11 +8,7 @@ from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.notifications.rules import Rules
-from flink_autoscaler.standalone.settings.schema.notifications import (
-    NotificationSettings,
-    RuleSettings,
-    TargetSettings,
-)
+from flink_autoscaler.standalone.settings.schema.clusters import NotificationSettings, RuleSettings, TargetSettings
 
 JOB = JobAutoScalerContext(
     "prod-eu/orders-v2", "0" * 32, JobStatus.RUNNING, {}, Endpoint(""), job_name="orders-v2", cluster="prod-eu"

@@ -20,8 +20,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.notifications.apprise_process import service_of
 from flink_autoscaler.standalone.notifications.messages import CloudEvent, cloud_event
 from flink_autoscaler.standalone.notifications.targets import NotSentError, Target, make_target
-from flink_autoscaler.standalone.settings.schema.clusters import AuthKind, AuthSettings
-from flink_autoscaler.standalone.settings.schema.notifications import TargetSettings, TargetType
+from flink_autoscaler.standalone.settings.schema.clusters import AuthKind, AuthSettings, TargetSettings, TargetType
 
 JOB = JobAutoScalerContext("main/orders", None, JobStatus.RUNNING, {}, Endpoint(""), "orders", "main")
 

@@ -14,8 +14,7 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.options import daemon_keys, daemon_options, job_keys
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
-from flink_autoscaler.standalone.settings.sources.variables import variable_name
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration, variable_name
 
 ROOT = Path(__file__).parents[4]
 

@@ -21,8 +21,8 @@ from flink_autoscaler.standalone.settings.checks.notifications import notificati
 from flink_autoscaler.standalone.settings.removed import removed_plugin
 from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
 from flink_autoscaler.standalone.settings.schema.options import allowed, daemon_keys, job_keys
-from flink_autoscaler.standalone.settings.schema.schedules import AUTO, OFF
 from flink_autoscaler.standalone.settings.schema.settings import HEAP, JDBC, Settings, needs_database
+from flink_autoscaler.standalone.settings.schema.types import AUTO, OFF
 from flink_autoscaler.standalone.settings.secrets import named
 from flink_autoscaler.standalone.settings.sources.layer import Value
 from flink_autoscaler.standalone.settings.sources.nesting import cluster_numbers

@@ -9,7 +9,7 @@ from typing import Final
 from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.model.source_lag import FLINK
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.standalone.settings.schema.lags import NumberType
+from flink_autoscaler.standalone.settings.schema.clusters import NumberType
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 DECLARED: Final = {

@@ -12,8 +12,7 @@ from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.standalone.notifications.apprise_process import service_of
 from flink_autoscaler.standalone.notifications.redaction import url_of
 from flink_autoscaler.standalone.settings.checks.clusters import EntrySection, access_problems, access_warnings
-from flink_autoscaler.standalone.settings.schema.clusters import AuthKind
-from flink_autoscaler.standalone.settings.schema.notifications import RuleSettings, TargetSettings, TargetType
+from flink_autoscaler.standalone.settings.schema.clusters import AuthKind, RuleSettings, TargetSettings, TargetType
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.secrets import from_either, without_target
 from flink_autoscaler.standalone.settings.sources.layer import Value

@@ -14,12 +14,15 @@ from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.load_profile import BUCKET
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.pipeline.history import Partition
-from flink_autoscaler.standalone.settings.schema import schedules
-from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
-from flink_autoscaler.standalone.settings.schema.http import HttpSettings
-from flink_autoscaler.standalone.settings.schema.lags import KafkaSettings, NumberSettings
-from flink_autoscaler.standalone.settings.schema.notifications import NotificationSettings
+from flink_autoscaler.standalone.settings.schema.clusters import (
+    ClusterSettings,
+    EngineKind,
+    KafkaSettings,
+    NotificationSettings,
+    NumberSettings,
+)
 from flink_autoscaler.standalone.settings.schema.types import (
+    AUTO,
     ClusterName,
     Count,
     Flag,
@@ -36,6 +39,43 @@ from flink_autoscaler.standalone.settings.schema.types import (
     TimeZone,
     option,
 )
+
+
+class HttpSettings(OptionSection):
+    """The HTTP endpoint with health, metrics and status."""
+
+    enabled: Flag = option(True, "Whether there is an HTTP endpoint.")
+    host: Text = option("127.0.0.1", "Address to listen on; anything but loopback shows job names to the network.")
+    port: Count = option(8484, "Port to listen on; 0 takes any free one.", ge=0, le=65535)
+    allowed_hosts: Texts = option(
+        (),
+        "Host names under which the page is reached, besides loopback; '*' for any. Others are refused, so that no "
+        "foreign site can lead a browser here. Of no account for /healthz, /readyz and /metrics.",
+    )
+    viewer_token_file: Text | None = option(
+        None, "File whose first line lets its bearer see page and API; without any token everybody may look."
+    )
+    viewer_token_env_variable: Text | None = option(None, "Name of the environment variable with the viewers' token.")
+    operator_token_file: Text | None = option(
+        None, "File whose first line lets its bearer give orders; without it nobody may over HTTP."
+    )
+    operator_token_env_variable: Text | None = option(
+        None, "Name of the environment variable with the operators' token."
+    )
+    user_header: Text | None = option(
+        None, "Header in which a trusted proxy hands on the name of the user, such as X-Forwarded-User."
+    )
+    trusted_proxies: Texts = option(("127.0.0.1", "::1"), "Addresses or networks whose user-header is believed.")
+    operators: Texts = option((), "Users of user-header who may give orders; the others may look.")
+    tls_cert_file: Text | None = option(None, "Certificate chain, PEM; with tls-key-file the endpoint speaks HTTPS.")
+    tls_key_file: Text | None = option(None, "Private key of the certificate, PEM.")
+    metrics_max_jobs: Count = option(
+        10_000, "Jobs that /metrics shows with series of their own; those that come later are only counted.", ge=0
+    )
+    metrics_max_vertices: Count = option(
+        20_000, "Vertices that /metrics shows; the jobs whose vertices would exceed it are shown without them.", ge=0
+    )
+
 
 HEAP = "heap"
 """Name of the plug-in that keeps states in memory."""
@@ -101,7 +141,7 @@ class ForecastSettings(OptionSection):
     """The load profiles that forecasts rest on, made by the daemon itself."""
 
     build_schedule: Schedule = option(
-        schedules.AUTO,
+        AUTO,
         "When profiles are made from the history, as in cron; auto: 10 3 * * * where a history is kept and "
         "job.autoscaler.forecast.enabled is true for all jobs or for those of a cluster, else off; off leaves it to "
         "flink-autoscaler forecast build.",

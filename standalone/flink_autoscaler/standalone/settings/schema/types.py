@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import tzinfo
 from enum import StrEnum
 from typing import Annotated, Any, Final, TypeVar, get_args
 from urllib.parse import urlsplit
@@ -18,7 +19,67 @@ from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.load_profile import zone_named
 from flink_autoscaler.core.model.vertex_patterns import parse_patterns
 from flink_autoscaler.core.options.declare import positive_duration
-from flink_autoscaler.standalone.settings.schema import schedules
+
+AUTO: Final = "auto"
+OFF: Final = "off"
+SCHEDULE: Final = "auto, off, or minute, hour, day, month and weekday as in cron, such as '10 3 * * *'"
+
+_CRON_FIELDS: Final = 5
+_DAY_NAMES: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_WEEKDAYS: Final = re.compile(r"([0-7])(?:-([0-7]))?(?:/(\d+))?")
+
+
+def parse_schedule(text: str) -> str:
+    """Read a schedule, as a word or as an expression, with single blanks.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    words = text.split()
+    if len(words) == 1 and words[0].lower() in (AUTO, OFF):
+        return words[0].lower()
+    expression = " ".join(words)
+    try:
+        cron_trigger(expression, None)
+    except ValueError as error:
+        raise ValueError(SCHEDULE) from error
+    return expression
+
+
+def cron_trigger(expression: str, zone: tzinfo | None) -> Any:
+    """Return the trigger of the scheduler for an expression; ``zone`` None takes that of the machine.
+
+    Raises:
+        ValueError: Not five fields that can be read, or both a day of the month and one of the week.
+    """
+    # Imported here: commands that run no schedule do not pay for the scheduler.
+    from apscheduler.triggers.cron import CronTrigger  # noqa: PLC0415
+
+    fields = expression.split()
+    if len(fields) != _CRON_FIELDS:
+        raise ValueError(SCHEDULE)
+    minute, hour, day, month, weekday = fields
+    if day != "*" and weekday != "*":
+        # Cron takes either of the two then, the scheduler both: nobody would get what he means.
+        raise ValueError("a day of the month or one of the week, not both")
+    return CronTrigger(minute=minute, hour=hour, day=day, month=month, day_of_week=_weekdays(weekday), timezone=zone)
+
+
+def _weekdays(weekdays: str) -> str:
+    """Return days of the week by name: cron counts from Sunday, the scheduler from Monday."""
+    return ",".join(_by_name(part) for part in weekdays.lower().split(","))
+
+
+def _by_name(part: str) -> str:
+    found = _WEEKDAYS.fullmatch(part)
+    if found is None:
+        return part
+    first = int(found[1])
+    last = int(found[2]) if found[2] else first
+    if last < first:
+        raise ValueError(f"no days from {first} to {last}")
+    return ",".join(dict.fromkeys(_DAY_NAMES[day] for day in range(first, last + 1, int(found[3] or 1) or 1)))
+
 
 T = TypeVar("T")
 
@@ -211,7 +272,7 @@ Count = Annotated[int, Syntax(EXPECTED[syntax.parse_int], syntax.parse_int)]
 Seconds = Annotated[float, Syntax(EXPECTED[syntax.parse_time], _seconds, _write_seconds)]
 MemorySize = Annotated[int, Syntax(EXPECTED[syntax.parse_memory], syntax.parse_memory, _write_memory)]
 Text = Annotated[str, Syntax("text that is not blank", _not_blank)]
-Schedule = Annotated[str, Syntax(schedules.EXPECTED, schedules.parse_schedule)]
+Schedule = Annotated[str, Syntax(SCHEDULE, parse_schedule)]
 TimeZone = Annotated[str, Syntax("a time zone such as Europe/Berlin", _zone)]
 ClusterName = Annotated[str, Syntax("1 to 64 letters, digits, dots, underscores or hyphens", _name)]
 BaseUrls = Annotated[tuple[str, ...], Syntax(f"{_BASE_URL}; several as a list", base_urls, write_list)]

@@ -7,27 +7,47 @@ another, and every message names the key and the place. Decision 19 says why it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from flink_autoscaler.core.model.syntax import LONGEST, shortened
+from flink_autoscaler.core.options.option import PREFIX as JOB_PREFIX
+from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.core.options.policies import ScheduleOptions
+from flink_autoscaler.core.options.schedule_plans import format_plans, plan_problems
 from flink_autoscaler.standalone.settings.schema.options import (
+    FREE,
+    INDEX,
     MOST_COMPARED,
+    PLUGIN_FAMILIES,
+    PREFIX,
+    daemon_keys,
+    daemon_options,
     is_ours,
+    job_keys,
     probably_ours,
     resembles_ours,
     unknown_key,
 )
 from flink_autoscaler.standalone.settings.sources.files import read_installation, read_yaml
 from flink_autoscaler.standalone.settings.sources.layer import HALF_CHARACTER, Layer, Value
-from flink_autoscaler.standalone.settings.sources.plan_lists import with_plans
-from flink_autoscaler.standalone.settings.sources.variables import read_environment, read_overrides
 
 CONFIG_VARIABLE = "FLINK_AUTOSCALER_CONFIG"
 _LONGEST_KEY: Final = 1_000
+_NUMBER: Final = re.compile(r"\d+", re.ASCII)
+_PLAN_OPTIONS: Final = "|".join(map(re.escape, ScheduleOptions.schedule_plans.keys))
+_PLAN_FIELD: Final = re.compile(
+    rf"(?P<key>(autoscaler\.clusters\.\d+\.options\.)?({_PLAN_OPTIONS}))\.(?P<number>\d+)\.(?P<field>.+)",
+    re.ASCII | re.DOTALL,
+)
+_PLAN_NUMBER: Final = re.compile(r"0|[1-9]\d{0,2}", re.ASCII)
+_MOST_MISSING: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,74 +83,195 @@ def load_configuration(*, file: Path | None, environment: Mapping[str, str], ove
         [
             read_installation(environment),
             Layer() if file is None else read_yaml(file),
-            read_environment(environment),
-            read_overrides(overrides),
+            _read_environment(environment),
+            _read_overrides(overrides),
         ]
     )
 
 
 def merge_layers(layers: Iterable[Layer]) -> Configuration:
     """Merge layers, of which later ones win. Keys that no option has are problems that name the nearest one."""
-    values: dict[str, Value] = {}
+    merged: dict[str, Value] = {}
     problems: list[str] = []
     warnings: list[str] = []
-    for each in layers:
-        layer = _known(with_plans(_readable(each)))
-        values |= layer.values
-        problems += layer.problems
-        warnings += [*layer.warnings, *_likely_misspellings(layer)]
-    return Configuration(values, tuple(problems), tuple(warnings))
-
-
-def _readable(layer: Layer) -> Layer:
-    """Leave out what no option can be, so that nothing behind this has to expect it: these are problems."""
-    values, problems = dict[str, Value](), list[str]()
-    for key, value in layer.values.items():
-        if problem := _unreadable(key, value.text):
-            problems.append(f"{_shown(key)} ({value.origin}): {problem}")
+    for layer in layers:
+        values, unreadable = _readable(layer.values)
+        values, wrong_plans = _with_plans(values)
+        unknown = _unknown(values, is_compared=not layer.is_of_flink)
+        problems += [*layer.problems, *unreadable, *wrong_plans]
+        warnings += layer.warnings
+        # Mistakes in our own file; in Flink's a vendor's options are there on purpose.
+        if layer.is_of_flink:
+            values = {key: value for key, value in values.items() if key not in unknown}
+            warnings += [f"{message} of this autoscaler, ignored" for message in unknown.values()]
         else:
-            values[key] = value
-    return replace(layer, values=values, problems=(*layer.problems, *problems)) if problems else layer
+            problems += unknown.values()
+        warnings += _likely_misspellings(values)
+        merged |= values
+    return Configuration(merged, tuple(problems), tuple(warnings))
+
+
+def _readable(values: Mapping[str, Value]) -> tuple[dict[str, Value], list[str]]:
+    """Leave out what no option can be, so that nothing behind this has to expect it: these are problems."""
+    wrong = {key: problem for key, value in values.items() if (problem := _unreadable(key, value.text))}
+    problems = [f"{_shown(key)} ({values[key].origin}): {problem}" for key, problem in wrong.items()]
+    return {key: value for key, value in values.items() if key not in wrong}, problems
 
 
 def _unreadable(key: str, text: str) -> str | None:
     """Return what is wrong with the characters of a key or its value, None when nothing is."""
     if len(key) > _LONGEST_KEY:
         return f"a key of {len(key)} characters, expected at most {_LONGEST_KEY}"
-    if not (_is_text(key) and _is_text(text)):
+    if any("\0" in each or HALF_CHARACTER.search(each) for each in (key, text)):
         return "holds a NUL, or half of a character (bytes that are not UTF-8, or an escape such as \\ud800)"
     if len(text) > LONGEST and is_ours(key):
         return f"a value of {len(text)} characters, expected at most {LONGEST}"
     return None
 
 
-def _is_text(text: str) -> bool:
-    return "\0" not in text and not HALF_CHARACTER.search(text)
-
-
 def _shown(key: str) -> str:
     return shortened(key).encode(errors="backslashreplace").decode().replace("\0", "\\0")
 
 
-def _known(layer: Layer) -> Layer:
-    """Take note of keys below our prefixes that no option has: mistakes in our own file, foreign in Flink's."""
+def _unknown(values: Mapping[str, Value], *, is_compared: bool) -> dict[str, str]:
+    """Return the keys below our prefixes that no option has, and what to tell of them."""
     unknown: dict[str, str] = {}
-    for key, value in layer.values.items():
-        # In Flink's file a vendor's options are there on purpose: no guess what was meant.
-        is_compared = not layer.is_of_flink and len(unknown) < MOST_COMPARED
-        if message := unknown_key(key, is_compared=is_compared):
+    for key, value in values.items():
+        if message := unknown_key(key, is_compared=is_compared and len(unknown) < MOST_COMPARED):
             unknown[key] = f"{_shown(key)} ({value.origin}): {message}"
-    if not layer.is_of_flink:
-        return replace(layer, problems=(*layer.problems, *unknown.values()))
-    ignored = (f"{message} of this autoscaler, ignored" for message in unknown.values())
-    values = {key: value for key, value in layer.values.items() if key not in unknown}
-    return replace(layer, values=values, warnings=(*layer.warnings, *ignored))
+    return unknown
 
 
-def _likely_misspellings(layer: Layer) -> list[str]:
-    close = ((key, value) for key, value in layer.values.items() if resembles_ours(key))
+def _likely_misspellings(values: Mapping[str, Value]) -> list[str]:
+    close = ((key, value) for key, value in values.items() if resembles_ours(key))
     return [
         f"{key} ({value.origin}) is not an option of the autoscaler and is handed to the jobs; did you mean '{known}'?"
         for key, value in islice(close, MOST_COMPARED)
         if (known := probably_ours(key))
     ]
+
+
+def variable_name(key: str) -> str:
+    """Return the environment variable of a key: ``__`` for a dot, ``_`` for a hyphen, upper case."""
+    return key.replace(".", "__").replace("-", "_").upper()
+
+
+@cache
+def _plain_variables() -> dict[str, str]:
+    """Keys without placeholders by their variable, below our prefixes."""
+    keys = [*daemon_keys(), *job_keys()]
+    return {variable_name(key): key for key in keys if key.startswith((PREFIX, JOB_PREFIX))}
+
+
+@cache
+def _list_variables() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Patterns of the variables of numbered and free keys, and the key with placeholders."""
+    keys = [option.key for option in daemon_options() if option.is_pattern]
+    keys += [f"{JOB_PREFIX}{family}{FREE}" for family in PLUGIN_FAMILIES]
+    return tuple((_variable_pattern(key), key) for key in keys)
+
+
+def _variable_pattern(key: str) -> re.Pattern[str]:
+    name = variable_name(key.replace(INDEX, "\0").replace(FREE, "\1"))
+    return re.compile(re.escape(name).replace("\0", r"(\d+)").replace("\1", "(.+)"), re.IGNORECASE | re.DOTALL)
+
+
+def _key_of(variable: str) -> str | None:
+    """Return the key that an environment variable sets, or None when no option has it.
+
+    The free part of a key is taken in lower case when it has no lower-case letter, else as it is written.
+    """
+    if (plain := _plain_variables().get(variable.upper())) is not None:
+        return plain
+    for pattern, key in _list_variables():
+        if match := pattern.fullmatch(variable):
+            return _filled(key, match.groups())
+    return None
+
+
+def _filled(key: str, groups: Iterable[str]) -> str:
+    for group in groups:
+        placeholder = INDEX if _NUMBER.fullmatch(group) and INDEX in key else FREE
+        free = group.lower() if group.isupper() else group
+        key = key.replace(placeholder, free.replace("__", ".").replace("_", "-"), 1)
+    return key
+
+
+def _read_environment(environment: Mapping[str, str]) -> Layer:
+    """Read every variable below our prefixes; unknown ones are problems that name the most similar known one."""
+    values: dict[str, Value] = {}
+    problems: list[str] = []
+    for variable, text in environment.items():
+        if not variable.upper().startswith((variable_name(PREFIX), variable_name(JOB_PREFIX))):
+            continue
+        key = _key_of(variable)
+        if key is None:
+            close = nearest(variable.upper(), _plain_variables()) if len(problems) < MOST_COMPARED else ""
+            problems.append(f"environment variable {variable}: unknown{close}")
+        elif key in values:
+            problems.append(f"environment variable {variable}: {key} is already set by {values[key].origin}")
+        else:
+            values[key] = Value(text, f"environment variable {variable}")
+    return Layer(values, tuple(problems))
+
+
+def _read_overrides(overrides: Sequence[str]) -> Layer:
+    """Read texts ``key=value``; of several for one key the last wins."""
+    values: dict[str, Value] = {}
+    problems: list[str] = []
+    for number, override in enumerate(overrides, start=1):
+        key, separator, text = override.partition("=")
+        if separator and key.strip():
+            values[key.strip()] = Value(text, "--set")
+        else:
+            problems.append(f"--set number {number}: expected key=value")
+    return Layer(values, tuple(problems))
+
+
+def _with_plans(values: Mapping[str, Value]) -> tuple[dict[str, Value], list[str]]:
+    """Return values in which plans that are listed as maps are text, as if it had been written, and what is wrong.
+
+    What is wrong with a plan names the key, the number of the plan and the field; nothing is set then.
+    """
+    listed: dict[str, dict[int, dict[str, Value]]] = defaultdict(lambda: defaultdict(dict))
+    others, problems = dict[str, Value](), list[str]()
+    for key, value in values.items():
+        match = _PLAN_FIELD.fullmatch(key)
+        if match is None:
+            others[key] = value
+        elif _PLAN_NUMBER.fullmatch(match["number"]):
+            listed[match["key"]][int(match["number"])][match["field"]] = value
+        else:
+            problems.append(f"{shortened(key)} ({value.origin}): expected the number of a plan, 0 to 999")
+    problems += [problem for key, plans in listed.items() for problem in _plan_problems(key, plans, others)]
+    if not problems:
+        others |= {key: _plans_text(plans) for key, plans in listed.items()}
+    return others, problems
+
+
+def _plan_problems(key: str, plans: Mapping[int, Mapping[str, Value]], others: Mapping[str, Value]) -> Iterator[str]:
+    first = _origin(plans[min(plans)])
+    if key in others:
+        yield f"{key} is set as text ({others[key].origin}) and as a list ({first}): expected one of them"
+    missing = [number for number in range(max(plans)) if number not in plans]
+    for number in missing[:_MOST_MISSING]:
+        yield f"{key} ({first}): plan {number + 1} is empty"
+    if len(missing) > _MOST_MISSING:
+        yield f"{key} ({first}): {len(missing) - _MOST_MISSING} more plans are empty"
+    for number, plan in sorted(plans.items()):
+        texts = {name: value.text for name, value in plan.items()}
+        for name, problem in plan_problems(texts).items():
+            if name:
+                place = f"{key}.{number}.{shortened(name)} = '{shortened(texts[name])}' ({plan[name].origin})"
+                yield f"{place}: plan {number + 1}: {problem}"
+            else:
+                yield f"{key}.{number} ({_origin(plan)}): plan {number + 1} {problem}"
+
+
+def _plans_text(plans: Mapping[int, Mapping[str, Value]]) -> Value:
+    texts = [{name: value.text for name, value in plan.items()} for _, plan in sorted(plans.items())]
+    return Value(format_plans(texts), _origin(plans[min(plans)]))
+
+
+def _origin(plan: Mapping[str, Value]) -> str:
+    return next(iter(plan.values())).origin

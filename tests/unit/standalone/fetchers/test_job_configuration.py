@@ -4,7 +4,7 @@ import pytest
 
 from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.standalone.settings.sources.job_layers import (
+from flink_autoscaler.standalone.fetchers.job_configuration import (
     MOST_CHARACTERS,
     MOST_OPTIONS,
     own_options,
