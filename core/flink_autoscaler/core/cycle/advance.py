@@ -5,7 +5,7 @@ It runs unchanged in a Spark task, in the daemon and in a replay.
 
 from __future__ import annotations
 
-from flink_autoscaler.core.cycle.doubt import SecondLook
+from flink_autoscaler.core.cycle.doubt import second_look
 from flink_autoscaler.core.cycle.ending import (
     PassEnd,
     failed,
@@ -251,7 +251,7 @@ def _second_look(
         _, other = evaluated(found, without_sample(observed, index), reading, cluster, plugins)
         return pass_forecast(other, found.request.profiles, plugins.policies).shown(other)
 
-    return SecondLook(job, observed.state.samples, without, plugins)
+    return lambda plan: second_look(plan, job, observed.state.samples, without, plugins)
 
 
 def _stopped(found: Found, observed: Observed, error: AutoscalerError) -> PassEnd:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from flink_autoscaler.core.decide.filters.order import filtered
 from flink_autoscaler.core.decide.filters.partial import worth_its_outage
@@ -24,14 +23,13 @@ from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
 from flink_autoscaler.core.model.numbers import plain
-from flink_autoscaler.core.model.policy_values import Proposal
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import ConfigChanges, JobState, PolicyMemories, ScalingRecord
 from flink_autoscaler.core.observe.history import add_to_history
 from flink_autoscaler.core.options import calendar
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies.choosing import NOTHING_CONFIRMED, Chosen, choose, hear
+from flink_autoscaler.core.policies.choosing import Chosen, choose, hear
 from flink_autoscaler.core.policies.observing import policy_input
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import Plugins
@@ -49,27 +47,17 @@ class Decided:
     report: ScalingReport | None = None
 
 
-class Looked(NamedTuple):
-    """What a second look leaves of a plan, and what policies are to be handed back."""
-
-    plan: Plan
-    memories: PolicyMemories
+Look = Callable[[Plan], Plan]
+"""Looks again at a plan that would be carried out, and returns what is left of it."""
 
 
-Look = Callable[[Plan, Chosen], Looked]
-"""Looks again at a plan that would be carried out, and at what the policies came to."""
-
-
-def decide(
-    job: EvaluatedJob, plugins: Plugins, look: Look | None = None, confirmed: Mapping[str, Proposal] = NOTHING_CONFIRMED
-) -> Decided:
+def decide(job: EvaluatedJob, plugins: Plugins, look: Look | None = None) -> Decided:
     """Decide about a job whose metric window is full, or that has a policy which needs no window.
 
     Args:
         job: As it was evaluated.
         plugins: Of the pass.
         look: Has the last word on a plan; None lets it be carried out.
-        confirmed: What policies propose, by name, that are not asked.
 
     Raises:
         AutoscalerError: The decision could not be made; nothing of it is to be remembered.
@@ -79,7 +67,7 @@ def decide(
     if plan is not None:
         heard = hear(lambda: policy_input(job), options, plugins.policies, memories)
         return _held(replace(plan, reasons=(*plan.reasons, *heard.reasons)), job, heard.memories)
-    chosen = choose(lambda: policy_input(job), options, plugins.policies, memories, job, confirmed)
+    chosen = choose(lambda: policy_input(job), options, plugins.policies, memories, job)
     return _decided(chosen, job, plugins, look)
 
 
@@ -102,8 +90,11 @@ def _decided(chosen: Chosen, job: EvaluatedJob, plugins: Plugins, look: Look | N
     if plan.changes:
         plan = in_whole_taskmanagers(after_executors(plan, job, plugins, tuning), job, is_cut=True)
         plan = above_threshold(plan, job)
-    plan, memories = look(plan, chosen) if look and plan.changes else Looked(plan, chosen.memories)
-    return _carried_out(plan, job, memories, tuning) if plan.changes else _held(plan, job, {**memories, **waiting})
+    if look and plan.changes and not chosen.is_confirmed:
+        plan = look(plan)
+    if plan.changes:
+        return _carried_out(plan, job, chosen.memories, tuning)
+    return _held(plan, job, {**chosen.memories, **waiting})
 
 
 def _held(plan: Plan, job: EvaluatedJob, memories: PolicyMemories, report: ScalingReport | None = None) -> Decided:

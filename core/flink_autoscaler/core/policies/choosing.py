@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
@@ -91,13 +91,13 @@ class Chosen:
         plan: What to do, with its reasons.
         memories: What to hand back in the next pass.
         failures: What is to be told where it failed, by its name.
-        confirmed: What it proposes, by its name, where it confirms its plans over several passes itself.
+        is_confirmed: Whether it confirms its plans over several passes itself.
     """
 
     plan: PolicyPlan
     memories: PolicyMemories
     failures: Mapping[str, str]
-    confirmed: Mapping[str, Proposal] = field(default_factory=dict)
+    is_confirmed: bool = False
 
     @property
     def is_sure(self) -> bool:
@@ -117,16 +117,12 @@ class Chosen:
         return events
 
 
-NOTHING_CONFIRMED: Final[Mapping[str, Proposal]] = MappingProxyType({})
-
-
 def choose(
     observe: Callable[[], PolicyInput],
     options: AutoscalerOptions,
     plugins: Mapping[str, ScalingPolicy],
     memories: PolicyMemories,
     job: EvaluatedJob | None = None,
-    confirmed: Mapping[str, Proposal] = NOTHING_CONFIRMED,
 ) -> Chosen:
     """Ask the policy of a job.
 
@@ -136,7 +132,6 @@ def choose(
         plugins: Policies that did not come with the autoscaler, by name.
         memories: What was handed back in the last pass.
         job: As it was evaluated, by which the default policy sizes it; None for an observation made by hand.
-        confirmed: What the policy proposes, by its name, where it is not asked.
 
     Raises:
         ConfigError: There is no such policy.
@@ -147,9 +142,7 @@ def choose(
     given = cache(observe)
     shown, plans = _under_schedule(given, options, memories)
     failures = {}
-    if name in confirmed:
-        proposal = confirmed[name]
-    elif not (is_window_full or needs_no_window(policy)):
+    if not (is_window_full or needs_no_window(policy)):
         proposal = abstention(name, _filling(name), memory)
     elif job and isinstance(policy, CapacityPolicy):
         # What cannot be sized by its rates is an error of the pass, as in the reference.
@@ -168,9 +161,8 @@ def choose(
         plan = scheduled(plan, plans, given().obs)
     if job is not None:
         plan = raised_to_floors(plan, _floors(job), sizes)
-    sure = {name: proposal} if confirms_plans(policy) else {}
     memories = {name: state for name, state in plan.states.items() if state}
-    return Chosen(plan, memories, failures, sure)
+    return Chosen(plan, memories, failures, is_confirmed=confirms_plans(policy))
 
 
 def _under_schedule(
