@@ -3,7 +3,7 @@
 Run: ``PYTHONPATH=tests/support:. python benchmarks/bench_history.py [--jobs 1000] [--vertices 10] [--minutes 1440]
 [--daemon-jobs 40] [--daemon-seconds 30]``. A pass a minute is kept, written every few minutes as the daemon does by
 default. Compaction and reading run in a process of their own each, so that their greatest memory is theirs alone; once
-more the day is compacted by Spark, in the heap that its JVM has by default.
+more the day is compacted through Hadoop, in the heap that Spark's JVM has by default.
 A thousand jobs of ten vertices make 14.4 million rows of ``vertices`` a day; ``--daemon-jobs 0`` leaves the daemon out.
 """
 
@@ -38,12 +38,12 @@ from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.pipeline.history.buffer import Buffer
 from flink_autoscaler.pipeline.history.compact import LARGE_ROWS, Upkeep, maintain
 from flink_autoscaler.pipeline.history.export import ExportSelection, Format, export
-from flink_autoscaler.pipeline.history.files import LocalFiles
-from flink_autoscaler.pipeline.history.layout import Selection, new_id
+from flink_autoscaler.pipeline.history.files import LocalFiles, new_id
+from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.rows import NamedRow, rows_of
-from flink_autoscaler.pipeline.history.schema import TABLES, VERTICES, HistoryTable
-from flink_autoscaler.pipeline.history.spark_files import HadoopFiles, SparkParts
-from flink_autoscaler.pipeline.history.storage import ArrowParts, Batch, HistoryStorage, append, own_session
+from flink_autoscaler.pipeline.history.schema import TABLES, VERTICES
+from flink_autoscaler.pipeline.history.spark_files import HadoopFiles
+from flink_autoscaler.pipeline.history.storage import Batch, append, own_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.sink import Turns
 
@@ -78,26 +78,21 @@ class Cost:
     result: Any
 
 
-class CountingParts(ArrowParts):
-    """Counts the files and bytes that are read."""
+class CountingFiles(LocalFiles):
+    """Counts the files and bytes that are read whole."""
 
-    def __init__(self, files: LocalFiles) -> None:
-        super().__init__(files)
-        self._root = files
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
         self.files = 0
         self.bytes = 0
 
-    def read(self, path: str, table: HistoryTable) -> pa.Table:
+    def read(self, path: str, last: int | None = None) -> bytes:
         """Read a file and count it."""
-        self.files += 1
-        self.bytes += Path(self._root.path(path)).stat().st_size
-        return super().read(path, table)
-
-
-def a_storage(root: str) -> HistoryStorage:
-    """Return a history that Arrow writes."""
-    files = LocalFiles(root)
-    return HistoryStorage(files, CountingParts(files))
+        content = super().read(path, last)
+        if last is None:
+            self.files += 1
+            self.bytes += len(content)
+        return content
 
 
 def a_fleet(fleet: Fleet) -> tuple[list[PassOutcome], list[JobAutoScalerContext]]:
@@ -172,7 +167,7 @@ def write_day(root: str, fleet: Fleet) -> tuple[int, float]:
         if count >= FLUSH_ROWS or minute == fleet.minutes:
             merged = {name: pa.concat_tables([each[name] for each in waiting]) for name in waiting[0]}
             began = time.perf_counter()
-            append(a_storage(root), Batch(new_id(START_MS + minute), merged))
+            append(LocalFiles(root), Batch(new_id(START_MS + minute), merged))
             seconds += time.perf_counter() - began
             waiting, count, batches = [], 0, batches + 1
     return batches, seconds
@@ -180,26 +175,23 @@ def write_day(root: str, fleet: Fleet) -> tuple[int, float]:
 
 def compact_day(root: str, large_rows: int) -> tuple[int, int]:
     """Compact the day as the daemon does; return the files before and after."""
-    done = maintain(a_storage(root), Upkeep(START_MS + 2 * DAY_MS, large_rows=large_rows))
+    done = maintain(LocalFiles(root), Upkeep(START_MS + 2 * DAY_MS, large_rows=large_rows))
     return done.before, done.after
 
 
-def compact_on_spark(root: str, large_rows: int) -> tuple[int, int]:
-    """Compact the day through a session of Spark with its defaults; return the files before and after."""
+def compact_through_hadoop(root: str, large_rows: int) -> tuple[int, int]:
+    """Compact the day through Hadoop's file system, as on HDFS; return the files before and after."""
     with own_session(SparkSettings()) as spark:
         files = HadoopFiles(f"file://{root}", spark)
-        done = maintain(
-            HistoryStorage(files, SparkParts(spark, files)), Upkeep(START_MS + 2 * DAY_MS, large_rows=large_rows)
-        )
+        done = maintain(files, Upkeep(START_MS + 2 * DAY_MS, large_rows=large_rows))
     return done.before, done.after
 
 
 def read_part(root: str, wanted: ExportSelection) -> tuple[int, int, int]:
     """Read rows of vertices; return rows, files and bytes."""
-    storage = a_storage(root)
-    done = export(storage, wanted, io.BytesIO(), Format.PARQUET)
-    assert isinstance(storage.parts, CountingParts)
-    return done.rows, storage.parts.files, storage.parts.bytes
+    files = CountingFiles(root)
+    done = export(files, wanted, io.BytesIO(), Format.PARQUET)
+    return done.rows, files.files, files.bytes
 
 
 def alone(function: Callable[..., Any], *arguments: Any) -> Cost:
@@ -228,7 +220,7 @@ def a_day(fleet: Fleet, large_rows: int) -> list[Sequence[str]]:
         return [
             (f"writing {batches} batches", f"{seconds:.1f} s", f"{written.memory:.0f} MB with making them up"),
             compacting("", alone(compact_day, root, large_rows)),
-            compacting(" on Spark, with its start", alone(compact_on_spark, copy, large_rows)),
+            compacting(" through Hadoop, with the start of Spark", alone(compact_through_hadoop, copy, large_rows)),
             *(reading(root, what, wanted) for what, wanted in parts_of_day(fleet)),
         ]
 

@@ -28,7 +28,7 @@ from yarn_cluster.configuration import PATIENCE
 
 from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import DECISIONS, SAMPLES
-from flink_autoscaler.pipeline.history.storage import append, own_session, spark_storage
+from flink_autoscaler.pipeline.history.storage import append, files_at, own_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.sink import HistorySink
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
@@ -77,14 +77,14 @@ def copy_to(spark: SparkSession, folder: Path, url: str) -> None:
 
 
 def rates_of(spark: SparkSession, root: str) -> list[float]:
-    return sorted(row.arrival_rate for row in read(spark, spark_storage(root, spark), SAMPLES).frame.collect())
+    return sorted(row.arrival_rate for row in read(spark, files_at(root, spark), SAMPLES).frame.collect())
 
 
 def test_history_is_written_compacted_shown_exported_and_read_back(
     spark: SparkSession, root: str, tmp_path: Path
 ) -> None:
     for batch in (sample_rows(2), sample_rows(3), sample_rows(1, at_ms=NOON_MS - 900 * DAY_MS)):
-        append(spark_storage(root, spark), a_batch(batch))
+        append(files_at(root, spark), a_batch(batch))
     keep = ("--retention", "500 d")
     output = tmp_path / "samples.parquet"
 
@@ -100,7 +100,7 @@ def test_history_is_written_compacted_shown_exported_and_read_back(
 
 
 def test_file_that_two_processes_make_is_made_once_and_never_seen_in_part(spark: SparkSession, root: str) -> None:
-    files = spark_storage(root, spark).files
+    files = files_at(root, spark)
     names = [f"notes/{number}.json" for number in range(10)]
 
     def make(name: str, content: bytes) -> tuple[bool, bytes]:
@@ -127,7 +127,7 @@ def run_until_killed(root: str, number: int, passes: int, spill: Path) -> None:
 
 
 def instants_of(spark: SparkSession, root: str) -> list[datetime]:
-    return sorted(row.ts for row in read(spark, spark_storage(root, spark), DECISIONS).frame.collect())
+    return sorted(row.ts for row in read(spark, files_at(root, spark), DECISIONS).frame.collect())
 
 
 def test_writer_that_is_killed_while_it_writes_loses_and_doubles_no_row(

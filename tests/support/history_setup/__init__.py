@@ -9,21 +9,19 @@ from pathlib import Path
 import pyarrow as pa
 
 from flink_autoscaler.pipeline.history.catalog import find
-from flink_autoscaler.pipeline.history.files import FileEntry, Files, HistoryError, LocalFiles
-from flink_autoscaler.pipeline.history.layout import new_id
+from flink_autoscaler.pipeline.history.files import FileEntry, Files, HistoryError, LocalFiles, new_id
 from flink_autoscaler.pipeline.history.rows import NamedRow
 from flink_autoscaler.pipeline.history.schema import SAMPLES, TABLES, HistoryTable
-from flink_autoscaler.pipeline.history.storage import ArrowParts, Batch, HistoryStorage, append
+from flink_autoscaler.pipeline.history.storage import Batch, append, read_rows
 
 DAY_MS = 86_400_000
 NOON_MS = 1_769_860_800_000
 """2026-01-31 12:00 UTC."""
 
 
-def a_storage(root: Path | str) -> HistoryStorage:
-    """Make a history that this process writes."""
-    files = LocalFiles(str(root))
-    return HistoryStorage(files, ArrowParts(files))
+def a_storage(root: Path | str) -> Files:
+    """Make a history on this machine."""
+    return LocalFiles(str(root))
 
 
 def sample_rows(count: int, *, at_ms: int = NOON_MS, cluster: str = "main", source: str = "s1") -> list[NamedRow]:
@@ -54,16 +52,16 @@ def a_batch(rows: list[NamedRow], identity: str | None = None) -> Batch:
     return Batch(identity or new_id(NOON_MS), tables)
 
 
-def write(storage: HistoryStorage, *batches: list[NamedRow]) -> None:
+def write(storage: Files, *batches: list[NamedRow]) -> None:
     """Append some batches, made a millisecond apart: their files sort in this order."""
     for number, rows in enumerate(batches):
         append(storage, a_batch(rows, new_id(NOON_MS + number)))
 
 
-def rates(storage: HistoryStorage, table: HistoryTable = SAMPLES) -> list[float]:
+def rates(storage: Files, table: HistoryTable = SAMPLES) -> list[float]:
     """Return the arrival rates of all files that count, sorted."""
-    paths = [entry.path for each in find(storage.files, table) for entry in each.entries]
-    return sorted(rate for path in paths for rate in storage.parts.read(path, table).column("arrival_rate").to_pylist())
+    paths = [entry.path for each in find(storage, table) for entry in each.entries]
+    return sorted(rate for path in paths for rate in read_rows(storage, path, table).column("arrival_rate").to_pylist())
 
 
 def files_of(root: Path) -> Mapping[str, int]:
@@ -109,10 +107,6 @@ class CrashingFiles:
     def list(self, folder: str = "") -> Sequence[FileEntry]:
         return self._files.list(folder)
 
-    def move(self, source: str, target: str) -> bool:
-        self._change()
-        return self._files.move(source, target)
-
     def remove(self, path: str) -> None:
         self._change()
         self._files.remove(path)
@@ -125,7 +119,6 @@ class CrashingFiles:
         return self._files.create(path, content)
 
 
-def crashing(root: Path, changes: int) -> HistoryStorage:
+def crashing(root: Path, changes: int) -> Files:
     """Make a history whose process ends after so many changes of files."""
-    files = LocalFiles(str(root))
-    return HistoryStorage(CrashingFiles(files, changes), ArrowParts(files))
+    return CrashingFiles(LocalFiles(str(root)), changes)

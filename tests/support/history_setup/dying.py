@@ -10,14 +10,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-
 from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
-from flink_autoscaler.pipeline.history.files import LocalFiles
-from flink_autoscaler.pipeline.history.storage import ArrowParts, HistoryStorage, append
+from flink_autoscaler.pipeline.history.files import STAGING, Files, LocalFiles, new_id
+from flink_autoscaler.pipeline.history.storage import append
 from history_setup import DAY_MS, NOON_MS, CrashingFiles, a_batch, a_storage, sample_rows, write
 
 BATCH = "1769860800000-abc"
@@ -35,23 +33,22 @@ class DyingFiles(CrashingFiles):
         super()._change()
 
 
-class TornParts(ArrowParts):
-    """Files of a process that is killed while it writes the first one."""
+class TornFiles(LocalFiles):
+    """Files of a process that is killed while it writes the first one with rows."""
 
-    def write(self, tables: Sequence[pa.Table], folder: str) -> Sequence[str]:
-        [first, *_] = super().write(tables, folder)
-        path = Path(self._files.path(first))
-        os.truncate(path, path.stat().st_size // 2)
-        os.kill(os.getpid(), signal.SIGKILL)
-        return [first]
+    def create(self, path: str, content: bytes) -> bool:
+        if path.endswith(".parquet"):
+            draft = Path(self.root, STAGING, new_id(NOON_MS))
+            draft.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_bytes(content[: len(content) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().create(path, content)
 
 
-def dying(root: Path, step: str) -> HistoryStorage:
+def dying(root: Path, step: str) -> Files:
     """Return a history whose process is killed at a step."""
     files = LocalFiles(str(root))
-    if step == TORN:
-        return HistoryStorage(files, TornParts(files))
-    return HistoryStorage(DyingFiles(files, int(step)), ArrowParts(files))
+    return TornFiles(str(root)) if step == TORN else DyingFiles(files, int(step))
 
 
 def append_until_killed(root: Path, step: str) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from history_setup import a_storage
 
-from flink_autoscaler.pipeline.history.layout import new_id
+from flink_autoscaler.pipeline.history.files import new_id
 from flink_autoscaler.pipeline.history.schema import SAMPLES
 from flink_autoscaler.pipeline.history.storage import Batch, append
 

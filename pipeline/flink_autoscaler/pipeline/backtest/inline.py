@@ -16,10 +16,10 @@ from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Out
 from flink_autoscaler.pipeline.backtest.subject import FittedHistory
 from flink_autoscaler.pipeline.history.catalog import Progress, find, require, unheard
 from flink_autoscaler.pipeline.history.export import ExportSelection, chosen
-from flink_autoscaler.pipeline.history.files import HistoryError
+from flink_autoscaler.pipeline.history.files import Files, HistoryError
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
 from flink_autoscaler.pipeline.history.schema import SAMPLES, TABLES
-from flink_autoscaler.pipeline.history.storage import HistoryStorage, opened
+from flink_autoscaler.pipeline.history.storage import opened, read_rows
 from flink_autoscaler.pipeline.profiles import BACKTEST_WEEKS
 
 _KEY = "job_key"
@@ -79,8 +79,8 @@ class InlineRunner:
 
     def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> FittedHistory:
         """Do what ``Runner`` says, of a history on a local path."""
-        with opened(path) as storage:
-            records, damaged = read_records(storage, choice, progress)
+        with opened(path) as files:
+            records, damaged = read_records(files, choice, progress)
         return FittedHistory.of((fit(each, choice.terms(now)) for each in records), tuple(damaged))
 
     def outcomes(self, plan: BacktestPlan) -> Iterator[Outcome]:
@@ -88,22 +88,17 @@ class InlineRunner:
         yield from map(computed, plan.pieces())
 
 
-def read_records(
-    storage: HistoryStorage, choice: Choice, progress: Progress = unheard
-) -> tuple[list[Records], list[str]]:
+def read_records(files: Files, choice: Choice, progress: Progress = unheard) -> tuple[list[Records], list[str]]:
     """Read what fitting needs, and what is wrong with damaged files, which are left out."""
-    require(storage.files)
+    require(files)
     paths = [
-        (name, e.path)
-        for name in COLUMNS
-        for f in find(storage.files, TABLES[name], choice.part_of(name))
-        for e in f.entries
+        (name, e.path) for name in COLUMNS for f in find(files, TABLES[name], choice.part_of(name)) for e in f.entries
     ]
     pieces: dict[str, list[pa.Table]] = {name: [] for name in COLUMNS}
     damaged = []
     for number, (name, path) in enumerate(paths, start=1):
         try:
-            rows = chosen(storage.parts.read(path, TABLES[name]), ExportSelection(TABLES[name], choice.part_of(name)))
+            rows = chosen(read_rows(files, path, TABLES[name]), ExportSelection(TABLES[name], choice.part_of(name)))
             pieces[name].append(_of_jobs(rows, choice.regex).select([_KEY, *COLUMNS[name]]))
         except HistoryError as error:
             damaged.append(str(error))

@@ -28,7 +28,7 @@ from flink_autoscaler.pipeline.history.catalog import Progress, unheard
 from flink_autoscaler.pipeline.history.files import is_local
 from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import TABLES
-from flink_autoscaler.pipeline.history.storage import spark_storage
+from flink_autoscaler.pipeline.history.storage import files_at
 from flink_autoscaler.pipeline.profiles.run import BATCH_CONF
 from flink_autoscaler.pipeline.spark.codec import decode, encode
 from flink_autoscaler.pipeline.spark.executors import ArrowFunction, map_in_arrow
@@ -63,8 +63,8 @@ class SparkRunner:
             return InlineRunner().fleet(path, choice, now, progress)
         if self._settings.is_connect:
             raise ConfigError(f"{path}: a Spark Connect server lends no access to its file systems; use another master")
-        storage = spark_storage(path, self._spark)
-        tables = {name: read(self._spark, storage, TABLES[name], choice.part_of(name)) for name in COLUMNS}
+        files = files_at(path, self._spark)
+        tables = {name: read(self._spark, files, TABLES[name], choice.part_of(name)) for name in COLUMNS}
         gathered = _gathered({name: table.frame for name, table in tables.items()}, choice)
         parts = self._results(gathered, FitTask(choice.terms(now)), FittedHistory)
         problems = (health.problem for table in tables.values() for health in table.damaged)

@@ -16,7 +16,7 @@ from typing import Final, Self
 import pyarrow as pa
 import structlog
 
-from flink_autoscaler.pipeline.history.layout import made_ms, new_id
+from flink_autoscaler.pipeline.history.files import made_ms, new_id
 from flink_autoscaler.pipeline.history.rows import NamedRow, Row
 from flink_autoscaler.pipeline.history.schema import TABLES
 from flink_autoscaler.pipeline.history.storage import Batch

@@ -10,8 +10,15 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final, TypeVar
 
-from flink_autoscaler.pipeline.history.files import FileEntry, Files, GoneError, HistoryError, MissingHistoryError
-from flink_autoscaler.pipeline.history.layout import EVERYTHING, REPLACES, STAGING, SUFFIX, Folder, Selection
+from flink_autoscaler.pipeline.history.files import (
+    STAGING,
+    FileEntry,
+    Files,
+    GoneError,
+    HistoryError,
+    MissingHistoryError,
+)
+from flink_autoscaler.pipeline.history.layout import EVERYTHING, REPLACES, SUFFIX, Folder, Selection
 from flink_autoscaler.pipeline.history.schema import TABLES, HistoryTable
 from flink_autoscaler.pipeline.history.storage import footer
 

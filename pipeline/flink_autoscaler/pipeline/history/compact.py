@@ -1,8 +1,8 @@
 """Keeps a history in good order: small files become large ones, and what is too old is removed.
 
-A compaction may be interrupted at any instant. The compacted file is written to the staging folder, then a note beside
-its future place says which files it stands for, and moving it there makes it count and the others not, in one step.
-Removing the others and the note comes last, and is made up for by the next compaction.
+A compaction may be interrupted at any instant. First a note says which files the compacted one stands for; the latter,
+which appears whole beside it, counts from then on, and the others do not. Removing the others and the note comes last,
+and is made up for by the next compaction.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import json
 import os
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+
+import pyarrow as pa
 
 from flink_autoscaler.pipeline.history.catalog import (
     FolderListing,
@@ -26,26 +28,16 @@ from flink_autoscaler.pipeline.history.catalog import (
     require,
     unheard,
 )
-from flink_autoscaler.pipeline.history.files import Files, HistoryError
-from flink_autoscaler.pipeline.history.layout import (
-    EVERYTHING,
-    LOCK,
-    STAGING,
-    SUFFIX,
-    Folder,
-    Selection,
-    day_of,
-    made_ms,
-    new_id,
-)
-from flink_autoscaler.pipeline.history.schema import TABLES, HistoryTable
-from flink_autoscaler.pipeline.history.storage import HistoryStorage, Merged
+from flink_autoscaler.pipeline.history.files import STAGING, Files, HistoryError, made_ms, new_id
+from flink_autoscaler.pipeline.history.layout import EVERYTHING, LOCK, SUFFIX, Folder, Selection, day_of
+from flink_autoscaler.pipeline.history.schema import TABLES
+from flink_autoscaler.pipeline.history.storage import distinct_rows, read_rows, write_rows
 
 STALE_MS: Final = 6 * 3_600_000
 """A lock that old was left behind; no compaction takes so long."""
 
 LARGE_ROWS: Final = 100_000
-"""Rows of a compacted file at most. Where no Spark merges them they are in memory at once, about 1 kB each."""
+"""Rows of a compacted file at most. They are in memory at once, about 1 kB each."""
 LEFT_BEHIND_MS: Final = 86_400_000
 """Files in the staging folder that are so old belong to a process that has ended."""
 
@@ -140,7 +132,7 @@ class Upkeep:
     large_rows: int = LARGE_ROWS
 
 
-def maintain(storage: HistoryStorage, upkeep: Upkeep, progress: Progress = unheard) -> Maintained:
+def maintain(files: Files, upkeep: Upkeep, progress: Progress = unheard) -> Maintained:
     """Remove what is too old or was left behind, and compact the rest.
 
     Raises:
@@ -150,22 +142,22 @@ def maintain(storage: HistoryStorage, upkeep: Upkeep, progress: Progress = unhea
     """
     done = Maintained()
     if upkeep.is_dry_run:
-        _maintain(storage, upkeep, done, progress)
+        _maintain(files, upkeep, done, progress)
         return done
-    require(storage.files)  # the lock must not make a history of a mistyped path
-    with maintenance(storage.files, upkeep.now_ms):
-        _maintain(storage, upkeep, done, progress)
+    require(files)  # the lock must not make a history of a mistyped path
+    with maintenance(files, upkeep.now_ms):
+        _maintain(files, upkeep, done, progress)
     return done
 
 
-def _maintain(storage: HistoryStorage, upkeep: Upkeep, done: Maintained, progress: Progress) -> None:
-    _expire(storage.files, upkeep, done)
-    _sweep(storage.files, upkeep, done)
-    found = [each for folders in find_all(storage.files, upkeep.selection).values() for each in folders]
+def _maintain(files: Files, upkeep: Upkeep, done: Maintained, progress: Progress) -> None:
+    _expire(files, upkeep, done)
+    _sweep(files, upkeep, done)
+    found = [each for folders in find_all(files, upkeep.selection).values() for each in folders]
     for number, each in enumerate(found, start=1):
-        _settle(storage.files, each, upkeep, done)
+        _settle(files, each, upkeep, done)
         if each.folder.day < day_of(upkeep.now_ms) and len(each.entries) > 1:
-            _compact(storage, each, upkeep, done)
+            _compact(files, each, upkeep, done)
         progress(number, len(found))
 
 
@@ -202,12 +194,12 @@ def _settle(files: Files, found: FolderListing, upkeep: Upkeep, done: Maintained
             files.remove(entry.path)
 
 
-def _compact(storage: HistoryStorage, found: FolderListing, upkeep: Upkeep, done: Maintained) -> None:
-    for names in _bins(storage.files, found, upkeep.large_rows, done):
+def _compact(files: Files, found: FolderListing, upkeep: Upkeep, done: Maintained) -> None:
+    for names in _bins(files, found, upkeep.large_rows, done):
         if upkeep.is_dry_run:
             done.before, done.after = done.before + len(names), done.after + 1
         else:
-            _merge(storage, found.folder, names, upkeep, done)
+            _merge(files, found.folder, names, upkeep, done)
 
 
 def _bins(files: Files, found: FolderListing, large_rows: int, done: Maintained) -> Iterator[Sequence[str]]:
@@ -228,44 +220,25 @@ def _bins(files: Files, found: FolderListing, large_rows: int, done: Maintained)
     yield from [names] if len(names) > 1 else []
 
 
-def _merge(storage: HistoryStorage, folder: Folder, names: Sequence[str], upkeep: Upkeep, done: Maintained) -> None:
-    """Replace files by one."""
-    files, identity = storage.files, f"{new_id(upkeep.now_ms)}-compacted"
-    read, merged = _merged(storage, folder, names, f"{STAGING}/{identity}", done)
-    if merged is None:
+def _merge(files: Files, folder: Folder, names: Sequence[str], upkeep: Upkeep, done: Maintained) -> None:
+    """Replace files by one; those that cannot be read stay."""
+    table = TABLES[folder.table]
+    pieces: dict[str, pa.Table] = {}
+    for name in names:
+        try:
+            pieces[name] = read_rows(files, f"{folder.path}/{name}", table)
+        except HistoryError as error:
+            done.damaged.append(str(error))
+    if len(pieces) < 2:  # noqa: PLR2004 - one file alone stays as it is
         return
-    compacted = f"{identity}{SUFFIX}"
+    rows = distinct_rows(table, pa.concat_tables(pieces.values()))
+    done.duplicates += sum(map(len, pieces.values())) - len(rows)
+    compacted = f"{new_id(upkeep.now_ms)}-compacted{SUFFIX}"
     note = f"{folder.path}/{note_of(compacted)}"
-    files.create(note, json.dumps(sorted(read)).encode())
-    files.move(merged.path, f"{folder.path}/{compacted}")
-    for name in read:
+    files.create(note, json.dumps(sorted(pieces)).encode())
+    write_rows(files, f"{folder.path}/{compacted}", rows)
+    for name in pieces:
         files.remove(f"{folder.path}/{name}")
     files.remove(note)
-    files.remove(f"{STAGING}/{identity}")
-    done.before += len(read)
+    done.before += len(pieces)
     done.after += 1
-    done.duplicates += merged.duplicates
-
-
-def _merged(
-    storage: HistoryStorage, folder: Folder, names: Sequence[str], staging: str, done: Maintained
-) -> tuple[Sequence[str], Merged | None]:
-    """Return the names of the files that can be read, and what became of them where they are several."""
-    table = TABLES[folder.table]
-    with suppress(HistoryError):  # one of them is damaged, or all are gone: then each is looked at by itself
-        return names, storage.parts.merge([f"{folder.path}/{name}" for name in names], table, staging)
-    readable = [name for name in names if _is_readable(storage, f"{folder.path}/{name}", table, done)]
-    if len(readable) < 2:  # noqa: PLR2004 - one file alone stays as it is
-        return readable, None
-    storage.files.remove(staging)
-    return readable, storage.parts.merge([f"{folder.path}/{name}" for name in readable], table, staging)
-
-
-def _is_readable(storage: HistoryStorage, path: str, table: HistoryTable, done: Maintained) -> bool:
-    """Tell whether a file can be read; where not, note why."""
-    try:
-        storage.parts.read(path, table)
-    except HistoryError as error:
-        done.damaged.append(str(error))
-        return False
-    return True

@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flink_autoscaler.pipeline.history.catalog import FolderListing, Progress, find, require, unheard
-from flink_autoscaler.pipeline.history.files import GoneError, HistoryError
+from flink_autoscaler.pipeline.history.files import Files, GoneError, HistoryError
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
 from flink_autoscaler.pipeline.history.schema import HistoryTable, instant
-from flink_autoscaler.pipeline.history.storage import COMPRESSION, HistoryStorage, distinct_rows
+from flink_autoscaler.pipeline.history.storage import COMPRESSION, distinct_rows, read_rows
 
 
 class Format(StrEnum):
@@ -60,12 +60,12 @@ class Exported:
 
 
 def export(
-    storage: HistoryStorage, wanted: ExportSelection, stream: IO[bytes], form: Format, progress: Progress = unheard
+    files: Files, wanted: ExportSelection, stream: IO[bytes], form: Format, progress: Progress = unheard
 ) -> Exported:
     """Write rows to a stream, file by file, by day.
 
     Args:
-        storage: The history.
+        files: The history.
         wanted: Which rows.
         stream: Takes bytes; CSV and JSON are UTF-8, JSON is one object per line.
         form: How they are written.
@@ -76,11 +76,11 @@ def export(
         HistoryError: It cannot be listed, or was compacted meanwhile; try again.
         OSError: The stream takes no more.
     """
-    require(storage.files)
-    found = find(storage.files, wanted.table, wanted.selection)
+    require(files)
+    found = find(files, wanted.table, wanted.selection)
     damaged: list[str] = []
     count = 0
-    pieces = _pieces(storage, wanted, found, damaged, progress)
+    pieces = _pieces(files, wanted, found, damaged, progress)
     if wanted.table.is_revised:
         # What replaces a row may be in a file of another day. Such tables are small.
         pieces = iter([distinct_rows(wanted.table, pa.concat_tables([wanted.table.schema.empty_table(), *pieces]))])
@@ -92,7 +92,7 @@ def export(
 
 
 def _pieces(
-    storage: HistoryStorage,
+    files: Files,
     wanted: ExportSelection,
     found: Sequence[FolderListing],
     damaged: list[str],
@@ -101,7 +101,7 @@ def _pieces(
     paths = [entry.path for each in found for entry in each.entries]
     for number, path in enumerate(paths, start=1):
         try:
-            yield chosen(storage.parts.read(path, wanted.table), wanted)
+            yield chosen(read_rows(files, path, wanted.table), wanted)
         except GoneError as error:
             # Its rows are in another file now, and some of that file have been exported already.
             raise HistoryError(f"{error}: try again") from error

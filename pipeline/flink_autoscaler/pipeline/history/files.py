@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import stat
-import tempfile
+import time
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +20,9 @@ from flink_autoscaler.core.errors import StoreError
 
 _LOCAL: Final = ("", "file")
 GONE: Final = "no such file; the history may have been compacted meanwhile"
+STAGING: Final = "_staging"
+"""Folder of files that are being written."""
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 class HistoryError(StoreError):
@@ -71,10 +76,6 @@ class Files(Protocol):
         """Return all files below a folder, in no order; none where there is no such folder."""
         ...
 
-    def move(self, source: str, target: str) -> bool:
-        """Move one file in one step, folders made as needed; False, and nothing done, where the target is there."""
-        ...
-
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with everything in it; nothing where it is not there."""
         ...
@@ -84,7 +85,10 @@ class Files(Protocol):
         ...
 
     def create(self, path: str, content: bytes) -> bool:
-        """Make a file; False, and nothing done, where it is there."""
+        """Make a file, folders as needed; False, and nothing done, where it is there.
+
+        Others see it whole or not at all. What a process that ended meanwhile has begun stays in the staging folder.
+        """
         ...
 
 
@@ -124,15 +128,6 @@ class LocalFiles:
                         entries.append(FileEntry(os.path.relpath(path, self.root), os.stat(path).st_size))
         return entries
 
-    def move(self, source: str, target: str) -> bool:
-        """Move one file in one step, folders made as needed; False, and nothing done, where the target is there."""
-        with _told(self.path(target)):
-            if os.path.exists(self.path(target)):
-                return False
-            os.makedirs(os.path.dirname(self.path(target)), exist_ok=True)
-            os.rename(self.path(source), self.path(target))
-            return True
-
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with everything in it; nothing where it is not there."""
         with _told(self.path(path)), contextlib.suppress(FileNotFoundError):
@@ -149,21 +144,51 @@ class LocalFiles:
             return stream.read()
 
     def create(self, path: str, content: bytes) -> bool:
-        """Make a file; False, and nothing done, where it is there. Others see it whole or not at all."""
-        with _told(self.path(path)):
-            os.makedirs(os.path.dirname(self.path(path)), exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=os.path.dirname(self.path(path)), prefix="_draft-") as draft:
-                draft.write(content)
-                draft.flush()
-                try:
-                    os.link(draft.name, self.path(path))
-                except FileExistsError:
-                    return False
-            return True
+        """Make a file that is on the disk; False, and nothing done, where it is there."""
+        target, draft = self.path(path), self.path(f"{STAGING}/{new_id()}")
+        with _told(target):
+            if os.path.exists(target):
+                return False
+            for each in (target, draft):
+                os.makedirs(os.path.dirname(each), exist_ok=True)
+            try:
+                with open(draft, "xb") as stream:
+                    stream.write(content)
+                    stream.flush()
+                    os.fsync(stream.fileno())  # it may be about to replace what it was made from
+                return _put_in_place(draft, target)
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(draft)
 
     def path(self, relative: str) -> str:
         """Return where a file is."""
         return os.path.join(self.root, relative) if relative else self.root
+
+
+def new_id(now_ms: int | None = None) -> str:
+    """Return a name that no other file or batch has; names sort by time, which is now unless it is given."""
+    at_ms = round(time.time() * 1000) if now_ms is None else now_ms
+    return f"{at_ms:013d}-{uuid.uuid4().hex[:12]}"
+
+
+def made_ms(identity: str) -> int | None:
+    """Return the instant in a name made by :func:`new_id`; None for a name of another kind."""
+    head = identity.partition("-")[0]
+    return int(head) if head.isdecimal() else None
+
+
+def _put_in_place(draft: str, target: str) -> bool:
+    """Give a file its name; False where another process was first."""
+    try:
+        os.link(draft, target)  # unlike a rename it refuses where something is
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        os.rename(draft, target)
+    return True
 
 
 def _raise_unless_gone(error: OSError) -> None:

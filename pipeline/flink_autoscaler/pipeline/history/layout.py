@@ -8,7 +8,6 @@ that wait for it, ``_replaces-*.json`` beside a compacted file names the files i
 from __future__ import annotations
 
 import re
-import uuid
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
@@ -16,7 +15,6 @@ from urllib.parse import quote, unquote
 
 from flink_autoscaler.pipeline.history.schema import TABLES, VERSION
 
-STAGING: Final = "_staging"
 PENDING: Final = "_pending"
 LOCK: Final = "_maintenance.json"
 REPLACES: Final = "_replaces-"
@@ -92,14 +90,3 @@ EVERYTHING: Final = Selection()
 def day_of(at_ms: int) -> date:
     """Return the UTC day of an instant."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).date()
-
-
-def new_id(now_ms: int) -> str:
-    """Return a name that no other file or batch has; names sort by time."""
-    return f"{now_ms:013d}-{uuid.uuid4().hex[:12]}"
-
-
-def made_ms(identity: str) -> int | None:
-    """Return the instant in a name made by :func:`new_id`; None for a name of another kind."""
-    head = identity.partition("-")[0]
-    return int(head) if head.isdecimal() else None

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from flink_autoscaler.pipeline.history.catalog import FileHealth, examine, find, require, settled
+from flink_autoscaler.pipeline.history.files import Files
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
 from flink_autoscaler.pipeline.history.schema import HistoryTable
 from flink_autoscaler.pipeline.history.spark_files import empty, latest, spark_schema, uri
-from flink_autoscaler.pipeline.history.storage import HistoryStorage
 
 _log = structlog.get_logger(__name__)
 
@@ -33,14 +33,14 @@ class Read:
     damaged: tuple[FileHealth, ...] = ()
 
 
-def read(spark: SparkSession, storage: HistoryStorage, table: HistoryTable, selection: Selection = EVERYTHING) -> Read:
+def read(spark: SparkSession, files: Files, table: HistoryTable, selection: Selection = EVERYTHING) -> Read:
     """Read a table of the history.
 
     Only the folders of the days and clusters in question are looked at, and damaged files are left out with a warning.
 
     Args:
         spark: Reaches the path of the history.
-        storage: The history.
+        files: The history.
         table: Which table.
         selection: Which part of it.
 
@@ -51,16 +51,16 @@ def read(spark: SparkSession, storage: HistoryStorage, table: HistoryTable, sele
         MissingHistoryError: There is no such history.
         HistoryError: It cannot be listed.
     """
-    require(storage.files)
+    require(files)
     health = settled(
-        lambda: list(examine(storage.files, find(storage.files, table, selection))),
+        lambda: list(examine(files, find(files, table, selection))),
         lambda found: any(each.is_gone for each in found),
     )
     damaged = tuple(each for each in health if each.problem is not None)
     if damaged:
         problems = [each.problem for each in damaged[:3]]
         _log.warning("history_files_damaged", table=table.name, files=len(damaged), problems=problems)
-    paths = [uri(storage.files, each.entry.path) for each in health if each.rows]
+    paths = [uri(files, each.entry.path) for each in health if each.rows]
     frame = selected(_frame(spark, table, paths), selection)
     return Read(latest(frame, table) if table.is_revised else frame, len(paths), damaged)
 

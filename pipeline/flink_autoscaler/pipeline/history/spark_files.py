@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -16,10 +15,16 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql.functions import row_number
 from pyspark.sql.types import StructType
 
-from flink_autoscaler.pipeline.history.files import GONE, FileEntry, Files, GoneError, HistoryError
-from flink_autoscaler.pipeline.history.layout import STAGING, SUFFIX, new_id
+from flink_autoscaler.pipeline.history.files import (
+    GONE,
+    STAGING,
+    FileEntry,
+    Files,
+    GoneError,
+    HistoryError,
+    new_id,
+)
 from flink_autoscaler.pipeline.history.schema import HistoryTable
-from flink_autoscaler.pipeline.history.storage import COMPRESSION, Merged, footer
 from flink_autoscaler.pipeline.spark.supply import reason_of
 
 _CONFIGURATION: Final = "HADOOP_CONF_DIR"
@@ -51,12 +56,9 @@ _CREATES_ONCE: Final = "fs.option.create.conditional.overwrite"
 """What Hadoop calls an object store that makes an object only where there is none."""
 
 BLOCK_BYTES: Final = 8 << 20
-"""Of a file that is written from others: so much of it is in memory before it is written."""
+"""Of a file: so much of it is in the memory of the JVM at once."""
 
-_INDEX: Final = "part"
 _PLACE: Final = "place"
-_GONE: Final = ("PATH_NOT_FOUND", "FILE_NOT_EXIST", "FileNotFoundException")
-"""What Spark calls a file that is not there when it plans to read it, or comes to it."""
 
 
 def advice(path: str, problem: str, *, hadoop: str | None = None) -> str | None:
@@ -86,10 +88,7 @@ def _package(scheme: str, hadoop: str) -> str | None:
 
 
 class HadoopFiles:
-    """Files on HDFS, an object store or whatever else the session is configured for (``Files``).
-
-    Moving a file is one step on HDFS; on object stores it is a copy that appears when it is whole, which is as good.
-    """
+    """Files on HDFS, an object store or whatever else the session is configured for (``Files``)."""
 
     def __init__(self, root: str, spark: SparkSession) -> None:
         """Find the file system of a path.
@@ -123,18 +122,6 @@ class HadoopFiles:
                 entries.append(FileEntry(relative, int(status.getLen())))
         return entries
 
-    def move(self, source: str, target: str) -> bool:
-        """Move one file in one step, folders made as needed; False, and nothing done, where the target is there."""
-        with _told(target):
-            if self._system.exists(self._path(target)):
-                return False
-            self._system.mkdirs(self._path(target).getParent())
-            if not self._renamed(source, target):
-                if self._system.exists(self._path(target)):  # somebody else was first
-                    return False
-                raise HistoryError(f"{self._prefix}{target}: the file system refused to move {source} there")
-            return True
-
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with everything in it; nothing where it is not there."""
         with _told(path):
@@ -148,7 +135,10 @@ class HadoopFiles:
             stream = self._system.open(self._path(path))
             try:
                 stream.seek(size - count)
-                return bytes(self._java.org.apache.commons.io.IOUtils.toByteArray(stream, count))
+                blocks = (min(BLOCK_BYTES, count - begin) for begin in range(0, count, BLOCK_BYTES))
+                return b"".join(
+                    bytes(self._java.org.apache.commons.io.IOUtils.toByteArray(stream, block)) for block in blocks
+                )
             finally:
                 stream.close()
 
@@ -163,11 +153,14 @@ class HadoopFiles:
                 return False
             if self._system.hasPathCapability(self._path(path), _CREATES_ONCE):
                 return self._created_once(path, content)
-            draft = f"{STAGING}/{new_id(round(time.time() * 1000))}"
+            draft = f"{STAGING}/{new_id()}"
             self._write(self._system.create(self._path(draft), False), content)
-            is_made = self.move(draft, path)
+            self._system.mkdirs(self._path(path).getParent())
+            is_made = self._renamed(draft, path)
             if not is_made:
                 self.remove(draft)
+                if not self._system.exists(self._path(path)):  # nobody else was first
+                    raise HistoryError(f"{self._prefix}{path}: the file system refused to move {draft} there")
             return is_made
 
     def _created_once(self, path: str, content: bytes) -> bool:
@@ -184,7 +177,8 @@ class HadoopFiles:
     @staticmethod
     def _write(stream: Any, content: bytes) -> None:
         try:
-            stream.write(content)
+            for begin in range(0, len(content), BLOCK_BYTES):
+                stream.write(content[begin : begin + BLOCK_BYTES])
         finally:
             stream.close()
 
@@ -242,65 +236,6 @@ def _cause(error: BaseException) -> str:
     return reason_of(error)
 
 
-class SparkParts:
-    """Files written and read by Spark jobs (``Parts``)."""
-
-    def __init__(self, spark: SparkSession, files: Files) -> None:
-        # A session of its own within the same Spark, so that its settings are not those of others.
-        self._spark = spark.newSession()
-        self._spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        self._files = files
-
-    def write(self, tables: Sequence[pa.Table], folder: str) -> Sequence[str]:
-        """Write each table to a file of its own in one Spark job; return their paths, in the order of the tables."""
-        numbered = pa.concat_tables([_numbered(rows, index) for index, rows in enumerate(tables)])
-        try:
-            frame = self._spark.createDataFrame(numbered).coalesce(1).sortWithinPartitions(_INDEX, _PLACE)
-            writer = frame.drop(_PLACE).write.partitionBy(_INDEX).option("compression", COMPRESSION)
-            writer.parquet(uri(self._files, folder))
-        except FAILURES as error:
-            raise HistoryError(f"{uri(self._files, folder)}: {reason_of(error)}") from error
-        return [self._written(f"{folder}/{_INDEX}={index}") for index in range(len(tables))]
-
-    def read(self, path: str, table: HistoryTable) -> pa.Table:
-        """Return the rows of one file of any version, with the columns of this one."""
-        with self._naming([path]):
-            return table.conform(self._frame([path], table).toArrow())
-
-    def merge(self, paths: Sequence[str], table: HistoryTable, folder: str) -> Merged:
-        """Write the rows of several files into one: a Spark job, which sorts on the disk what memory cannot hold."""
-        before = sum(footer(self._files, path).num_rows for path in paths)
-        with self._naming(paths):
-            rows = latest(self._frame(paths, table), table).coalesce(1)
-            ordered = rows.sortWithinPartitions(*table.key, *({"ts"} - set(table.key)))
-            writer = ordered.write.option("compression", COMPRESSION).option("parquet.block.size", BLOCK_BYTES)
-            writer.parquet(uri(self._files, folder))
-        path = self._written(folder)
-        return Merged(path, before - footer(self._files, path).num_rows)
-
-    def _frame(self, paths: Sequence[str], table: HistoryTable) -> DataFrame:
-        uris = [uri(self._files, path) for path in paths]
-        return self._spark.read.schema(spark_schema(self._spark, table)).parquet(*uris)
-
-    @contextmanager
-    def _naming(self, paths: Sequence[str]) -> Iterator[None]:
-        """Have errors name what was read."""
-        first = uri(self._files, paths[0])
-        told = first if len(paths) == 1 else f"{first} and {len(paths) - 1} more"
-        try:
-            yield
-        except FAILURES as error:
-            if any(text in str(error) for text in _GONE):
-                raise GoneError(f"{told}: {GONE}") from error
-            raise HistoryError(f"{told}: {reason_of(error)}") from error
-
-    def _written(self, folder: str) -> str:
-        found = [entry.path for entry in self._files.list(folder) if entry.path.endswith(SUFFIX)]
-        if len(found) != 1:
-            raise HistoryError(f"{uri(self._files, folder)}: Spark left {len(found)} files instead of one")
-        return found[0]
-
-
 def latest(frame: DataFrame, table: HistoryTable) -> DataFrame:
     """Return of the rows with equal keys the latest one.
 
@@ -326,9 +261,3 @@ def spark_schema(spark: SparkSession, table: HistoryTable) -> StructType:
 def empty(spark: SparkSession, table: HistoryTable) -> DataFrame:
     """Return a table without rows."""
     return spark.createDataFrame(table.schema.empty_table())
-
-
-def _numbered(rows: pa.Table, index: int) -> pa.Table:
-    count = len(rows)
-    numbers = pa.array([index] * count, pa.int32())
-    return rows.append_column(_INDEX, numbers).append_column(_PLACE, pa.array(range(count), pa.int32()))

@@ -1,21 +1,20 @@
-"""A history: where it is, and how its Parquet files are written and read, in this process with Arrow or with Spark."""
+"""Writes and reads the Parquet files of a history with Arrow, wherever they are: here, or where Spark reaches them."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flink_autoscaler.pipeline.history import Partition
-from flink_autoscaler.pipeline.history.files import GONE, Files, GoneError, HistoryError, LocalFiles, is_local
-from flink_autoscaler.pipeline.history.layout import NO_CLUSTER, STAGING, SUFFIX, Folder
+from flink_autoscaler.pipeline.history.files import Files, HistoryError, LocalFiles, is_local
+from flink_autoscaler.pipeline.history.layout import NO_CLUSTER, SUFFIX, Folder
 from flink_autoscaler.pipeline.history.schema import TABLES, HistoryTable
 from flink_autoscaler.pipeline.spark.environment import require_packages
 
@@ -35,88 +34,26 @@ Sessions = Callable[[], AbstractContextManager["SparkSession"]]
 """Lends a Spark session; may raise anything when there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """One file that stands for several.
+def read_rows(files: Files, path: str, table: HistoryTable) -> pa.Table:
+    """Return the rows of one file of any version, with the columns of this one.
 
-    Attributes:
-        path: Relative to the root.
-        duplicates: Rows that are left out, since they were written twice.
+    Raises:
+        HistoryError: It cannot be read, or is no whole Parquet file of that table.
     """
-
-    path: str
-    duplicates: int
-
-
-class ParquetFiles(Protocol):
-    """Parquet files below the root of a history. Every method raises :class:`HistoryError` and nothing else."""
-
-    def write(self, tables: Sequence[pa.Table], folder: str) -> Sequence[str]:
-        """Write each table to a file of its own and return their paths, in the order of the tables.
-
-        Args:
-            tables: Not empty, all of one schema; the order of their rows is kept.
-            folder: Relative to the root; nothing is there yet.
-        """
-        ...
-
-    def read(self, path: str, table: HistoryTable) -> pa.Table:
-        """Return the rows of one file of any version, with the columns of this one."""
-        ...
-
-    def merge(self, paths: Sequence[str], table: HistoryTable, folder: str) -> Merged:
-        """Write the rows of several files, at least two, into one: sorted by their key, of equal ones the latest.
-
-        Args:
-            paths: An error may be about any of them.
-            table: What they are of, in any version.
-            folder: Takes the file; relative to the root, nothing is there yet.
-        """
-        ...
+    content = pa.BufferReader(files.read(path))
+    try:
+        with pq.ParquetFile(content) as file:
+            known = [name for name in file.schema_arrow.names if name in table.schema.names]
+            return table.conform(file.read(columns=known))
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError(f"{files.root}/{path}: {' '.join(str(error).split())}") from error
 
 
-class ArrowParts:
-    """Files of this machine, written and read in this process: no JVM, and a tenth of the time."""
-
-    def __init__(self, files: LocalFiles) -> None:
-        self._files = files
-
-    def write(self, tables: Sequence[pa.Table], folder: str) -> Sequence[str]:
-        """Write each table to a file of its own and return their paths, in the order of the tables."""
-        paths = [f"{folder}/{index}{SUFFIX}" for index in range(len(tables))]
-        try:
-            os.makedirs(self._files.path(folder), exist_ok=True)
-            for rows, path in zip(tables, paths, strict=True):
-                _write_durably(rows, self._files.path(path))
-        except (OSError, pa.ArrowException) as error:
-            raise HistoryError(f"{self._files.path(folder)}: {error}") from error
-        return paths
-
-    def read(self, path: str, table: HistoryTable) -> pa.Table:
-        """Return the rows of one file of any version, with the columns of this one."""
-        try:
-            with pq.ParquetFile(self._files.path(path)) as file:
-                wanted = [name for name in file.schema_arrow.names if name in table.schema.names]
-                return table.conform(file.read(columns=wanted))
-        except FileNotFoundError as error:
-            raise GoneError(f"{self._files.path(path)}: {GONE}") from error
-        except (OSError, pa.ArrowException) as error:
-            raise HistoryError(f"{self._files.path(path)}: {' '.join(str(error).split())}") from error
-
-    def merge(self, paths: Sequence[str], table: HistoryTable, folder: str) -> Merged:
-        """Write the rows of several files into one; they are in memory meanwhile."""
-        rows = pa.concat_tables([self.read(path, table) for path in paths])
-        before, rows = len(rows), distinct_rows(table, rows)
-        [path] = self.write([rows], folder)
-        return Merged(path, before - len(rows))
-
-
-def _write_durably(rows: pa.Table, path: str) -> None:
-    """Write a file and wait until it is on the disk, since it is going to replace what it was made from."""
-    with open(path, "xb") as stream:
-        pq.write_table(rows, stream, compression=COMPRESSION)
-        stream.flush()
-        os.fsync(stream.fileno())
+def write_rows(files: Files, path: str, rows: pa.Table) -> bool:
+    """Make a file of rows, in their order; False, and nothing done, where it is there. May raise HistoryError."""
+    content = pa.BufferOutputStream()
+    pq.write_table(rows, content, compression=COMPRESSION)
+    return files.create(path, content.getvalue().to_pybytes())
 
 
 def footer(files: Files, path: str) -> pq.FileMetaData:
@@ -135,17 +72,9 @@ def footer(files: Files, path: str) -> pq.FileMetaData:
         raise HistoryError(f"{files.root}/{path}: not a whole Parquet file") from error
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryStorage:
-    """Where a history is, and by what it is written and read."""
-
-    files: Files
-    parts: ParquetFiles
-
-
 @contextmanager
-def opened(path: str, sessions: Sessions | None = None) -> Iterator[HistoryStorage]:
-    """Give access to a history: Arrow reads and writes local paths, without looking at them yet, and Spark all others.
+def opened(path: str, sessions: Sessions | None = None) -> Iterator[Files]:
+    """Give access to a history: the system reaches local paths, which are not looked at yet, and Spark all others.
 
     Args:
         path: With or without a scheme, such as ``/var/lib/history`` or ``hdfs://nameservice1/history``.
@@ -155,26 +84,24 @@ def opened(path: str, sessions: Sessions | None = None) -> Iterator[HistoryStora
         HistoryError: The path needs Spark, and there is none, or its file system does not answer.
     """
     if is_local(path):
-        local = LocalFiles(path)
-        yield HistoryStorage(local, ArrowParts(local))
+        yield LocalFiles(path)
         return
     if sessions is None:
         raise HistoryError(f"{path}: only Spark reaches this path")
     with sessions() as spark:
-        yield spark_storage(path, spark)
+        yield files_at(path, spark)
 
 
-def spark_storage(path: str, spark: SparkSession) -> HistoryStorage:
-    """Return a history that Spark writes and reads.
+def files_at(path: str, spark: SparkSession) -> Files:
+    """Return the files of a history on any path.
 
     Raises:
         HistoryError: The file system does not answer.
     """
     # Imported here: a history on a local path must not pay for pyspark.
-    from flink_autoscaler.pipeline.history.spark_files import HadoopFiles, SparkParts  # noqa: PLC0415
+    from flink_autoscaler.pipeline.history.spark_files import HadoopFiles  # noqa: PLC0415
 
-    files: Files = LocalFiles(path) if is_local(path) else HadoopFiles(path, spark)
-    return HistoryStorage(files, SparkParts(spark, files))
+    return LocalFiles(path) if is_local(path) else HadoopFiles(path, spark)
 
 
 @contextmanager
@@ -213,11 +140,11 @@ class Batch:
         return sum(len(rows) for rows in self.tables.values())
 
 
-def append(storage: HistoryStorage, batch: Batch, partition: Partition = Partition.CLUSTER) -> int:
+def append(files: Files, batch: Batch, partition: Partition = Partition.CLUSTER) -> int:
     """Append a batch: one file per folder, each of which appears whole or not at all.
 
-    Files are written to the staging folder and moved from there. They are named after the batch, so that a batch that
-    was interrupted at any instant can be appended again: what is there already stays as it is.
+    Files are named after the batch, so that a batch that was interrupted at any instant can be appended again: what is
+    there already stays as it is.
 
     Returns:
         Files that were added.
@@ -225,18 +152,12 @@ def append(storage: HistoryStorage, batch: Batch, partition: Partition = Partiti
     Raises:
         HistoryError: Some files may have been added; append the batch again.
     """
-    staging = f"{STAGING}/{batch.identity}"
-    storage.files.remove(staging)
-    added = 0
-    for name, rows in batch.tables.items():
-        if len(rows) == 0:
-            continue
-        pieces = list(divided(TABLES[name], rows, partition))
-        staged = storage.parts.write([piece for _, piece in pieces], f"{staging}/{name}")
-        for source, (folder, _) in zip(staged, pieces, strict=True):
-            added += storage.files.move(source, f"{folder.path}/{batch.identity}{SUFFIX}")
-    storage.files.remove(staging)
-    return added
+    return sum(
+        write_rows(files, f"{folder.path}/{batch.identity}{SUFFIX}", piece)
+        for name, rows in batch.tables.items()
+        if len(rows)
+        for folder, piece in divided(TABLES[name], rows, partition)
+    )
 
 
 def divided(table: HistoryTable, rows: pa.Table, partition: Partition) -> Iterator[tuple[Folder, pa.Table]]:

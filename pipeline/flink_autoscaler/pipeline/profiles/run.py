@@ -20,7 +20,7 @@ from flink_autoscaler.pipeline.history.layout import SUFFIX, Folder, Selection
 from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import SAMPLES
 from flink_autoscaler.pipeline.history.spark_files import advice
-from flink_autoscaler.pipeline.history.storage import spark_storage
+from flink_autoscaler.pipeline.history.storage import files_at
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
 from flink_autoscaler.pipeline.spark.session import OpenSession, open_session
@@ -70,10 +70,10 @@ def samples_at(path: str, settings: ProfileSettings) -> Reader:
     def read_samples(spark: SparkSession) -> DataFrame:
         is_connect = not hasattr(spark, "_jsc")
         if not is_connect and not path.endswith(SUFFIX):
-            storage = spark_storage(path, spark)
-            if _is_history(storage.files):
+            files = files_at(path, spark)
+            if _is_history(files):
                 days = Selection(settings.begin * 1000, settings.asof * 1000)
-                return _conformed(read(spark, storage, SAMPLES, days).frame)
+                return _conformed(read(spark, files, SAMPLES, days).frame)
         return parquet_samples(spark, path)
 
     return read_samples

@@ -14,11 +14,10 @@ from pyspark.sql import functions as f
 
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
-from flink_autoscaler.pipeline.history.files import HistoryError
+from flink_autoscaler.pipeline.history.files import Files, HistoryError
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.reader import Read, read
 from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, VERTICES, HistoryTable
-from flink_autoscaler.pipeline.history.storage import HistoryStorage
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
 from flink_autoscaler.pipeline.reports import aggregate
@@ -81,7 +80,7 @@ class ReportRequest:
         return Period.of(self.since, self.now if self.until is None else self.until)
 
 
-def build_report(spark: SparkSession, storage: HistoryStorage, wanted: ReportRequest) -> Report:
+def build_report(spark: SparkSession, files: Files, wanted: ReportRequest) -> Report:
     """Make a report.
 
     Raises:
@@ -90,15 +89,15 @@ def build_report(spark: SparkSession, storage: HistoryStorage, wanted: ReportReq
         SparkLostError: Spark failed.
     """
     try:
-        return _built(spark, storage, wanted)
+        return _built(spark, files, wanted)
     except AutoscalerError:
         raise
     except Exception as exc:  # py4j, pyspark and Spark raise dozens of kinds when a job fails
         raise SparkLostError(f"the report could not be made: {reason_of(exc)}") from exc
 
 
-def _built(spark: SparkSession, storage: HistoryStorage, wanted: ReportRequest) -> Report:
-    tables = _Tables(spark, storage, wanted)
+def _built(spark: SparkSession, files: Files, wanted: ReportRequest) -> Report:
+    tables = _Tables(spark, files, wanted)
     period = wanted.period
     passes = aggregate.passes(tables.frame(VERTICES), tables.frame(SAMPLES))
     with _kept(aggregate.job_buckets(passes, period, slo_lag=wanted.slo_lag)) as buckets:
@@ -134,7 +133,7 @@ class _Tables:
     """The tables of the history, as far as they are wanted."""
 
     spark: SparkSession
-    storage: HistoryStorage
+    files: Files
     wanted: ReportRequest
     reads: dict[str, Read] = field(default_factory=dict)
 
@@ -145,7 +144,7 @@ class _Tables:
 
     def _read(self, table: HistoryTable, since: float, until: float | None) -> Read:
         selection = Selection(round(since * 1000), None if until is None else round(until * 1000), self.wanted.clusters)
-        found = read(self.spark, self.storage, table, selection)
+        found = read(self.spark, self.files, table, selection)
         frame = found.frame
         if self.wanted.jobs is not None:
             frame = frame.where(f.col("job_key").rlike(rf"\A{fnmatch.translate(self.wanted.jobs)}"))
@@ -171,7 +170,7 @@ class _Tables:
         period, damage = self.wanted.period, "".join(f"; {text}" for text in self.damage())
         what = "no rows" if self.wanted.jobs is None else f"no rows of jobs like '{self.wanted.jobs}'"
         span = f"from {instant(self.wanted.since)} to {instant(period.until)}"
-        return f"{self.storage.files.root}: there are {what} {span}; history info shows what there is{damage}"
+        return f"{self.files.root}: there are {what} {span}; history info shows what there is{damage}"
 
 
 def _jobs(tables: _Tables, buckets: DataFrame, period: Period) -> tuple[list[JobFigures], list[str]]:

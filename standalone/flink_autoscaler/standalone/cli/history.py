@@ -84,8 +84,8 @@ def info(
 
     prepared = given.prepare()
     selection = selection_of(asked)
-    with opened_history(prepared, asked) as storage, progress("looking at files") as tell:
-        found = describe(storage.files, selection, tell)
+    with opened_history(prepared, asked) as files, progress("looking at files") as tell:
+        found = describe(files, selection, tell)
     if as_json:
         print_document(_document(found))
     else:
@@ -134,8 +134,8 @@ def compact(
         is_dry_run=dry_run,
         large_rows=_LARGE_ROWS,
     )
-    with opened_history(prepared, asked) as storage, progress("compacting folders") as tell:
-        done = maintain(storage, upkeep, tell)
+    with opened_history(prepared, asked) as files, progress("compacting folders") as tell:
+        done = maintain(files, upkeep, tell)
     would = "would be " if dry_run else ""
     write_out(f"{done.before} small files {would}replaced by {done.after}\n")
     # How many is not known before it is done.
@@ -188,11 +188,11 @@ def export(
     rows = ExportSelection(_table(table), selection_of(asked), job)
     to = _format(form, output)
     with (
-        opened_history(prepared, asked) as storage,
+        opened_history(prepared, asked) as files,
         binary_output() if output == _STANDARD_OUTPUT else whole_file(Path(output), replaces=force) as stream,
         progress("exporting files") as tell,
     ):
-        done = export_rows(storage, rows, stream, to, tell)
+        done = export_rows(files, rows, stream, to, tell)
         _print_problems(done.damaged, "could not be read and are missing in the export")
         if done.rows == 0:
             raise HistoryError(f"no rows of {table} were found; history info shows what there is")

@@ -146,7 +146,7 @@ def _request(
 
 def _built(settings: Settings, history: HistorySelection, request: ReportRequest) -> Report:
     from flink_autoscaler.pipeline.history.files import LocalFiles, is_local
-    from flink_autoscaler.pipeline.history.storage import spark_storage
+    from flink_autoscaler.pipeline.history.storage import files_at
     from flink_autoscaler.pipeline.reports.build import build_report
     from flink_autoscaler.standalone.history import access
 
@@ -158,7 +158,7 @@ def _built(settings: Settings, history: HistorySelection, request: ReportRequest
             _require_rows(files, selection)
             conf = _SMALL_CONF if _is_small(files, selection, request) else _CONF
         with access.spark_session(settings, least_memory=access.BATCH_MEMORY, conf=conf) as spark:
-            return build_report(spark, spark_storage(path, spark), request)
+            return build_report(spark, files_at(path, spark), request)
 
 
 def _require_rows(files: LocalFiles, selection: Selection) -> None:

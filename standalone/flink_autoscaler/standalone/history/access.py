@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.history.catalog import FolderListing
-from flink_autoscaler.pipeline.history.files import MissingHistoryError
+from flink_autoscaler.pipeline.history.files import Files, MissingHistoryError
 from flink_autoscaler.pipeline.history.layout import Selection
-from flink_autoscaler.pipeline.history.storage import HistoryStorage, opened, own_session
+from flink_autoscaler.pipeline.history.storage import opened, own_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.cli.command import HistorySelection, read_instant
 from flink_autoscaler.standalone.settings.schema.settings import Settings
@@ -29,7 +29,7 @@ def is_small(found: Iterable[FolderListing]) -> bool:
 
 
 @contextmanager
-def opened_history(settings: Settings, asked: HistorySelection) -> Iterator[HistoryStorage]:
+def opened_history(settings: Settings, asked: HistorySelection) -> Iterator[Files]:
     """Give access to the history that is meant.
 
     Raises:
@@ -38,9 +38,9 @@ def opened_history(settings: Settings, asked: HistorySelection) -> Iterator[Hist
     """
     with (
         missing_is_told(settings, asked),
-        opened(path_of(settings, asked), lambda: spark_session(settings)) as storage,
+        opened(path_of(settings, asked), lambda: spark_session(settings)) as files,
     ):
-        yield storage
+        yield files
 
 
 def path_of(settings: Settings, asked: HistorySelection) -> str:

@@ -185,18 +185,18 @@ class HistoryWriter:
         if self._buffer.rows == 0:
             return
         began = time.perf_counter()
-        with opened(self._path, self._sessions) as storage, closing(self._buffer.batches()) as batches:
+        with opened(self._path, self._sessions) as files, closing(self._buffer.batches()) as batches:
             for batch in batches:
-                files = append(storage, batch, self._settings.partition)
+                count = append(files, batch, self._settings.partition)
                 self._buffer.done()
                 self._status = replace(
                     self._status,
                     rows_written=self._status.rows_written + batch.rows,
-                    files_written=self._status.files_written + files,
+                    files_written=self._status.files_written + count,
                     written_at=self._clock(),
                     last_write_seconds=time.perf_counter() - began,
                 )
-                log.debug("history_written", rows=batch.rows, files=files)
+                log.debug("history_written", rows=batch.rows, files=count)
 
     def _maintain(self) -> None:
         """Compact the history and remove what is too old, where this daemon leads and no other process does it."""
@@ -206,8 +206,8 @@ class HistoryWriter:
         now_ms = round(self._clock() * 1000)
         began = time.perf_counter()
         try:
-            with opened(self._path, self._sessions) as storage:
-                done = maintain(storage, Upkeep(now_ms, self._settings.retention or None), _Progress())
+            with opened(self._path, self._sessions) as files:
+                done = maintain(files, Upkeep(now_ms, self._settings.retention or None), _Progress())
         except MissingHistoryError:
             return  # nothing was written yet
         except LockedError as error:

@@ -20,7 +20,7 @@ from spark_cluster import commands
 from flink_autoscaler.pipeline.history.files import GoneError, HistoryError
 from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import SAMPLES
-from flink_autoscaler.pipeline.history.storage import append, own_session, spark_storage
+from flink_autoscaler.pipeline.history.storage import append, files_at, own_session, read_rows
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 pytestmark = [pytest.mark.spark, pytest.mark.objects]
@@ -82,14 +82,14 @@ def run(*command: str | Path) -> commands.Ended:
 
 
 def rates_of(spark: SparkSession, root: str) -> list[float]:
-    return sorted(row.arrival_rate for row in read(spark, spark_storage(root, spark), SAMPLES).frame.collect())
+    return sorted(row.arrival_rate for row in read(spark, files_at(root, spark), SAMPLES).frame.collect())
 
 
 def test_history_is_written_compacted_shown_exported_and_read_back(
     store: ObjectStore, spark: SparkSession, root: str, options: list[str], tmp_path: Path
 ) -> None:
     for batch in (sample_rows(2), sample_rows(3), sample_rows(1, at_ms=NOON_MS - 900 * DAY_MS)):
-        append(spark_storage(root, spark), a_batch(batch))
+        append(files_at(root, spark), a_batch(batch))
     place = ("--path", root, *options)
 
     compacted = run("history", "compact", *place, "--retention", "500 d")
@@ -105,7 +105,7 @@ def test_history_is_written_compacted_shown_exported_and_read_back(
 
 
 def test_file_that_two_make_is_made_once_and_whole(spark: SparkSession, root: str) -> None:
-    files = spark_storage(root, spark).files
+    files = files_at(root, spark)
     names = [f"notes/{number}.json" for number in range(10)]
 
     def make(name: str, content: bytes) -> tuple[bool, bytes]:
@@ -122,7 +122,7 @@ def test_file_that_two_make_is_made_once_and_whole(spark: SparkSession, root: st
 
 def test_store_that_cannot_be_asked_makes_files_by_moving_them(store: ObjectStore, spark: SparkSession) -> None:
     store.make_bucket(PLAIN)
-    files = spark_storage(f"s3a://{PLAIN}/history", spark).files
+    files = files_at(f"s3a://{PLAIN}/history", spark)
 
     made = [files.create("notes/a.json", content) for content in (b"first", b"second")]
     with ThreadPoolExecutor(2) as threads:
@@ -136,18 +136,18 @@ def test_store_that_cannot_be_asked_makes_files_by_moving_them(store: ObjectStor
 
 
 def test_file_that_went_away_and_bucket_that_is_not_there_are_told(spark: SparkSession, root: str) -> None:
-    storage = spark_storage(root, spark)
+    storage = files_at(root, spark)
 
     with pytest.raises(GoneError):
-        storage.files.read("samples/a.parquet")
+        storage.read("samples/a.parquet")
     with pytest.raises(GoneError):
-        storage.parts.read("samples/a.parquet", SAMPLES)
+        read_rows(storage, "samples/a.parquet", SAMPLES)
     with pytest.raises(HistoryError, match=r"s3a://no-such-bucket/history.*bucket does not exist"):
-        spark_storage("s3a://no-such-bucket/history", spark).files.exists()
+        files_at("s3a://no-such-bucket/history", spark).exists()
 
 
 def test_bucket_that_refuses_says_so_with_the_place(store: ObjectStore, spark: SparkSession, root: str) -> None:
-    storage = spark_storage(root, spark)
+    storage = files_at(root, spark)
     append(storage, a_batch(sample_rows(2)))
     store.forbid("PutObject")
     try:

@@ -22,7 +22,7 @@ from watching.process import DaemonProcess
 
 from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import DECISIONS
-from flink_autoscaler.pipeline.history.storage import own_session, spark_storage
+from flink_autoscaler.pipeline.history.storage import files_at, own_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.sink import HistorySink
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
@@ -225,7 +225,7 @@ def write_the_rest(spark: SparkSession, root: str, spill: Path) -> None:
 
 
 def instants_of(spark: SparkSession, root: str) -> list[datetime]:
-    return [row.ts for row in read(spark, spark_storage(root, spark), DECISIONS).frame.collect()]
+    return [row.ts for row in read(spark, files_at(root, spark), DECISIONS).frame.collect()]
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,12 +28,12 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.history import Partition
 from flink_autoscaler.pipeline.history.catalog import describe, find
 from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
-from flink_autoscaler.pipeline.history.files import GoneError, HistoryError, MissingHistoryError
+from flink_autoscaler.pipeline.history.files import Files, GoneError, HistoryError, MissingHistoryError
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, TABLES
-from flink_autoscaler.pipeline.history.spark_files import HadoopFiles, SparkParts
-from flink_autoscaler.pipeline.history.storage import HistoryStorage, append, opened, own_session
+from flink_autoscaler.pipeline.history.spark_files import BLOCK_BYTES, HadoopFiles
+from flink_autoscaler.pipeline.history.storage import append, opened, own_session, read_rows
 from flink_autoscaler.pipeline.profiles.run import parquet_samples
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
@@ -47,17 +48,16 @@ def spark() -> Iterator[SparkSession]:
         yield session
 
 
-def on_hadoop(spark: SparkSession, root: Path) -> HistoryStorage:
+def on_hadoop(spark: SparkSession, root: Path) -> Files:
     """Make a history that is reached through Hadoop's file system alone, as on HDFS."""
-    files = HadoopFiles(f"file://{root}", spark)
-    return HistoryStorage(files, SparkParts(spark, files))
+    return HadoopFiles(f"file://{root}", spark)
 
 
-def rates_read(spark: SparkSession, storage: HistoryStorage, selection: Selection = Selection()) -> list[float]:  # noqa: B008
+def rates_read(spark: SparkSession, storage: Files, selection: Selection = Selection()) -> list[float]:  # noqa: B008
     return sorted(row.arrival_rate for row in read(spark, storage, SAMPLES, selection).frame.collect())
 
 
-def test_spark_and_arrow_write_the_same_layout_types_and_order(spark: SparkSession, tmp_path: Path) -> None:
+def test_same_files_are_written_here_and_through_hadoop(spark: SparkSession, tmp_path: Path) -> None:
     rows = [*sample_rows(3, source="s2"), *sample_rows(3, source="s1"), *sample_rows(2, cluster="a cluster/%")]
     batch = a_batch(rows)
 
@@ -66,12 +66,38 @@ def test_spark_and_arrow_write_the_same_layout_types_and_order(spark: SparkSessi
 
     assert files_of(tmp_path / "spark") == files_of(tmp_path / "arrow")
     for left, right in zip(part_files(tmp_path / "spark"), part_files(tmp_path / "arrow"), strict=True):
-        written, expected = pq.ParquetFile(left).read(), pq.ParquetFile(right).read()
-        assert written.schema.remove_metadata() == expected.schema
-        assert written.to_pylist() == expected.to_pylist()
+        assert left.read_bytes() == right.read_bytes()
 
 
-def test_spark_writes_every_table(spark: SparkSession, tmp_path: Path) -> None:
+def test_file_of_many_blocks_is_written_and_read_whole(spark: SparkSession, tmp_path: Path) -> None:
+    content = os.urandom(2 * BLOCK_BYTES + 5)
+    files = on_hadoop(spark, tmp_path)
+
+    files.create("samples/a.parquet", content)
+
+    assert (files.read("samples/a.parquet"), files.read("samples/a.parquet", 9)) == (content, content[-9:])
+
+
+def test_rows_that_spark_wrote_in_an_earlier_version_are_read_and_compacted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    inputs = [{"vertex_id": "a", "ship_strategy": "HASH", "selectivity": 0.5}]
+    row = {"cluster": "main", "job_key": "main/orders", "vertex_id": "b", "ts": NOON_MS * 1000, "inputs": inputs}
+    expected = a_batch([("vertices", row)]).tables["vertices"]
+    folder = "vertices/version=1/date=2026-01-31/cluster=main"
+    written = spark.createDataFrame(expected).coalesce(1).write.option("compression", "zstd").mode("append")
+    for _ in range(2):
+        written.parquet(f"file://{tmp_path}/{folder}")
+
+    done = maintain(a_storage(tmp_path), Upkeep(NOON_MS + DAY_MS))
+
+    [file] = part_files(tmp_path)
+    assert (done.before, done.duplicates, done.damaged) == (2, 1, [])
+    assert read_rows(a_storage(tmp_path), f"{folder}/{file.name}", TABLES["vertices"]) == expected
+    assert read(spark, a_storage(tmp_path), TABLES["vertices"]).frame.collect()[0].inputs[0].selectivity == 0.5
+
+
+def test_every_table_is_written_through_hadoop(spark: SparkSession, tmp_path: Path) -> None:
     who = {"cluster": "main", "job_key": "main/orders", "ts": NOON_MS * 1000}
     rows = [(name, {**who, "reasons": [{"code": "A", "text": "b", "vertex_id": None}]}) for name in TABLES]
     storage = on_hadoop(spark, tmp_path)
@@ -87,12 +113,12 @@ def test_batch_that_was_interrupted_is_completed_on_hadoop_too(spark: SparkSessi
     storage = on_hadoop(spark, tmp_path)
     batch = a_batch([*sample_rows(2), *sample_rows(2, cluster="other")])
     with pytest.raises(HistoryError, match="killed"):
-        append(HistoryStorage(CrashingFiles(storage.files, 2), storage.parts), batch)
+        append(CrashingFiles(storage, 1), batch)
 
     append(storage, batch)
 
     assert rates_read(spark, storage) == [0.0, 0.0, 1.0, 1.0]
-    assert storage.files.list("_staging") == []
+    assert storage.list("_staging") == []
 
 
 def test_history_on_hadoop_is_compacted_and_expires(spark: SparkSession, tmp_path: Path) -> None:
@@ -104,7 +130,7 @@ def test_history_on_hadoop_is_compacted_and_expires(spark: SparkSession, tmp_pat
 
     assert (done.before, done.after, done.duplicates, done.expired, done.leftovers) == (2, 1, 2, 1, 0)
     assert rates_read(spark, storage) == [0.0, 1.0, 2.0]
-    assert len(find(storage.files, SAMPLES)[0].entries) == 1
+    assert len(find(storage, SAMPLES)[0].entries) == 1
 
 
 def test_read_takes_days_clusters_and_instants(spark: SparkSession, tmp_path: Path) -> None:
@@ -178,7 +204,7 @@ def test_read_of_an_empty_history_has_columns_and_no_rows(spark: SparkSession, t
 
 def test_missing_history_is_an_error_on_hadoop_too(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(MissingHistoryError, match="there is no such folder"):
-        describe(on_hadoop(spark, tmp_path / "typo").files)
+        describe(on_hadoop(spark, tmp_path / "typo"))
 
 
 def test_rows_that_arrow_compacted_are_what_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
@@ -235,9 +261,9 @@ def test_file_that_went_away_on_hadoop_is_told_apart_from_a_damaged_one(spark: S
     storage = on_hadoop(spark, tmp_path)
 
     with pytest.raises(GoneError):
-        storage.files.read("samples/a.parquet")
+        storage.read("samples/a.parquet")
     with pytest.raises(GoneError):
-        storage.parts.read("samples/a.parquet", SAMPLES)
+        read_rows(storage, "samples/a.parquet", SAMPLES)
 
 
 def test_file_on_hadoop_appears_whole_or_not_at_all(spark: SparkSession, tmp_path: Path) -> None:

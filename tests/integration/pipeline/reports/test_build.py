@@ -15,7 +15,7 @@ from report_setup import DAY, NOON, MadeJob, write_history
 from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistoryError
 from flink_autoscaler.pipeline.history.rows import NamedRow
 from flink_autoscaler.pipeline.history.schema import DECISIONS, SAMPLES, VERTICES
-from flink_autoscaler.pipeline.history.storage import own_session, spark_storage
+from flink_autoscaler.pipeline.history.storage import files_at, own_session
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.reports.build import ReportRequest, build_report
 from flink_autoscaler.pipeline.reports.fleet import fleet_page
@@ -52,7 +52,7 @@ def after_a_restart(job: MadeJob) -> Iterator[NamedRow]:
 
 def built(spark: SparkSession, root: Path, **wanted: Any) -> Report:
     asked = {"since": float(NOON - DAY), "until": None, "now": float(NOON), **wanted}
-    return build_report(spark, spark_storage(str(root), spark), ReportRequest(**asked))
+    return build_report(spark, files_at(str(root), spark), ReportRequest(**asked))
 
 
 def the(report: Report, key: str) -> JobFigures:

@@ -38,7 +38,7 @@ def exported(root: Path, wanted: ExportSelection, form: Format = Format.JSON) ->
 def test_info_counts_by_table(tmp_path: Path) -> None:
     a_history(tmp_path)
 
-    found = describe(a_storage(tmp_path).files)
+    found = describe(a_storage(tmp_path))
 
     samples = found.tables[0]
     assert (samples.name, samples.files, samples.rows) == ("samples", 4, 12)
@@ -50,18 +50,18 @@ def test_info_counts_by_table(tmp_path: Path) -> None:
 def test_info_of_a_selection(tmp_path: Path) -> None:
     a_history(tmp_path)
 
-    found = describe(a_storage(tmp_path).files, Selection(since_ms=NOON_MS + DAY_MS, clusters=frozenset({"main"})))
+    found = describe(a_storage(tmp_path), Selection(since_ms=NOON_MS + DAY_MS, clusters=frozenset({"main"})))
 
     assert found.tables[0].files == 1
 
 
 def test_info_of_an_empty_history(tmp_path: Path) -> None:
-    assert describe(a_storage(tmp_path).files).is_empty
+    assert describe(a_storage(tmp_path)).is_empty
 
 
 def test_info_of_no_history(tmp_path: Path) -> None:
     with pytest.raises(MissingHistoryError, match="there is no such folder"):
-        describe(a_storage(tmp_path / "typo").files)
+        describe(a_storage(tmp_path / "typo"))
 
 
 def test_info_names_damaged_files_and_counts_the_others(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_info_names_damaged_files_and_counts_the_others(tmp_path: Path) -> None:
     first = part_files(tmp_path)[0]
     first.write_bytes(first.read_bytes()[:-20])
 
-    found = describe(a_storage(tmp_path).files)
+    found = describe(a_storage(tmp_path))
 
     assert found.tables[0].rows == 9
     assert found.damaged == (f"{first}: not a whole Parquet file",)

@@ -28,6 +28,7 @@ from flink_autoscaler.pipeline.history.catalog import find_all
 from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.schema import TABLES
+from flink_autoscaler.pipeline.history.storage import read_rows
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
 from flink_autoscaler.standalone.history.sink import MOST_PASSES, HistorySink
 from flink_autoscaler.standalone.history.writer import spill_folder
@@ -71,15 +72,15 @@ def add(sink: HistorySink, record: PassRecord, *, job_key: str | None = None, no
 def kept_rows(root: Path, table: str) -> list[dict[str, Any]]:
     """Return the rows of a table."""
     storage = a_storage(root)
-    parts = (storage.parts.read(e.path, TABLES[table]) for each in find_all(storage.files)[table] for e in each.entries)
+    parts = (read_rows(storage, e.path, TABLES[table]) for each in find_all(storage)[table] for e in each.entries)
     return [row for part in parts for row in part.to_pylist()]
 
 
 def count(root: Path, table: str = "decisions") -> int:
     """Count the rows of a table."""
     storage = a_storage(root)
-    found = find_all(storage.files)[table]
-    return sum(len(storage.parts.read(e.path, TABLES[table])) for each in found for e in each.entries)
+    found = find_all(storage)[table]
+    return sum(len(read_rows(storage, e.path, TABLES[table])) for each in found for e in each.entries)
 
 
 def test_passes_become_rows_of_every_table(tmp_path: Path, sinks: list[HistorySink]) -> None:
@@ -418,8 +419,8 @@ def test_spill_folder_is_in_a_local_history_and_nowhere_else_unless_given(tmp_pa
 def minutes_of(root: Path) -> list[int]:
     """Return the minutes of the decisions that were written, in order."""
     storage = a_storage(root)
-    found = find_all(storage.files)["decisions"]
-    tables = [storage.parts.read(e.path, TABLES["decisions"]) for each in found for e in each.entries]
+    found = find_all(storage)["decisions"]
+    tables = [read_rows(storage, e.path, TABLES["decisions"]) for each in found for e in each.entries]
     instants = sorted(instant for table in tables for instant in table.column("ts").to_pylist())
     return [round((instant.timestamp() * 1000 - NOON_MS) / 60_000) for instant in instants]
 
