@@ -1,7 +1,7 @@
 """Takes out of an environment what an image does not need: tests, sources of compiled modules, jars of other features.
 
-``python3 trim.py /opt/flink-autoscaler``, standard library only. ``make test-docker`` evaluates and backtests with
-what is left.
+``python3 trim.py /opt/flink-autoscaler``, standard library only. ``make suite NAME=docker`` evaluates and backtests
+with what is left.
 """
 
 from __future__ import annotations

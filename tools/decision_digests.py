@@ -1,8 +1,8 @@
 """A fence around decisions: what every policy asks for on a simulated day of eleven loads, kept in a file.
 
 A digest is of the instants at which rescales were requested and of the parallelism of every vertex, of no codes and no
-texts. ``make decisions`` compares; ``--write`` takes what is decided now, with the figures that say by how much it
-differs, so that a change of decisions is seen in the commit that makes it.
+texts. ``make suite NAME=model`` compares; ``--write`` takes what is decided now, with the figures that say by how much
+it differs, so that a change of decisions is seen in the commit that makes it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 from agreement.report import reported
 from agreement.site import recorded
 
-pytestmark = [pytest.mark.e2e, pytest.mark.agreement]
+pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="long")]
 
 KEPT = Path(__file__).parents[2] / "build" / "agreement"
 """Where the recording and the table stay; ``python -m agreement build/agreement`` compares it again."""

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.e2e
 TIMEOUT = 60.0
 
 
-@pytest.fixture(params=["2.3", pytest.param("1.20", marks=pytest.mark.long)])
+@pytest.fixture(params=["2.3", pytest.param("1.20", marks=pytest.mark.suite(name="long"))])
 def running(
     request: pytest.FixtureRequest, flink_session_cluster: Callable[[str], FlinkCluster]
 ) -> Iterator[tuple[FlinkCluster, str]]:

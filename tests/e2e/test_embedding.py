@@ -20,7 +20,7 @@ pytestmark = pytest.mark.e2e
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "embedding.md"
 ON_BOTH = pytest.mark.parametrize(
-    "version", [pytest.param("1.20", marks=pytest.mark.long), "2.3"], ids=["Flink 1.20", "Flink 2.3"]
+    "version", [pytest.param("1.20", marks=pytest.mark.suite(name="long")), "2.3"], ids=["Flink 1.20", "Flink 2.3"]
 )
 
 # One subtask of "work" does 1,000 records/s: this wants far more than there are slots for.
@@ -134,7 +134,7 @@ def is_settled(state: JobState) -> bool:
     return current is not None and current.stage.is_final
 
 
-@pytest.mark.rescue
+@pytest.mark.suite(name="rescue")
 @ON_BOTH
 def test_a_rescale_that_the_job_does_not_survive_is_undone(
     example_of: Callable[[FlinkCluster, str, Mapping[str, str]], Example], version: str

@@ -65,7 +65,7 @@ def test_jobs_are_told_what_they_need(cluster: FlinkCluster, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "version",
-    [pytest.param("1.20", id="Flink 1.20"), pytest.param("2.3", id="Flink 2.3", marks=pytest.mark.long)],
+    [pytest.param("1.20", id="Flink 1.20"), pytest.param("2.3", id="Flink 2.3", marks=pytest.mark.suite(name="long"))],
 )
 def test_default_scheduler_is_told_with_the_line_to_write(version: str) -> None:
     with FlinkCluster(version, config={"jobmanager.scheduler": "default"}, taskmanagers=1, slots=1) as plain:

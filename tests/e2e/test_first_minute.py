@@ -15,7 +15,7 @@ from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_cluster import FlinkCluster, job
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="long")]
 
 BACKLOG_SECONDS, ARRIVALS = 60, 300
 OPTIONS = {

@@ -15,7 +15,7 @@ from pyarrow import dataset
 
 from flink_cluster.job import WORK_VERTEX
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.hour]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.suite(name="long")]
 
 KEPT = Path(__file__).parents[2] / "build" / "hour"
 """Where the diary, the log and the report stay."""

@@ -28,7 +28,7 @@ from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 
-pytestmark = [pytest.mark.kafka, pytest.mark.e2e]
+pytestmark = [pytest.mark.suite(name="services"), pytest.mark.e2e]
 
 WAYS = ("rest", "prometheus", "kafka")
 TOPIC, PARTITIONS = "orders.eu", 8

@@ -23,7 +23,7 @@ from flink_autoscaler.core.model.job import Endpoint, Kerberos
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 from flink_cluster.waiting import wait_until
 
-pytestmark = pytest.mark.kerberos
+pytestmark = pytest.mark.suite(name="services")
 pytest_plugins = ["kerberos.fixtures"]
 
 

@@ -14,7 +14,7 @@ from watching.process import DaemonProcess
 from flink_cluster import FlinkCluster, job
 from flink_cluster.waiting import wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.browser]
+pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="long"), pytest.mark.browser]
 
 TOKEN = "operators-token"
 KEY = "e2e/paused-on-the-page"

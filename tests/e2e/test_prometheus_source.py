@@ -19,7 +19,7 @@ from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_cluster import FlinkCluster, job
 from flink_cluster.reporter import ReportingCluster
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="long")]
 
 ARRIVALS, COST_MICROS = 400, 5000
 """One subtask of ``work`` can do 200 records/s: half of what arrives."""

@@ -15,7 +15,7 @@ from watching.process import DaemonProcess
 from flink_cluster import FlinkApplicationCluster, job
 from flink_cluster.waiting import wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.rescue]
+pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="rescue")]
 
 SLOTS: Final = 2
 SCRIPT: Final = str(Path(__file__).parents[2] / "conf" / "taskmanagers.sh")

@@ -15,7 +15,7 @@ from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.supervision import Stage, SupervisionPhase
 from flink_cluster import FlinkApplicationCluster, FlinkCluster, job
 
-pytestmark = [pytest.mark.e2e, pytest.mark.rescue]
+pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="rescue")]
 
 COOLDOWN = 25
 """Seconds after a start or a rescale for which a job stays as it is, whatever is asked for."""

@@ -11,7 +11,7 @@ from watching.process import DaemonProcess
 from flink_cluster import FlinkCluster, job
 from flink_cluster.waiting import wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.rescue]
+pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="rescue")]
 
 # The heap has 256 MiB: with two subtasks of "work" most of it is free, eight of them hold 160 MiB.
 HOARDER = job.ScalingJob(

@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.orders import Orders
 from flink_autoscaler.core.model.supervision import Origin, Stage, SupervisionPhase
 from flink_cluster import FlinkCluster, job
 
-pytestmark = [pytest.mark.e2e, pytest.mark.rescue]
+pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="rescue")]
 
 ON_BOTH = pytest.mark.parametrize("version", ["1.20", "2.3"], ids=["Flink 1.20", "Flink 2.3"])
 GUARD = pytest.mark.parametrize(

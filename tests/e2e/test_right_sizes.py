@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_cluster import FlinkCluster, job
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="long")]
 
 OPTIONS: Mapping[str, str] = {
     "job.autoscaler.metrics.window": "10 s",

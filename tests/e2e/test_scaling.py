@@ -89,10 +89,10 @@ def pass_until(passes: ClusterPass, is_reached: Callable[[PassReport], bool], *,
 @pytest.mark.parametrize(
     ("cluster", "engine"),
     [
-        pytest.param("1.20", "inline", id="Flink 1.20, inline", marks=pytest.mark.long),
+        pytest.param("1.20", "inline", id="Flink 1.20, inline", marks=pytest.mark.suite(name="long")),
         pytest.param("2.3", "spark", id="Flink 2.3, Spark"),
-        pytest.param("1.20", "spark", id="Flink 1.20, Spark", marks=pytest.mark.long),
-        pytest.param("2.3", "inline", id="Flink 2.3, inline", marks=pytest.mark.long),
+        pytest.param("1.20", "spark", id="Flink 1.20, Spark", marks=pytest.mark.suite(name="long")),
+        pytest.param("2.3", "inline", id="Flink 2.3, inline", marks=pytest.mark.suite(name="long")),
     ],
     indirect=["cluster"],
 )

@@ -16,7 +16,7 @@ from flink_autoscaler.core.model.supervision import Stage
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_cluster import FlinkCluster, job
 
-pytestmark = [pytest.mark.e2e, pytest.mark.rescue]
+pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="rescue")]
 
 SLOTS = 8
 MOST = 7

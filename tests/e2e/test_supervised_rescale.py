@@ -13,7 +13,7 @@ from flink_cluster import FlinkCluster, job
 pytestmark = pytest.mark.e2e
 
 ON_BOTH = pytest.mark.parametrize(
-    "version", ["1.20", pytest.param("2.3", marks=pytest.mark.long)], ids=["Flink 1.20", "Flink 2.3"]
+    "version", ["1.20", pytest.param("2.3", marks=pytest.mark.suite(name="long"))], ids=["Flink 1.20", "Flink 2.3"]
 )
 
 # One subtask of "work" does 1,000 records/s: this wants far more than is allowed, so that the target is the limit.
@@ -82,7 +82,7 @@ def test_a_rescale_is_followed_until_the_job_has_proved_itself(shared: tuple[Fli
     assert tracking[-1].restart_ms is not None
 
 
-@pytest.mark.rescue
+@pytest.mark.suite(name="rescue")
 @ON_BOTH
 def test_a_taskmanager_that_dies_in_the_middle_of_a_rescale_is_no_reason_to_roll_back(version: str) -> None:
     with FlinkCluster(version, taskmanagers=2, slots=4) as cluster:
@@ -103,7 +103,7 @@ def test_a_taskmanager_that_dies_in_the_middle_of_a_rescale_is_no_reason_to_roll
     assert not {"RollbackStarted", "RescaleStuck", "RequirementsEdited"} & set(passes.reasons())
 
 
-@pytest.mark.rescue
+@pytest.mark.suite(name="rescue")
 @ON_BOTH
 def test_what_the_slots_do_not_allow_is_taken_back(version: str) -> None:
     options = limited(8, capacity__enabled="false", rescale__timeout="10 s")
@@ -123,7 +123,7 @@ def test_what_the_slots_do_not_allow_is_taken_back(version: str) -> None:
     assert still == 4
 
 
-@pytest.mark.rescue
+@pytest.mark.suite(name="rescue")
 @ON_BOTH
 def test_only_slots_that_are_there_are_asked_for_and_new_ones_are_taken(version: str) -> None:
     with FlinkCluster(version, slots=4) as cluster:

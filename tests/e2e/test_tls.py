@@ -47,7 +47,7 @@ class Secured:
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param("1.20", id="Flink 1.20", marks=pytest.mark.long),
+        pytest.param("1.20", id="Flink 1.20", marks=pytest.mark.suite(name="long")),
         pytest.param("2.3", id="Flink 2.3"),
     ],
 )

@@ -18,7 +18,7 @@ import pytest
 from flink_cluster import FlinkCluster, job
 from flink_cluster.waiting import wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="long")]
 
 SAMPLE = Path(__file__).parents[2] / "conf" / "try-out.yaml"
 COMMAND = str(Path(sys.executable).with_name("flink-autoscaler"))

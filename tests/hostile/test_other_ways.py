@@ -29,7 +29,7 @@ ON_SPARK = Plan(slots=24, interval=2.0, options=SPARK, seconds=240.0, steps_ever
 
 
 @pytest.mark.spark
-@pytest.mark.long
+@pytest.mark.suite(name="long")
 def test_a_liar_harms_only_itself_on_spark() -> None:
     config = [lie for lie in catalogue() if lie.endpoint in {"details", "entry", "values-0", "user-config", "config"}]
 

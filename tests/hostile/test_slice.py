@@ -1,6 +1,6 @@
 """A liar harms only itself: a hundred lies of all kinds, told to a daemon with its own wiring and loop.
 
-``make test-hostile`` tells 20,000, and one of them again with ``HOSTILE_ARGS="--only '...'"``.
+``make suite NAME=hostile`` tells 20,000, and one of them again with ``ARGS="--only '...'"``.
 """
 
 from __future__ import annotations

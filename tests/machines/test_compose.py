@@ -17,7 +17,7 @@ from machines.site import DAEMON, Site
 
 from flink_cluster.waiting import wait_until
 
-pytestmark = pytest.mark.docker
+pytestmark = pytest.mark.suite(name="docker")
 
 NEEDED = (INLINE, WITH_SPARK, FLINK)
 

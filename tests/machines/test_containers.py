@@ -14,7 +14,7 @@ from machines.images import INLINE, WITH_SPARK
 
 from flink_cluster.waiting import wait_until
 
-pytestmark = pytest.mark.docker
+pytestmark = pytest.mark.suite(name="docker")
 
 NEEDED = (INLINE, WITH_SPARK)
 

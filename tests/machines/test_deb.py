@@ -25,7 +25,7 @@ STATE = "/var/lib/flink-autoscaler/autoscaler.db"
 _PATIENCE = 900.0
 """Seconds for dpkg, which has a whole environment to write and to sync."""
 
-pytestmark = pytest.mark.systemd
+pytestmark = pytest.mark.suite(name="docker")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.tables import STATE
 from flink_cluster.waiting import wait_until
 
-pytestmark = pytest.mark.docker
+pytestmark = pytest.mark.suite(name="docker")
 
 NEEDED = (INLINE, WITH_SPARK)
 

@@ -25,7 +25,7 @@ CONFIGURATION = "/etc/flink-autoscaler/autoscaler.yaml"
 UNIT = "flink-autoscaler"
 STATE = "/var/lib/flink-autoscaler/autoscaler.db"
 
-pytestmark = pytest.mark.systemd
+pytestmark = pytest.mark.suite(name="docker")
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from machines.given import AS_IN_THE_GUIDE, CONFIGURATION, configured, for_conta
 from machines.images import FULL, INLINE_KERBEROS
 from spark_cluster import ConnectServer, equipped_python
 
-pytestmark = pytest.mark.docker
+pytestmark = pytest.mark.suite(name="docker")
 
 NEEDED = (INLINE_KERBEROS, FULL)
 SERVICE = "HTTP/localhost"

@@ -1,6 +1,7 @@
-"""``python -m releasing.versions PYTHON [--newest] [pytest arguments]``: the unit tests with other versions.
+"""``python -m releasing.versions [--python PYTHON] [--newest] [pytest arguments]``: the unit tests with other versions.
 
-Those of the project's dependencies are the lowest that are allowed, or with ``--newest`` the newest.
+Those of the project's dependencies are the lowest that are allowed, or with ``--newest`` the newest; with
+``--debian SUITE`` the newest on the Python of that Debian.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
+
+from machines.pythons import on_debian
 
 from releasing.building import PROJECT, ReleaseError, environment, install, run, uv
 
@@ -25,9 +28,12 @@ _LOWEST = ("--resolution", "lowest-direct")
 def main() -> int:
     """Make the environment, say what is in it, and run pytest there; return its exit code."""
     parser = argparse.ArgumentParser(prog="releasing.versions")
-    parser.add_argument("python")
+    parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--newest", action="store_true")
+    parser.add_argument("--debian", metavar="SUITE", help="a release of Debian, such as testing")
     given, arguments = parser.parse_known_args()
+    if given.debian:
+        return on_debian(given.debian, arguments)
     with tempfile.TemporaryDirectory(prefix="flink-autoscaler-versions-") as scratch:
         try:
             python = _environment(Path(scratch) / "venv", given.python, () if given.newest else _LOWEST)
@@ -35,7 +41,7 @@ def main() -> int:
             sys.stderr.write(f"error: {error}\n")
             return 1
         tests = () if any(each.startswith("tests") for each in arguments) else _TESTS
-        command = [python, "-m", "pytest", "-q", "-m", "not (e2e or spark or long or kerberos)", *tests, *arguments]
+        command = [python, "-m", "pytest", "-q", "-m", "not (e2e or spark or suite)", *tests, *arguments]
         return subprocess.run(command, cwd=PROJECT, env=os.environ, check=False).returncode
 
 

@@ -14,7 +14,7 @@ from flink_cluster.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 
-both_versions = pytest.mark.parametrize("version", [pytest.param("1.20", marks=pytest.mark.long), "2.3"])
+both_versions = pytest.mark.parametrize("version", [pytest.param("1.20", marks=pytest.mark.suite(name="long")), "2.3"])
 
 STARTS_A_CLUSTER_AND_WAITS = """
 import signal, sys

@@ -16,7 +16,7 @@ pytest_plugins = ["flink_cluster.fixtures"]
 PENDING = "Source__orders.pendingRecords"
 
 
-@pytest.fixture(params=[pytest.param("1.20", marks=pytest.mark.long), "2.3"])
+@pytest.fixture(params=[pytest.param("1.20", marks=pytest.mark.suite(name="long")), "2.3"])
 def cluster(request: pytest.FixtureRequest, flink_session_cluster: Callable[[str], FlinkCluster]) -> FlinkCluster:
     return flink_session_cluster(request.param)
 

@@ -17,7 +17,7 @@ from watching.process import DaemonProcess
 from flink_autoscaler.standalone.observability.http import MOST_CONNECTIONS
 from flink_cluster.waiting import wait_until
 
-pytestmark = pytest.mark.hostile
+pytestmark = pytest.mark.suite(name="hostile")
 PROBES = ("/healthz", "/readyz", "/metrics")
 WITHOUT_BODY = b"POST /api/v1/what-if HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n"
 FILES = 1024

@@ -20,7 +20,7 @@ from watching.process import DaemonProcess
 from flink_autoscaler.standalone.cli.output import json_text
 from flink_cluster.waiting import wait_until
 
-pytestmark = pytest.mark.hostile
+pytestmark = pytest.mark.suite(name="hostile")
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egpj.exe\u2066\u200b"
 OPTION = "job.autoscaler.utilization.target"

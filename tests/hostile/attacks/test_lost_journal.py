@@ -9,7 +9,7 @@ from fault_setup import BusyCluster, DaemonProcess
 
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 
-pytestmark = pytest.mark.hostile
+pytestmark = pytest.mark.suite(name="hostile")
 
 
 @pytest.mark.guard

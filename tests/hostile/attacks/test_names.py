@@ -14,7 +14,7 @@ from watching.process import DaemonProcess
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_cluster.waiting import wait_until
 
-pytestmark = pytest.mark.hostile
+pytestmark = pytest.mark.suite(name="hostile")
 
 LENGTH = 65_400
 NAMES = {

@@ -16,7 +16,7 @@ from watching.process import DaemonProcess
 from flink_autoscaler.standalone.notifications.apprise_process import MOST_MEMORY
 from flink_cluster.waiting import wait_until
 
-pytestmark = pytest.mark.hostile
+pytestmark = pytest.mark.suite(name="hostile")
 
 ENDLESS = 4 << 30
 MEMORY_OF_A_DAEMON = 100 << 20

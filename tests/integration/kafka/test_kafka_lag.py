@@ -30,7 +30,7 @@ from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_cluster.waiting import wait_until
 
-pytestmark = pytest.mark.kafka
+pytestmark = pytest.mark.suite(name="services")
 
 
 @pytest.fixture(scope="module")

@@ -115,7 +115,7 @@ def test_tasks_of_an_embedded_spark_ask_prometheus(flink: FakeFlink, prometheus:
     check_on_spark(flink, prometheus, {"autoscaler.engine.spark-master": "local[2]"})
 
 
-@pytest.mark.cluster
+@pytest.mark.suite(name="cluster")
 def test_executors_that_have_nothing_of_ours_ask_prometheus(
     flink: FakeFlink, prometheus: FakePrometheus, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -195,7 +195,7 @@ def killed_daemon(site: Site) -> Iterator[dict[str, str]]:
         site.daemon.start(wait=False)
 
 
-LONG = pytest.mark.long
+LONG = pytest.mark.suite(name="long")
 """What is like the others, and takes its time."""
 
 

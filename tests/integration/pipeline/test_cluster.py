@@ -14,7 +14,7 @@ from spark_cluster import Recorded, SparkCluster, comparables, equipped_python, 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster]
+pytestmark = [pytest.mark.spark, pytest.mark.suite(name="cluster")]
 
 JOBS = 40  # three tasks' worth: both workers take part
 

@@ -17,7 +17,7 @@ pytest.importorskip("grpc", reason="needs the extra: pip install 'flink-autoscal
 
 from spark_cluster.version_server import VersionServer
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster]
+pytestmark = [pytest.mark.spark, pytest.mark.suite(name="cluster")]
 
 ADVICE: Final = "the Python of Spark's executors lacks pyarrow: install what requirements/spark.txt lists on the nodes"
 

@@ -21,7 +21,7 @@ from flink_autoscaler.stores.sql.database.database import Database, DatabaseSett
 from flink_autoscaler.stores.sql.forecasts import SqlForecastStore
 from flink_cluster.waiting import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster]
+pytestmark = [pytest.mark.spark, pytest.mark.suite(name="cluster")]
 
 PLACES: Final = ("standalone", "connect")
 CANDIDATES: Final = {"calm": 0.6, "bold": 0.8}

@@ -17,7 +17,7 @@ from spark_cluster import SparkCluster, commands, equipped_python, make_pyfiles
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_cluster.waiting import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster]
+pytestmark = [pytest.mark.spark, pytest.mark.suite(name="cluster")]
 
 JOBS: Final = 200
 KILLS: Final = 2

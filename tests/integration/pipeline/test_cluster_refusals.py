@@ -18,7 +18,7 @@ from flink_autoscaler.pipeline.spark.session import open_session
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
 from flink_cluster.waiting import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster]
+pytestmark = [pytest.mark.spark, pytest.mark.suite(name="cluster")]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from spark_cluster.version_server import VersionServer
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.cluster
+@pytest.mark.suite(name="cluster")
 def test_data_source_reads_over_connect(tmp_path: Path) -> None:
     with ConnectServer(equipped_python(tmp_path / "env")) as server, Fleet.serving() as fleet, ExitStack() as stack:
         request = fleet.add("orders")
@@ -35,7 +35,7 @@ def test_data_source_reads_over_connect(tmp_path: Path) -> None:
         assert [row["job_id"] for row in frame.collect()] == [request.context.job_id]
 
 
-@pytest.mark.cluster
+@pytest.mark.suite(name="cluster")
 @pytest.mark.parametrize(
     ("there", "lacks"),
     [pytest.param((), "pyarrow", id="bare"), pytest.param(("pyarrow",), r"\w+", id="pyarrow alone")],

@@ -190,7 +190,7 @@ def test_wrong_option_is_told_when_the_frame_is_made(spark: SparkSession) -> Non
 
 
 @pytest.mark.spark
-@pytest.mark.long
+@pytest.mark.suite(name="long")
 def test_example_of_the_guide_runs_where_python3_is_another_interpreter(
     flink: FakeFlink, orders: FakeJob, tmp_path: Path
 ) -> None:

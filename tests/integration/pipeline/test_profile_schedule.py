@@ -143,7 +143,7 @@ def test_passes_go_on_while_profiles_are_made(site: Site) -> None:
     assert max(later - earlier for earlier, later in itertools.pairwise(starts)) < (ended - begun).total_seconds()
 
 
-@pytest.mark.long
+@pytest.mark.suite(name="long")
 def test_run_that_overlaps_the_next_is_told_and_ends_with_the_daemon(tmp_path: Path) -> None:
     folder = tmp_path / "history" / "samples" / "version=1" / "date=2026-11-01" / "cluster=main"
     folder.mkdir(parents=True)

@@ -22,7 +22,7 @@ def outcome_of(plan: Plan) -> Outcome:
         pytest.skip(f"{error}; apt-get install postgresql faketime")
 
 
-@pytest.mark.soak
+@pytest.mark.suite(name="soak")
 @pytest.mark.guard
 def test_nothing_grows_in_a_week_and_every_fault_is_recovered_from() -> None:
     outcome = outcome_of(SHORT)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from upgrading import Version, said
 
-pytestmark = pytest.mark.upgrade
+pytestmark = pytest.mark.suite(name="upgrade")
 
 CLUSTER = {"autoscaler.clusters.0.name": "main", "autoscaler.clusters.0.url": "http://127.0.0.1:1"}
 

@@ -17,7 +17,7 @@ from upgrading.site import JOBS, LEARNING
 
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 
-pytestmark = [pytest.mark.upgrade, pytest.mark.parametrize("settings", ["sqlite"], indirect=True)]
+pytestmark = [pytest.mark.suite(name="upgrade"), pytest.mark.parametrize("settings", ["sqlite"], indirect=True)]
 
 PASSES = 50
 SPAN = timedelta(hours=3)

@@ -14,7 +14,7 @@ from upgrading import Version, driven, known_revision, said
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 
 pytestmark = [
-    pytest.mark.upgrade,
+    pytest.mark.suite(name="upgrade"),
     pytest.mark.parametrize("is_answered", [True, False], ids=["answered", "answer lost"]),
 ]
 

@@ -13,7 +13,7 @@ from upgrading import Version, known_revision, said
 
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 
-pytestmark = [pytest.mark.upgrade, pytest.mark.parametrize("settings", ["postgresql"], indirect=True)]
+pytestmark = [pytest.mark.suite(name="upgrade"), pytest.mark.parametrize("settings", ["postgresql"], indirect=True)]
 
 TTL = 5.0
 OLD, NEW = 0, 1

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from upgrading import Kept, Site, Version, known_revision, said
 
-pytestmark = pytest.mark.upgrade
+pytestmark = pytest.mark.suite(name="upgrade")
 
 JOB = "main/orders"
 

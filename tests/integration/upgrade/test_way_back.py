@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 from upgrading import Site, Version, known_revision, said
 
-pytestmark = [pytest.mark.upgrade, pytest.mark.guard, pytest.mark.parametrize("settings", ["sqlite"], indirect=True)]
+pytestmark = [
+    pytest.mark.suite(name="upgrade"),
+    pytest.mark.guard,
+    pytest.mark.parametrize("settings", ["sqlite"], indirect=True),
+]
 
 
 def test_last_release_goes_on_with_what_this_version_wrote(site: Site, old: Version, new: Version) -> None:

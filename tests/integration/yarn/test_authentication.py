@@ -11,7 +11,7 @@ from yarn_cluster.secured import ADMIN, PRIVATE_QUEUES, simple_authentication
 
 from flink_cluster import job
 
-pytestmark = [pytest.mark.e2e, pytest.mark.yarn]
+pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="yarn")]
 
 STRANGER = {"auth.kind": "simple", "auth.username": "mallory"}
 

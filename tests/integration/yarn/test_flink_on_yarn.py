@@ -12,7 +12,7 @@ from yarn_cluster.configuration import PATIENCE
 
 from flink_cluster import job
 
-pytestmark = [pytest.mark.e2e, pytest.mark.yarn]
+pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="yarn")]
 
 # One subtask of "work" takes 1 ms per record: 1,300 records/s need two of them at full use, and a third one to spare.
 ORDERS = job.ScalingJob(name="orders", curve="0:1300", cost_micros=1000)

@@ -11,7 +11,7 @@ from yarn_cluster.configuration import PATIENCE
 
 from flink_cluster import job
 
-pytestmark = [pytest.mark.e2e, pytest.mark.yarn]
+pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="yarn")]
 
 # 5,000 records/s at 1 ms each would need more than the six subtasks that are allowed.
 GREEDY = job.ScalingJob(name="greedy", curve="0:5000", cost_micros=1000)

@@ -34,7 +34,7 @@ from flink_autoscaler.standalone.history.sink import HistorySink
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.yarn]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.suite(name="yarn")]
 
 WRITER: Final = Path(__file__).parents[2] / "support" / "history_setup" / "endless.py"
 SMALL: Final = ("--set", "autoscaler.engine.spark-master=local[1]")

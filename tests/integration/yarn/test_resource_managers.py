@@ -13,7 +13,7 @@ from flink_autoscaler.clients.yarn import ResourceManagerClient
 from flink_autoscaler.core.errors import FlinkRestError
 from flink_autoscaler.core.model.job import Endpoint
 
-pytestmark = [pytest.mark.e2e, pytest.mark.yarn]
+pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="yarn")]
 
 
 @pytest.fixture

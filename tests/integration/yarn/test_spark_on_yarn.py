@@ -20,7 +20,7 @@ from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
 from flink_cluster.java import tool
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.yarn]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.suite(name="yarn")]
 
 ENDED = {"FINISHED", "FAILED", "KILLED"}
 EXECUTORS = 2

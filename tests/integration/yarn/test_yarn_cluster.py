@@ -6,7 +6,7 @@ import pytest
 from yarn_cluster import FlinkOnYarn, MavenUnreachableError, YarnCluster
 from yarn_cluster.processes import processes_of
 
-pytestmark = [pytest.mark.e2e, pytest.mark.yarn]
+pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="yarn")]
 
 
 def test_a_stopped_cluster_leaves_no_container_and_no_file() -> None:

@@ -1,4 +1,4 @@
-"""``python -m machines.pythons SUITE [pytest arguments]``: the unit tests on the Python of another Debian.
+"""The unit tests on the Python of another Debian.
 
 They run in a folder with that Debian, in a mount namespace of their own, with the newest packages that are allowed.
 """
@@ -33,9 +33,8 @@ exec chroot . sh -c 'cd "$0" && exec "$@"' "$PROJECT" "$@"
 """
 
 
-def main() -> int:
-    """Run the tests; return their exit code."""
-    suite, *arguments = sys.argv[1:]
+def on_debian(suite: str, arguments: list[str]) -> int:
+    """Run the unit tests, with these arguments of pytest; return their exit code."""
     if reason := missing_tools():
         sys.stderr.write(f"error: {reason}\n")
         return 1
@@ -44,7 +43,7 @@ def main() -> int:
     except MachineError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
-    return _in_root(found, ["python3", "-m", "releasing.versions", "/usr/bin/python3", "--newest", *arguments])
+    return _in_root(found, ["python3", "-m", "releasing.versions", "--newest", *arguments])
 
 
 def _in_root(found: Path, command: list[str]) -> int:
@@ -73,7 +72,3 @@ def _of_pip() -> tuple[Path, ...]:
     """Return the folders with the configuration of pip, what uv has kept, and packages that are found there."""
     kept = Path(os.environ.get("UV_CACHE_DIR", Path.home() / ".cache" / "uv"))
     return (Path.home() / ".config" / "pip", kept, *map(Path, os.environ.get("PIP_FIND_LINKS", "").split()))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

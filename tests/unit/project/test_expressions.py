@@ -214,7 +214,7 @@ def test_expressions_take_time_in_proportion_to_the_text(module_name: str) -> No
     assert slow_expressions(module_name, most=6) == []
 
 
-@pytest.mark.hostile
+@pytest.mark.suite(name="hostile")
 @pytest.mark.parametrize("module_name", module_names())
 def test_expressions_take_time_in_proportion_to_many_texts(module_name: str) -> None:
     assert slow_expressions(module_name, most=18) == []

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from suites import SUITES
 
 PROJECT = Path(__file__).parents[3]
 
@@ -35,13 +37,30 @@ def test_promise_is_guarded_by_one_test(promise: str) -> None:
     assert text.count("pytest.mark.guard") == 1
 
 
-def test_make_test_selects_the_guards_and_leaves_out_the_rest_of_the_long_suites() -> None:
+def test_make_test_selects_the_guards_and_leaves_out_the_suites() -> None:
     told = subprocess.run(["make", "--dry-run", "test"], cwd=PROJECT, capture_output=True, text=True, check=True)
 
-    (selected,) = set(re.findall(r'pytest .* -m "([^"]*)"', told.stdout))
-    suites = re.search(r"^LONG_SUITES := (.*)$", (PROJECT / "Makefile").read_text(), re.MULTILINE)
-    assert suites is not None
-    assert selected == f"guard or not ({suites[1]})"
+    assert set(re.findall(r'pytest .* -m "([^"]*)"', told.stdout)) == {"guard or not suite"}
+
+
+def test_every_marked_suite_can_be_run_by_its_name() -> None:
+    marked = {
+        name
+        for path in (PROJECT / "tests").rglob("*.py")
+        for name in re.findall(r'mark\.suite\(name="([^"]*)"\)', path.read_text())
+    }
+
+    assert marked <= set(SUITES)
+
+
+def test_make_suite_lists_the_suites_and_refuses_another_name() -> None:
+    script = [sys.executable, str(PROJECT / "tools" / "suites.py")]
+
+    listed = subprocess.run(script, capture_output=True, text=True, check=True)
+    refused = subprocess.run([*script, "yam"], capture_output=True, text=True, check=False)
+
+    assert [line.split()[0] for line in listed.stdout.splitlines()[::2]] == list(SUITES)
+    assert (refused.returncode, "no suite is called 'yam'" in refused.stderr) == (2, True)
 
 
 def test_ci_installs_what_the_guards_take() -> None:

@@ -23,7 +23,7 @@ from flink_autoscaler.pipeline.history.schema import SAMPLES
 from flink_autoscaler.pipeline.history.storage import append, files_at, own_session, read_rows
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
-pytestmark = [pytest.mark.spark, pytest.mark.objects]
+pytestmark = [pytest.mark.spark, pytest.mark.suite(name="services")]
 
 PATIENCE: Final = 900.0
 """Seconds for a command that takes fifteen on an idle machine."""

@@ -28,7 +28,7 @@ from flink_autoscaler.standalone.history.sink import HistorySink
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_cluster.waiting import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.objects]
+pytestmark = [pytest.mark.spark, pytest.mark.suite(name="services")]
 
 PATIENCE: Final = 900.0
 """Seconds until a trouble is told, or is over, on a busy machine; a quiet one takes up to 180."""

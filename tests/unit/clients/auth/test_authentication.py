@@ -24,7 +24,7 @@ from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ConnectEr
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
 from flink_cluster.waiting import wait_until
 
-pytestmark = pytest.mark.kerberos
+pytestmark = pytest.mark.suite(name="services")
 pytest_plugins = ["kerberos.fixtures"]
 
 

@@ -50,7 +50,7 @@ def test_the_job_keeps_its_error_budget_then_with_half_more_than_the_spikes_take
     assert result.measures.slot_hours <= 1.5 * SPIKE_SLOTS * HOURS
 
 
-@pytest.mark.long
+@pytest.mark.suite(name="long")
 def test_a_job_that_was_late_with_a_size_does_not_try_it_again_and_again() -> None:
     result = spiky(36)
 
@@ -58,7 +58,7 @@ def test_a_job_that_was_late_with_a_size_does_not_try_it_again_and_again() -> No
     assert result.trace.part(HOURS * 3600.0, 36 * 3600.0).late_seconds(60) <= 360
 
 
-@pytest.mark.long
+@pytest.mark.suite(name="long")
 def test_a_load_out_of_nothing_is_held_and_not_followed_once_it_is_known() -> None:
     load = made("sparse", 0, 1.5 * DAY)
     result = run(Simulation(chain(load), load, {"job.autoscaler.policy": "slo"}))
@@ -68,7 +68,7 @@ def test_a_load_out_of_nothing_is_held_and_not_followed_once_it_is_known() -> No
     assert then.late_seconds(60) <= 0.005 * DAY
 
 
-@pytest.mark.long
+@pytest.mark.suite(name="long")
 def test_a_day_whose_scale_downs_lasted_makes_the_next_ones_sooner() -> None:
     level, burst, rounds = [14_000.0] * 270, [26_600.0] * 30, 7
     load = Workload("bursts", 60.0, tuple((rate,) for rate in (level + burst) * rounds + level))

@@ -30,7 +30,7 @@ JOBS = 40
 PIECES = {"backtest": 2, "tune": 19}
 """For every job: one configuration and the bounds, or the present configuration and the usual grid."""
 
-ON_SPARK = [pytest.mark.spark, pytest.mark.cluster]
+ON_SPARK = [pytest.mark.spark, pytest.mark.suite(name="cluster")]
 MASTERS = [pytest.param("none", id="in this process"), pytest.param("local[2]", id="on Spark", marks=ON_SPARK)]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TERM": "xterm"}
 SOME_DONE = re.compile(r"simulating.*[^0-9/][1-9][0-9]*/[0-9]+")
