@@ -64,21 +64,6 @@ IN_PACKAGES = (
     *("pyarrow/_substrait*", "pyarrow/libarrow_python_flight*", "pyarrow/includes", "pyarrow/libarrow_python.so"),
     # A second copy under its full version, and object stores, which Spark reads and Arrow never does.
     *("pyarrow/lib*.so.*.*.*", "pyarrow/libarrow_s3*", "pyarrow/_s3fs*"),
-    # Pictures: charts are drawn by the browser.
-    *("pillow.libs", "PIL"),
-    # What a server of bokeh serves; a report has its own copy of what it needs.
-    *(
-        "bokeh/server/static/js/compiler.js",
-        "bokeh/server/static/js/bokeh-mathjax*",
-        "bokeh/server/static/js/bokeh*.esm.*",
-    ),
-    *(
-        "bokeh/server/static/js/types",
-        "bokeh/server/static/js/lib",
-        "bokeh/server/static/js/*.json",
-        "bokeh/server/static/lib",
-        "bokeh/sampledata",
-    ),
 )
 
 

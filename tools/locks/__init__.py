@@ -20,8 +20,8 @@ FOLDER: Final = PROJECT / "requirements"
 
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "inline": ("postgresql", "mysql", "notifications"),
-    "spark": ("postgresql", "mysql", "notifications", "spark", "report"),
-    "connect": ("postgresql", "mysql", "notifications", "spark", "report", "connect"),
+    "spark": ("postgresql", "mysql", "notifications", "spark"),
+    "connect": ("postgresql", "mysql", "notifications", "spark", "connect"),
     "kerberos": ("kerberos",),
 }
 """Extras of the project by the lock file that pins them and what they need; ``kerberos`` comes on top of another."""

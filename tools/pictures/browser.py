@@ -6,7 +6,6 @@ import base64
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 from selenium.common.exceptions import StaleElementReferenceException
@@ -29,8 +28,6 @@ return {x: 0, y: top, width: document.documentElement.clientWidth, height: Math.
 
 _PATIENCE = 10.0
 """Seconds for a page to take what is typed."""
-
-_ALL_DRAWN = "return window.Bokeh?.documents.length > 0 && Bokeh.documents.every(each => each.is_idle)"
 
 
 @contextmanager
@@ -65,15 +62,11 @@ def report_picture(page: Path, picture: Path, *, width: int, job: str = "") -> N
     with chromium() as chrome:
         lay_out(chrome, width)
         chrome.get(page.as_uri())
-        charts = chrome.execute_script("return document.querySelectorAll('figure.chart').length")
-        for number in range(charts):
-            chrome.execute_script("document.querySelectorAll('figure.chart')[arguments[0]].scrollIntoView()", number)
-            wait_until(f"chart {number} is drawn", partial(_is_drawn, chrome, number), 20)
         picture.write_bytes(_screenshot(chrome, chrome.execute_script(_JOB, job)))
 
 
-def plots_picture(page: Path, picture: Path, *, width: int) -> None:
-    """Take a whole page of Bokeh, when all of it is drawn.
+def page_picture(page: Path, picture: Path, *, width: int) -> None:
+    """Take a whole page.
 
     Args:
         page: The file.
@@ -83,7 +76,6 @@ def plots_picture(page: Path, picture: Path, *, width: int) -> None:
     with chromium() as chrome:
         lay_out(chrome, width)
         chrome.get(page.as_uri())
-        wait_until("all plots are drawn", lambda: chrome.execute_script(_ALL_DRAWN), 20)
         height = chrome.execute_script("return document.documentElement.getBoundingClientRect().height")
         picture.write_bytes(_screenshot(chrome, {"x": 0, "y": 0, "width": width, "height": height}))
 
@@ -116,13 +108,6 @@ def lay_out(chrome: Chrome, width: int) -> None:
     """Have pages laid out for so many pixels."""
     metrics = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
     chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-
-
-def _is_drawn(chrome: Chrome, number: int) -> bool:
-    found = chrome.execute_script(
-        "return document.querySelectorAll('figure.chart')[arguments[0]].dataset.drawn", number
-    )
-    return bool(found == "yes")
 
 
 def _screenshot(chrome: Chrome, part: dict[str, float]) -> bytes:

@@ -6,9 +6,8 @@ from typing import Final
 
 EXTRA_OF: Final = {
     **dict.fromkeys(("pyspark", "py4j"), "spark"),
-    **dict.fromkeys(("grpc", "google", "pandas"), "connect"),
+    **dict.fromkeys(("grpc", "google", "numpy", "pandas"), "connect"),
     "pyarrow": "history",
-    **dict.fromkeys(("bokeh", "numpy"), "report"),
     "apprise": "notifications",
     **dict.fromkeys(("gssapi", "krb5"), "kerberos"),
     "psycopg": "postgresql",

@@ -5,17 +5,7 @@ from __future__ import annotations
 from flink_autoscaler.pipeline.backtest.compare import Comparison, compared
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Bounds, Candidate, Curves, Outcome
 from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
-from flink_autoscaler.pipeline.reports.measures import Concern, JobFigures
-from flink_autoscaler.pipeline.reports.report import (
-    FleetSeries,
-    ForecastLine,
-    JobSection,
-    Period,
-    Report,
-    RescaleLine,
-    Series,
-    VertexLine,
-)
+from flink_autoscaler.pipeline.reports.report import Concern, Forecast, JobFigures, JobSection, Period, Report, Series
 from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.workloads import sine
@@ -38,10 +28,10 @@ def a_report() -> Report:
         made_at=float(NOON),
         jobs=(evil, well, few),
         sections=(
-            _section(evil, EVIL, ForecastLine(problem=f"too little history {EVIL}")),
-            _section(well, "map", ForecastLine(_wave(0.9), _wave(1.2), 0.12, 0.05)),
+            _section(evil, EVIL, Forecast(problem=f"too little history {EVIL}")),
+            _section(well, "map", Forecast(_wave(0.9), _wave(1.2), 0.12, 0.05)),
         ),
-        fleet=FleetSeries(slots=_wave(12), load=_wave(900), late=_wave(1), rescales=_wave(2)),
+        fleet={"slots": _wave(12), "load": _wave(900), "late": _wave(1), "rescales": _wave(2)},
         slo_lag=60.0,
         warnings=(f"1 file was damaged {EVIL}",),
         notes=(f"yarn/new: only 3 passes {EVIL}",),
@@ -53,8 +43,6 @@ def _figures(key: str, concerns: tuple[Concern, ...]) -> JobFigures:
         job_key=key,
         cluster=f"main {EVIL}",
         passes=1440,
-        first=DAY.since,
-        last=DAY.until - 60,
         status="RUNNING",
         slot_hours=120.0,
         static_hours=192.0,
@@ -69,28 +57,27 @@ def _figures(key: str, concerns: tuple[Concern, ...]) -> JobFigures:
     )
 
 
-def _section(figures: JobFigures, name: str, forecast: ForecastLine) -> JobSection:
-    rescale = RescaleLine(
-        at=NOON - 3600.0,
-        changes=(f"{name} 4 → 6", "map 4 → 6"),
-        origin="autoscaler",
-        mechanism="inplace",
-        stage="refused",
-        reason=f"too few slots {name}",
-        outage=12.0,
-        is_reverted=False,
-    )
-    return JobSection(
-        figures=figures,
-        load=_wave(400),
-        capacity=_wave(500),
-        slots=_wave(8),
-        lag=_wave(1) if name == "map" else [0.0] * DAY.count,
-        lag_seconds=_wave(60),
-        vertices=(VertexLine(name, _wave(8)), VertexLine("source", [1] * DAY.count)),
-        rescales=(rescale,),
-        forecast=forecast,
-    )
+def _section(figures: JobFigures, name: str, forecast: Forecast) -> JobSection:
+    rescale = {
+        "at": NOON - 3600.0,
+        "changes": [f"{name} 4 → 6", "map 4 → 6"],
+        "origin": "autoscaler",
+        "mechanism": "inplace",
+        "stage": "refused",
+        "reason": f"too few slots {name}",
+        "outage": 12.0,
+        "reverted": False,
+        "is_bad": True,
+    }
+    series = {
+        "load": _wave(400),
+        "capacity": _wave(500),
+        "slots": _wave(8),
+        "lag": _wave(1) if name == "map" else [0.0] * DAY.count,
+        "lag_seconds": _wave(60),
+    }
+    vertices = [(name, _wave(8)), ("source", [1] * DAY.count)]
+    return JobSection(figures, series, vertices, [rescale], forecast)
 
 
 def _wave(top: float) -> Series:

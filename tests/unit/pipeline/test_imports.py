@@ -10,7 +10,7 @@ import pytest
 
 from flink_autoscaler.pipeline.spark.settings import source_path
 
-HEAVY = {"aiohttp", "bokeh", "httpx", "numpy", "pandas", "pyarrow", "pyspark"}
+HEAVY = {"aiohttp", "httpx", "numpy", "pandas", "pyarrow", "pyspark"}
 
 
 def loaded_by(module: str) -> set[str]:

@@ -25,7 +25,8 @@ LIMITING: Final = (
 SHOWN_RESCALES: Final = 200
 """Of one job, the latest."""
 
-_FAILED: Final = ("refused", "partially reached")
+FAILED: Final = ("refused", "partially reached")
+"""Stages of rescales that did not come to stay."""
 _LEAST_GAP: Final = 600.0
 _GAP_STEPS: Final = 3.0
 
@@ -285,7 +286,7 @@ def job_rescales(rescales: DataFrame) -> DataFrame:
     """
     known = rescales.where("job_key is not null and decided_at is not null")
     told = f.struct(f.col("decided_at").cast("double").alias("at"), "reason")
-    is_failed = f.col("stage").isin(*_FAILED)
+    is_failed = f.col("stage").isin(*FAILED)
     return known.groupBy("job_key").agg(
         f.max("cluster").alias("cluster"),
         f.count(f.lit(1)).alias("rescales"),

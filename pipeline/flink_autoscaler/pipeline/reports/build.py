@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
+from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.pipeline.history.files import Files, HistoryError
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.reader import Read, read
@@ -21,23 +20,16 @@ from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLE
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
 from flink_autoscaler.pipeline.reports import aggregate
-from flink_autoscaler.pipeline.reports.measures import (
-    JobFigures,
-    Row,
-    ShadowFigures,
-    chosen,
-    instant,
-    job_figures,
-)
 from flink_autoscaler.pipeline.reports.report import (
-    FleetSeries,
-    ForecastLine,
+    Forecast,
+    JobFigures,
     JobSection,
     Period,
     Report,
-    RescaleLine,
+    Row,
     Series,
-    VertexLine,
+    instant,
+    job_figures,
 )
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
 
@@ -100,7 +92,8 @@ def _built(spark: SparkSession, files: Files, wanted: ReportRequest) -> Report:
     tables = _Tables(spark, files, wanted)
     period = wanted.period
     passes = aggregate.passes(tables.frame(VERTICES), tables.frame(SAMPLES))
-    with _kept(aggregate.job_buckets(passes, period, slo_lag=wanted.slo_lag)) as buckets:
+    buckets = aggregate.job_buckets(passes, period, slo_lag=wanted.slo_lag).persist()  # several queries need them
+    try:
         jobs, ahead = _jobs(tables, buckets, period)
         if not jobs:
             raise HistoryError(tables.nothing())
@@ -109,23 +102,15 @@ def _built(spark: SparkSession, files: Files, wanted: ReportRequest) -> Report:
             title=wanted.title,
             period=period,
             made_at=wanted.now,
-            jobs=tuple(jobs),
-            sections=tuple(_sections(tables, buckets, period, shown)),
+            jobs=jobs,
+            sections=list(_sections(tables, buckets, period, shown)),
             fleet=_fleet(tables, buckets, period),
             slo_lag=wanted.slo_lag,
             warnings=(*tables.damage(), *ahead),
             notes=tuple(_notes(jobs, shown)),
         )
-
-
-@contextmanager
-def _kept(frame: DataFrame) -> Iterator[DataFrame]:
-    """Keep rows that several queries need."""
-    kept = frame.persist()
-    try:
-        yield kept
     finally:
-        kept.unpersist()
+        buckets.unpersist()
 
 
 @dataclass
@@ -175,26 +160,33 @@ class _Tables:
 
 def _jobs(tables: _Tables, buckets: DataFrame, period: Period) -> tuple[list[JobFigures], list[str]]:
     """Return the figures of all jobs by key, and what is wrong with the clocks of their rows."""
-    is_past = f.col("bucket") < period.count
-    totals = _by_job(aggregate.job_totals(buckets.where(is_past)))
-    decisions = _by_job(aggregate.job_decisions(tables.frame(DECISIONS), period.until + _CLOCK_TOLERANCE))
+    latest = period.until + _CLOCK_TOLERANCE
+    totals = _by_job(aggregate.job_totals(buckets.where(f.col("bucket") < period.count)))
+    decisions = _by_job(aggregate.job_decisions(tables.frame(DECISIONS), latest))
     rescales = _by_job(aggregate.job_rescales(tables.frame(RESCALES)))
-    shadows = _latest_shadows(_rows(aggregate.job_shadows(tables.frame(DECISIONS), period.until + _CLOCK_TOLERANCE)))
-    is_ahead = f.col("last") > period.until + _CLOCK_TOLERANCE
-    ahead = _by_job(buckets.where(is_ahead).groupBy("job_key").agg(f.sum("passes").alias("passes")))
+    # Of several policies in shadow mode the one that was it last.
+    shadows = _by_job(aggregate.job_shadows(tables.frame(DECISIONS), latest).orderBy("last", "policy"))
+    ahead = _by_job(buckets.where(f.col("last") > latest).groupBy("job_key").agg(f.sum("passes").alias("passes")))
     # Of a job whose rows are all later than now nothing is known.
     keys = sorted({*totals, *rescales, *(key for key, row in decisions.items() if row["passes"])})
-    tables_of = {key: [rows.get(key, {}) for rows in (totals, decisions, rescales)] for key in keys}
     figures = [
-        replace(job_figures(key, *rows, until=period.until), shadow=ShadowFigures.of(shadows.get(key, {})))
-        for key, rows in tables_of.items()
+        job_figures(
+            key,
+            totals.get(key, {}),
+            decisions.get(key, {}),
+            rescales.get(key, {}),
+            until=period.until,
+            shadow=shadows.get(key),
+        )
+        for key in keys
     ]
     return figures, list(_skew(ahead, decisions, rescales))
 
 
-def _latest_shadows(rows: Sequence[Row]) -> dict[str, Row]:
-    """Return the row of the policy that was in shadow mode last, by job."""
-    return {row["job_key"]: row for row in sorted(rows, key=lambda row: (row["last"], row["policy"]))}
+def chosen(jobs: Sequence[JobFigures], most: int) -> Sequence[JobFigures]:
+    """Return the jobs that get a section when there are too many: those that need a person, then the largest."""
+    ranked = sorted(jobs, key=lambda job: (not job.concerns, -(job.slot_hours or 0.0), job.job_key))
+    return sorted(ranked[:most], key=lambda job: job.job_key)
 
 
 def _by_job(frame: DataFrame) -> dict[str, Row]:
@@ -239,7 +231,9 @@ def _sections(tables: _Tables, buckets: DataFrame, period: Period, shown: Sequen
     passes = _grouped(_rows(buckets.where(f.col("job_key").isin(keys))), "job_key")
     vertices = _grouped(_rows(aggregate.vertex_buckets(tables.frame(VERTICES), period, keys)), "job_key")
     rescales = _grouped(_rows(aggregate.latest_rescales(tables.frame(RESCALES), keys)), "job_key")
-    expected = _forecasts(tables, period, keys)
+    settings = tables.wanted.profiles
+    missing = "left out, as asked for" if settings is None else NOTHING_BEFORE
+    expected = {} if settings is None else _forecasts(tables.before(settings), settings, period, keys)
     for job in shown:
         series = {name: _bucketed(passes.get(job.job_key, ()), period, name) for name in _SERIES}
         of_vertices = vertices.get(job.job_key, ())
@@ -247,18 +241,11 @@ def _sections(tables: _Tables, buckets: DataFrame, period: Period, shown: Sequen
         newest_first = sorted(rescales.get(job.job_key, ()), key=lambda row: -row["at"])
         yield JobSection(
             figures=job,
-            vertices=tuple(_vertex_lines(of_vertices, period, series["slots"])),
-            rescales=tuple(_rescale_line(row, names) for row in newest_first),
-            forecast=_judged(expected.get(job.job_key, ForecastLine(problem=NOTHING_BEFORE)), series["load"]),
-            **series,
+            series=series,
+            vertices=list(_widest(of_vertices, period, series["slots"])),
+            rescales=[_rescale(row, names) for row in newest_first],
+            forecast=_judged(expected.get(job.job_key, Forecast(problem=missing)), series["load"]),
         )
-
-
-def _forecasts(tables: _Tables, period: Period, keys: Sequence[str]) -> Mapping[str, ForecastLine]:
-    settings = tables.wanted.profiles
-    if settings is None:
-        return {key: ForecastLine(problem="left out, as asked for") for key in keys}
-    return _profiled(tables.before(settings), settings, period, keys)
 
 
 def _grouped(rows: Sequence[Row], name: str) -> dict[str, list[Row]]:
@@ -270,64 +257,45 @@ def _grouped(rows: Sequence[Row], name: str) -> dict[str, list[Row]]:
 
 def _bucketed(rows: Sequence[Row], period: Period, name: str) -> list[float | None]:
     """Return the value in each bucket; None where there is no row."""
-    values: list[float | None] = [None] * period.count
-    for row in rows:
-        if period.holds(row["bucket"]):
-            values[row["bucket"]] = row[name]
-    return values
+    values = {row["bucket"]: row[name] for row in rows}
+    return [values.get(bucket) for bucket in range(period.count)]
 
 
-def _vertex_lines(rows: Sequence[Row], period: Period, slots: Series) -> Iterator[VertexLine]:
-    """Yield the widest vertices of a job, by their greatest parallelism."""
+def _widest(rows: Sequence[Row], period: Period, slots: Series) -> Iterator[tuple[str, Series]]:
+    """Yield the widest vertices of a job, by their greatest parallelism, which holds until the next pass."""
     by_vertex = _grouped(rows, "vertex_id")
     widths = {key: max(row["parallelism"] for row in found) for key, found in by_vertex.items()}
     for key in sorted(by_vertex, key=lambda key: (-widths[key], key))[:_SHOWN_VERTICES]:
-        parallelism = _bucketed(by_vertex[key], period, "parallelism")
-        yield VertexLine(by_vertex[key][-1]["name"] or key or "?", _held(parallelism, slots))
+        held: list[float | None] = []
+        for value, known in zip(_bucketed(by_vertex[key], period, "parallelism"), slots, strict=True):
+            held.append(held[-1] if held and value is None and known is not None else value)
+        yield by_vertex[key][-1]["name"] or key or "?", held
 
 
-def _held(values: Series, slots: Series) -> Series:
-    """Let a value hold until the next pass, which may be several buckets later."""
-    held: list[float | None] = []
-    for value, known in zip(values, slots, strict=True):
-        held.append(held[-1] if held and value is None and known is not None else value)
-    return held
-
-
-def _rescale_line(row: Row, names: Mapping[str, str | None]) -> RescaleLine:
+def _rescale(row: Row, names: Mapping[str, str | None]) -> Row:
     before, target = (
         {entry["vertex_id"]: entry["parallelism"] for entry in row[side] or ()} for side in ("before", "target")
     )
-    changed = [vertex_id for vertex_id in target if before.get(vertex_id) != target[vertex_id]]
-    return RescaleLine(
-        at=row["at"],
-        changes=tuple(
-            f"{names.get(vertex_id) or vertex_id} {before.get(vertex_id, '?')} → {target[vertex_id]}"
-            for vertex_id in changed
-        ),
-        origin=row["origin"] or "?",
-        mechanism=row["mechanism"] or "?",
-        stage=row["stage"] or "?",
-        reason=row["reason"] or "",
-        outage=row["outage"],
-        is_reverted=bool(row["reverted"]),
-    )
+    changes = [
+        f"{names.get(vertex_id) or vertex_id} {before.get(vertex_id, '?')} → {wanted}"
+        for vertex_id, wanted in target.items()
+        if before.get(vertex_id) != wanted
+    ]
+    return {**row, "changes": changes, "is_bad": row["reverted"] or row["stage"] in aggregate.FAILED}
 
 
-def _fleet(tables: _Tables, buckets: DataFrame, period: Period) -> FleetSeries:
+def _fleet(tables: _Tables, buckets: DataFrame, period: Period) -> Mapping[str, Series]:
     sums = _rows(aggregate.fleet_buckets(buckets))
     rescales = _rows(aggregate.fleet_rescales(tables.frame(RESCALES), period))
-    return FleetSeries(
-        slots=_bucketed(sums, period, "slots"),
-        load=_bucketed(sums, period, "load"),
-        late=_bucketed(sums, period, "late"),
-        rescales=[count or 0 for count in _bucketed(rescales, period, "rescales")],
-    )
+    return {
+        **{name: _bucketed(sums, period, name) for name in ("slots", "load", "late")},
+        "rescales": [count or 0 for count in _bucketed(rescales, period, "rescales")],
+    }
 
 
-def _profiled(
+def _forecasts(
     samples: DataFrame, settings: ProfileSettings, period: Period, job_keys: Collection[str]
-) -> Mapping[str, ForecastLine]:
+) -> Mapping[str, Forecast]:
     """Make profiles of the samples that came before the period, and return what they expect of it, by job.
 
     Returns:
@@ -336,44 +304,35 @@ def _profiled(
     of_jobs = samples.where(f.col("job_key").isin(sorted(job_keys)))
     if of_jobs.isEmpty():
         return {}  # starting Spark's workers takes longer than all the rest of a short history
-    found = results(profiles_of(of_jobs.withColumn("is_running", f.col("arrival_rate").isNotNull()), settings))
     by_job: dict[str, list[ProfileResult]] = {}
-    for result in found:
+    for result in results(profiles_of(of_jobs.withColumn("is_running", f.col("arrival_rate").isNotNull()), settings)):
         by_job.setdefault(result.job_key, []).append(result)
-    return {job_key: _forecast_line(each, period) for job_key, each in by_job.items()}
+    return {job_key: _forecast(each, period) for job_key, each in by_job.items()}
 
 
-def _forecast_line(sources: Sequence[ProfileResult], period: Period) -> ForecastLine:
+def _forecast(sources: Sequence[ProfileResult], period: Period) -> Forecast:
     profiles = [source.profile for source in sources if source.profile is not None]
     if len(profiles) < len(sources):
         problem = next(source.problem for source in sources if source.profile is None)
-        return ForecastLine(problem=problem or "there is no profile")
+        return Forecast(problem=problem or "there is no profile")
+
+    def expected(quantile: str, at: float) -> float | None:
+        shares = [(profile, getattr(profile, quantile)[profile.slot(at)]) for profile in profiles]
+        return None if None in [share for _, share in shares] else math.fsum(it.base(at) * part for it, part in shares)
+
     instants = [period.start_of(bucket) + period.width / 2 for bucket in range(period.count)]
-    return ForecastLine(
-        median=[_sum([_expected(profile, profile.q50, at) for profile in profiles]) for at in instants],
-        upper=[_sum([_expected(profile, profile.q90, at) for profile in profiles]) for at in instants],
-    )
+    return Forecast([expected("q50", at) for at in instants], [expected("q90", at) for at in instants])
 
 
-def _expected(profile: LoadProfile, shares: Sequence[float | None], at: float) -> float | None:
-    share = shares[profile.slot(at)]
-    return None if share is None else profile.base(at) * share
-
-
-def _sum(parts: Sequence[float | None]) -> float | None:
-    known = [part for part in parts if part is not None]
-    return math.fsum(known) if len(known) == len(parts) else None
-
-
-def _judged(line: ForecastLine, actual: Series) -> ForecastLine:
+def _judged(forecast: Forecast, actual: Series) -> Forecast:
     """Return a forecast with how far it was from what arrived, over the buckets that know both."""
     both = [
         (rate, middle, upper)
-        for rate, middle, upper in zip(actual, line.median, line.upper, strict=False)
+        for rate, middle, upper in zip(actual, forecast.median, forecast.upper, strict=False)
         if rate is not None and middle is not None and upper is not None
     ]
     total = math.fsum(rate for rate, _, _ in both)
     if not total:
-        return line
+        return forecast
     wape = math.fsum(abs(rate - middle) for rate, middle, _ in both) / total
-    return replace(line, wape=wape, exceeded=sum(rate > upper for rate, _, upper in both) / len(both))
+    return replace(forecast, wape=wape, exceeded=sum(rate > upper for rate, _, upper in both) / len(both))

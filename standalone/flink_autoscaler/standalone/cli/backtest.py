@@ -257,15 +257,12 @@ def _report(course: Course) -> Iterator[Callable[[Comparison, Sequence[Recommend
     """Give what writes the report, once it is sure that it can be written.
 
     Raises:
-        ConfigError: It cannot, or a library is missing.
+        ConfigError: It cannot.
     """
     if course.output is None:
         yield lambda *_: None
         return
-    from flink_autoscaler.pipeline.reports import require_libraries
-
-    require_libraries()
-    from flink_autoscaler.pipeline.reports.backtest import backtest_page
+    from flink_autoscaler.pipeline.reports.pages import backtest_page
 
     with whole_file(course.output, replaces=course.replaces) as stream:
         yield lambda comparison, recommendations: stream.write(backtest_page(comparison, recommendations).encode())

@@ -86,13 +86,10 @@ def report(
     """Write one page about the fleet and its jobs, from the metric history, that needs no other file and no network.
 
     Load against capacity, parallelism, lag, rescales with outages and reasons, forecast against actual, slot-hours
-    used and saved, minutes too late, top talkers, and the jobs that need a person. Needs flink-autoscaler[report].
+    used and saved, minutes too late, top talkers, and the jobs that need a person. Needs flink-autoscaler[spark].
     """
     prepared, history = given.prepare(), HistorySelection(path, since, until, cluster)
-    from flink_autoscaler.pipeline.reports import require_libraries
-
-    require_libraries()
-    from flink_autoscaler.pipeline.reports.fleet import fleet_page
+    from flink_autoscaler.pipeline.reports.pages import fleet_page
 
     shown: dict[str, Any] = {"jobs": jobs, "sections": sections, "title": title}
     with whole_file(output, replaces=_may_replace(output, is_forced=force)) as stream:
@@ -109,7 +106,7 @@ def _may_replace(output: Path, *, is_forced: bool) -> bool:
 
 
 def _is_report(output: Path) -> bool:
-    from flink_autoscaler.pipeline.reports.fleet import GENERATOR
+    from flink_autoscaler.pipeline.reports.pages import GENERATOR
 
     try:
         with output.open("rb") as stream:

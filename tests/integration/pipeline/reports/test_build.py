@@ -17,10 +17,9 @@ from flink_autoscaler.pipeline.history.rows import NamedRow
 from flink_autoscaler.pipeline.history.schema import DECISIONS, SAMPLES, VERTICES
 from flink_autoscaler.pipeline.history.storage import files_at, own_session
 from flink_autoscaler.pipeline.profiles import ProfileSettings
-from flink_autoscaler.pipeline.reports.build import ReportRequest, build_report
-from flink_autoscaler.pipeline.reports.fleet import fleet_page
-from flink_autoscaler.pipeline.reports.measures import JobFigures, ShadowFigures
-from flink_autoscaler.pipeline.reports.report import Report
+from flink_autoscaler.pipeline.reports.build import ReportRequest, build_report, chosen
+from flink_autoscaler.pipeline.reports.pages import fleet_page
+from flink_autoscaler.pipeline.reports.report import Concern, JobFigures, Report
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 pytestmark = pytest.mark.spark
@@ -101,8 +100,8 @@ def test_a_job_that_follows_its_load_saves_slots(fleet: Report) -> None:
 def test_capacity_is_what_may_arrive_until_the_first_vertex_is_always_busy(fleet: Report) -> None:
     section = next(each for each in fleet.sections if each.figures.job_key == "main/flat")
 
-    assert {value for value in section.load if value is not None} == {400.0}
-    assert {value for value in section.capacity if value is not None} == {500.0}
+    assert {value for value in section.series["load"] if value is not None} == {400.0}
+    assert {value for value in section.series["capacity"] if value is not None} == {500.0}
 
 
 def test_minutes_too_late_are_those_with_more_lag_than_allowed(fleet: Report) -> None:
@@ -123,7 +122,7 @@ def test_rescales_are_told_with_their_outcome(fleet: Report) -> None:
     section = next(each for each in fleet.sections if each.figures.job_key == "main/flat")
 
     (line,) = section.rescales
-    assert (line.changes, line.stage, line.reason) == (("map 4 → 6",), "refused", "too few slots")
+    assert (line["changes"], line["stage"], line["reason"]) == (["map 4 → 6"], "refused", "too few slots")
     assert section.figures.concerns[0].kind == "failed"
 
 
@@ -136,7 +135,7 @@ def test_rescales_that_ended_because_the_job_was_submitted_again_have_not_failed
 def test_vertices_have_lines_from_the_widest_on(fleet: Report) -> None:
     section = next(each for each in fleet.sections if each.figures.job_key == "main/flat")
 
-    assert [(each.name, max(filter(None, each.parallelism))) for each in section.vertices] == [
+    assert [(name, max(filter(None, series))) for name, series in section.vertices] == [
         ("map", 5),
         ("source", 1),
     ]
@@ -149,9 +148,9 @@ def test_a_job_with_three_samples_has_no_section_but_a_note(fleet: Report) -> No
 
 
 def test_the_fleet_is_the_sum_of_its_jobs(fleet: Report) -> None:
-    assert fleet.fleet.slots[0] == sum(section.slots[0] or 0 for section in fleet.sections)
-    assert sum(filter(None, fleet.fleet.rescales)) == sum(job.rescales for job in fleet.jobs)
-    assert list(fleet.clusters) == ["main", "yarn"]
+    assert fleet.fleet["slots"][0] == sum(section.series["slots"][0] or 0 for section in fleet.sections)
+    assert sum(filter(None, fleet.fleet["rescales"])) == sum(job.rescales for job in fleet.jobs)
+    assert {job.cluster for job in fleet.jobs} == {"main", "yarn"}
 
 
 def test_forecasts_come_from_the_history_before_the_period(spark: SparkSession, tmp_path: Path) -> None:
@@ -180,13 +179,23 @@ def test_a_policy_in_shadow_mode_is_compared_with_what_the_job_held(spark: Spark
 
     report = built(spark, tmp_path)
 
-    assert the(report, FLAT.key).shadow == ShadowFigures("slo", 3, 4.0, 4.0, up=1, down=1, silent=1)
+    shadow = the(report, FLAT.key).shadow
+    assert shadow is not None
+    names = ("policy", "passes", "held", "wanted", "up", "down", "silent")
+    assert [shadow[name] for name in names] == ["slo", 3, 4.0, 4.0, 1, 1, 1]
     assert the(report, "main/alone").shadow is None
     assert "The policy slo, in shadow mode, wanted 4 slots on average where the job held 4" in fleet_page(report)
 
 
 def test_gaps_do_not_count_as_slot_hours(fleet: Report) -> None:
     assert the(fleet, "yarn/gap").slot_hours == pytest.approx(5 * 13)
+
+
+def test_jobs_that_need_a_person_are_chosen_before_large_ones() -> None:
+    ill = JobFigures("main/z", "main", 10, slot_hours=1.0, concerns=(Concern("paused", ""),))
+    small, large = (JobFigures(f"main/{size}", "main", 10, slot_hours=float(size)) for size in (1, 9))
+
+    assert list(chosen([small, large, ill], 2)) == [large, ill]
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,7 @@ from flink_autoscaler.pipeline.backtest.inline import InlineRunner
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Outcome, Piece, RunSettings
 from flink_autoscaler.pipeline.backtest.subject import USUAL_PEAK, LeftOut, Subject, builtin
 from flink_autoscaler.pipeline.backtest.tune import DEFAULT_GRID, PRESENT, Grid, Recommendation, recommended, trials_of
-from flink_autoscaler.pipeline.reports.backtest import backtest_page
-from flink_autoscaler.pipeline.reports.fleet import GENERATOR
+from flink_autoscaler.pipeline.reports.pages import GENERATOR, backtest_page
 from flink_autoscaler.pipeline.simulator.bounds import static_peak
 from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
@@ -235,32 +234,21 @@ class Tags(HTMLParser):
         super().__init__()
         self.open: list[str] = []
         self.links: list[str | None] = []
-        self.lines = 0
+        self.curves = 0
         self.text = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in ("meta", "br", "link"):
+        look = dict(attrs).get("class") or ""
+        self.curves += tag == "path" and look.startswith("c")
+        if tag not in ("meta", "br", "link", "path"):
             self.open.append(tag)
         self.links += [value for name, value in attrs if name in ("src", "href", "action")]
 
     def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
+        assert tag == "path" or self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if self.open[-1:] != ["script"]:
-            self.text += data
-        elif data.startswith("{"):
-            self.lines += columns(json.loads(data)) - 1  # beside the instants
-
-
-def columns(item: object) -> int:
-    """Return how many columns the data of a chart have."""
-    if isinstance(item, list):
-        return sum(map(columns, item))
-    if not isinstance(item, dict):
-        return 0
-    own = len(item["attributes"]["data"]["entries"]) if item.get("name") == "ColumnDataSource" else 0
-    return own + sum(map(columns, item.values()))
+        self.text += data
 
 
 def page(comparison: Comparison) -> Tags:
@@ -274,8 +262,8 @@ def test_page_is_whole_and_needs_nothing_else() -> None:
     tags = page(compared(PLAN, outcomes()))
 
     assert (tags.open, tags.links) == ([], ["data:,"])
-    # Of each job: arrivals with instants and values of their area, slots and lag of two configurations, two bounds.
-    assert tags.lines == 2 * (3 + 2 * 2 + 2)
+    # Of each job: arrivals, slots and lag of two configurations, two bounds.
+    assert tags.curves == 2 * (1 + 2 * 2 + 2)
     for text in ("other/<clicks>", "Something had to be assumed.", "main/new", "3 minutes are recorded", "bold"):
         assert text in tags.text
 

@@ -10,7 +10,7 @@ from flink_autoscaler.pipeline.backtest.computing import computed, seen_seconds
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Outcome, Piece, RunSettings
 from flink_autoscaler.pipeline.backtest.subject import Subject
 from flink_autoscaler.pipeline.backtest.tune import PRESENT, Recommendation, basis_of, recommended, trials_of
-from flink_autoscaler.pipeline.reports.backtest import backtest_page
+from flink_autoscaler.pipeline.reports.pages import backtest_page
 from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, recorded

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from datetime import date
@@ -20,7 +17,7 @@ from flink_autoscaler.pipeline.history.catalog import FolderListing
 from flink_autoscaler.pipeline.history.files import FileEntry
 from flink_autoscaler.pipeline.history.layout import Folder
 from flink_autoscaler.pipeline.history.schema import SAMPLES
-from flink_autoscaler.pipeline.reports.fleet import fleet_page
+from flink_autoscaler.pipeline.reports.pages import fleet_page
 from flink_autoscaler.standalone.cli.report import app
 from flink_autoscaler.standalone.history.access import SMALL, is_small
 
@@ -96,17 +93,6 @@ def test_wrong_options_are_told_at_once(call: Call, tmp_path: Path, arguments: l
     assert said.returncode == 2
     assert f"error: {message.format(tmp=tmp_path)}" in said.stderr
     assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]
-
-
-def test_missing_libraries_are_told_with_how_to_install_them(tmp_path: Path) -> None:
-    program = "import sys; sys.modules['bokeh'] = None\nfrom flink_autoscaler.standalone.cli.report import app; app()"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", program, "--path", str(tmp_path), "--output", str(tmp_path / "report.html")]
-
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == "error: reports need bokeh: pip install 'flink-autoscaler[report]'"
 
 
 def test_an_empty_history_is_an_error_without_a_page(call: Call, tmp_path: Path) -> None:

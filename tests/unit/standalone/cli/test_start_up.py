@@ -22,7 +22,7 @@ from flink_autoscaler.stores.sql.records import SqlRecordStore
 OF_HELP = frozenset({"pydantic"})
 """What typer itself loads to read the options of a command."""
 HEAVY = frozenset({
-    *("aiohttp", "alembic", "apscheduler", "bokeh", "httpx", "jinja2", "prometheus_client", "rich", "sqlalchemy"),
+    *("aiohttp", "alembic", "apscheduler", "httpx", "jinja2", "prometheus_client", "rich", "sqlalchemy"),
     *("stamina", "starlette", "structlog", "uvicorn", "yaml", *OF_HELP),
     *("numpy", "pandas", "py4j", "pyarrow", "pyspark"),
 })  # fmt: skip

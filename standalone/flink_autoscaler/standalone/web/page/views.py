@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final
+from urllib.parse import urlencode
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
@@ -15,16 +15,15 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
-from flink_autoscaler.core.model.syntax import escaped
+from flink_autoscaler.pipeline.pages.drawing import sparkline
+from flink_autoscaler.pipeline.pages.rendering import style, templates_of
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.web.api.answers import Answers
 from flink_autoscaler.standalone.web.api.endpoints import EventsQuery, JobQuery, JobsQuery, PassQuery, Query
-from flink_autoscaler.standalone.web.api.models import ClusterDoc, PassSummaryDoc
+from flink_autoscaler.standalone.web.api.models import ClusterDoc, PassSummaryDoc, PointDoc
 from flink_autoscaler.standalone.web.errors import ConflictError, NotFoundError
-from flink_autoscaler.standalone.web.page.charts import Range, charts_of
-from flink_autoscaler.standalone.web.page.drawing import graph, sparkline
+from flink_autoscaler.standalone.web.page.charts import Range, charts_of, graph
 from flink_autoscaler.standalone.web.page.kept import KeptViews
-from flink_autoscaler.standalone.web.page.words import instant, lasting, link, number, percent
 from flink_autoscaler.standalone.web.rights import Access
 
 ROWS: Final = 100
@@ -68,16 +67,8 @@ class Views:
         self._answers = answers
         self._access = access
         self._kept = KeptViews()
-        self._templates = Environment(
-            loader=PackageLoader("flink_autoscaler.standalone.web.page"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            finalize=_shown,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.filters |= {"number": number, "percent": percent, "lasting": lasting, "instant": instant}
-        self._templates.globals |= {"link": link, "sparkline": sparkline}
+        self._templates = templates_of("flink_autoscaler.standalone.web.page")
+        self._templates.globals |= {"link": link, "sparkline": _load}
 
     def routes(self) -> list[Route]:
         """Return the routes of all views."""
@@ -229,11 +220,14 @@ def _status(error: AutoscalerError) -> int:
     return 400 if isinstance(error, ConfigError) else 503
 
 
-def _shown(value: object) -> object:
-    """Return a value of a template as it is shown; drawings are markup already, with foreign texts in them."""
-    if isinstance(value, Markup):
-        return Markup(escaped(str(value)))  # noqa: S704 - it was markup before
-    return escaped(value) if isinstance(value, str) else value
+def link(path: str, **parameters: object) -> str:
+    """Make an address of this page; parameters that are None or empty are left out."""
+    given = {name: value for name, value in parameters.items() if value not in (None, "")}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def _load(points: Sequence[PointDoc]) -> Markup:
+    return sparkline([(each.at_ms, each.load) for each in points])
 
 
 def _away(clusters: Sequence[ClusterDoc]) -> dict[str, str]:
@@ -247,7 +241,8 @@ def _literally(text: str) -> str:
 
 
 def _static(name: str, kind: str) -> Callable[..., Any]:
-    content = (files("flink_autoscaler.standalone.web.page") / "static" / name).read_bytes()
+    file = files("flink_autoscaler.standalone.web.page") / "static" / name
+    content = style() if name == "page.css" else file.read_text(encoding="utf-8")
 
     async def serve(_: Request) -> Response:
         return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})

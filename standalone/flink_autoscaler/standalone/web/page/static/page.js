@@ -8,10 +8,13 @@
   let again = false;
   let missed = false;
 
+  const clockTime = { hour: "2-digit", minute: "2-digit" };
+  const shorter = { clock: clockTime, day: { day: "numeric", month: "short", ...clockTime } };
+
   function local(root) {
     for (const time of root.querySelectorAll("time")) {
       const at = new Date(time.dateTime);
-      if (!isNaN(at)) { time.title = time.dateTime; time.textContent = at.toLocaleString(); }
+      if (!isNaN(at)) { time.title = time.dateTime; time.textContent = at.toLocaleString([], shorter[time.className] || {}); }
     }
   }
 
