@@ -41,7 +41,7 @@ def wanted(application: YarnApplication) -> int:
 def test_a_scale_up_stops_at_what_the_queue_can_give_and_says_so(
     greedy: YarnApplication, autoscaling: Autoscaling
 ) -> None:
-    daemon = autoscaling.daemon({"job.autoscaler.scale-up.partial.wait": "0"}, names="Greedy *")
+    daemon = autoscaling.daemon({"job.autoscaler.vertex.max-parallelism": "3"}, names="Greedy *")
     daemon.wait_for("a second subtask", lambda: greedy.parallelism("greedy", job.WORK_VERTEX) == 2, timeout=PATIENCE)
 
     assert wanted(greedy) == 2

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flink_autoscaler.core.decide.filters.order import filtered
-from flink_autoscaler.core.decide.filters.partial import worth_its_outage
 from flink_autoscaler.core.decide.limits.rescale_threshold import above_threshold, raised_to_threshold
 from flink_autoscaler.core.decide.limits.resources import (
     after_executors,
+    at_least_half,
     in_whole_taskmanagers,
     within_headroom,
     within_resources,
@@ -86,7 +86,7 @@ def _decided(chosen: Chosen, job: EvaluatedJob, plugins: Plugins, look: Look | N
     plan, tuning = _tuned(plan, job)
     flink = job.context.flink_options.with_changes(tuning.overrides, tuning.removals)
     plan = within_resources(plan, job, plugins, flink)
-    plan, waiting = worth_its_outage(plan, within_headroom(plan, job, flink), job)
+    plan = at_least_half(plan, within_headroom(plan, job, flink), job)
     if plan.changes:
         plan = in_whole_taskmanagers(after_executors(plan, job, plugins, tuning), job, is_cut=True)
         plan = above_threshold(plan, job)
@@ -94,7 +94,7 @@ def _decided(chosen: Chosen, job: EvaluatedJob, plugins: Plugins, look: Look | N
         plan = look(plan)
     if plan.changes:
         return _carried_out(plan, job, chosen.memories, tuning)
-    return _held(plan, job, {**chosen.memories, **waiting})
+    return _held(plan, job, chosen.memories)
 
 
 def _held(plan: Plan, job: EvaluatedJob, memories: PolicyMemories, report: ScalingReport | None = None) -> Decided:

@@ -113,14 +113,8 @@ class SafetyOptions(OptionSet):
     economics_factor = number(
         "scale-down.economics.factor",
         "2.0",
-        "How many times its cost a scale-down has to save, or a scale-up to a part of what is wanted has to bring.",
+        "How many times its cost a scale-down has to save.",
         allowed="[0.0, +Infinity]",
-    )
-    partial_wait = time(
-        "scale-up.partial.wait",
-        "10 min",
-        "Longest time that a scale-up waits for which the cluster has only some of the slots, while these bring less "
-        "than the outage costs; the longer it has waited, the fewer have to come. 0 takes every slot at once.",
     )
     slo_lag = time("slo.lag", "60 s", "Lag above which the job counts as too late, for what an outage costs.")
     network_precheck = flag(
@@ -224,8 +218,8 @@ class SafetyOptions(OptionSet):
         "rescale-filters.enabled",
         syntax.parse_bool,
         "Rescales keep within a budget per day, scale-downs have to pay, failed parallelism is "
-        "not tried again, network memory and free slots limit what is asked for, and a scale-up for which there are "
-        "few slots waits for more. Unset: on unless compat is reference.",
+        "not tried again, network memory and free slots limit what is asked for, and a scale-up waits until half of "
+        "its slots are there. Unset: on unless compat is reference.",
     )
     sample_check = unset(
         "sample-check.enabled",

@@ -89,6 +89,10 @@ REMOVED_KEYS: Final[Mapping[str, str]] = {
     f"{_JOB}improvement.supervised-rescales": "job.autoscaler.supervised-rescales.enabled",
     f"{_JOB}improvement.calm": "job.autoscaler.rescale-filters.enabled",
     f"{_JOB}improvement.sample-doubt": "job.autoscaler.sample-check.enabled",
+    f"{_JOB}scale-up.partial.wait": (
+        "more slots, or a smaller job.autoscaler.scale-up.max-factor: half of what a scale-up wants is always taken, "
+        "and less than that waits"
+    ),
     f"{_JOB}rescale.reversal.window": ("job.autoscaler.rescale.budget.per-day and scale-down.economics.enabled"),
     f"{_JOB}policies": "job.autoscaler.policy, the name of one policy; schedule.plans holds for each",
     f"{_JOB}policies.combine": "job.autoscaler.policy, the name of one policy",

@@ -89,28 +89,8 @@ def test_a_scale_up_for_which_one_slot_is_free_waits_until_more_come_together() 
         cluster.run()
 
         assert before == []
-        assert text.startswith("1 of the 6 more slots that it wants can be had: a rescale, with an outage of ")
+        assert text == "1 of the 6 more slots that it wants can be had: half of them are worth a rescale"
         assert cluster.asked("orders") == [10]
-
-
-def test_a_scale_up_does_not_wait_for_more_slots_for_longer_than_it_may() -> None:
-    with SharedCluster(8, {"job.autoscaler.scale-up.partial.wait": "40 s"}) as cluster:
-        cluster.add("orders", 7, load=5_000.0)
-
-        cluster.run(FULL + 3)
-        before = cluster.asked("orders")
-        cluster.run()
-
-        assert (before, cluster.asked("orders")) == ([], [8])
-
-
-def test_every_slot_is_taken_at_once_where_that_is_wanted() -> None:
-    with SharedCluster(8, {"job.autoscaler.scale-up.partial.wait": "0"}) as cluster:
-        cluster.add("orders", 7, load=5_000.0)
-
-        cluster.run(FULL)
-
-        assert cluster.asked("orders") == [8]
 
 
 # --- those who have too many give

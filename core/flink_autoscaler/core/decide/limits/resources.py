@@ -25,7 +25,7 @@ from flink_autoscaler.core.decide.limits.slots import (
     taskmanagers_for,
     within_quota,
 )
-from flink_autoscaler.core.decide.plan import Plan, plan_event, with_plugin_problem
+from flink_autoscaler.core.decide.plan import Plan, held_back_event, plan_event, with_plugin_problem
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
@@ -70,6 +70,27 @@ def within_headroom(plan: Plan, job: EvaluatedJob, tuned: FlinkOptions) -> Plan:
     granted = max(memory, context.taskmanager_memory or 0)
     size = TaskManagerSize(max(1, tuned.task_slots), context.taskmanager_cpu or 0.0, granted)
     return _within_headroom(plan, job, context.headroom, size)
+
+
+def at_least_half(asked: Plan, fitting: Plan, job: EvaluatedJob) -> Plan:
+    """Return what fits of a plan, or nothing where that is less than half of the slots that it wants.
+
+    A job whose slots come free one after the other is not rescaled for each of them. Where something shrinks as well,
+    the outage is paid anyway.
+
+    Args:
+        asked: The plan before what the cluster can still give was looked at.
+        fitting: What is left of it.
+        job: The job.
+    """
+    wanted, part = (more_slots_for(job.topology, plan.changes) for plan in (asked, fitting))
+    is_up = all(change.is_scale_up for change in fitting.changes.values())
+    if not (fitting.changes and is_up and 2 * part < wanted and job.context.options.filters_rescales):
+        return fitting
+    text = f"{part} of the {wanted} more slots that it wants can be had: half of them are worth a rescale"
+    figures = (("available", float(part)), ("wanted", float(wanted)))
+    event = held_back_event(job.context, "ScaleUpWaits", text, figures)
+    return fitting.explained("WAITS_FOR_MORE_SLOTS", text, figures=figures).told(event).dropped()
 
 
 def _schedulable(plan: Plan, job: EvaluatedJob, plugins: Plugins, tuned: FlinkOptions, memory: int) -> Plan:

@@ -218,7 +218,7 @@ def doubled_within(
     resources: Mapping[str, float] = SMALL,
 ) -> PassOutcome:
     """Run a source that wants to go from 4 to 8, by default without a free slot and with one slot per TaskManager."""
-    all_options = {"scale-up.partial.wait": "0", **(options or {})}
+    all_options = {"rescale-filters.enabled": "false", **(options or {})}
     context = replace(job(all_options, flink, **resources), headroom=headroom)
     readings = [single_source(minute, rate=200.0, busy_ms=1000.0, group="g") for minute in (1, 2, 3)]
     return JobDriver(context).run_each_minute(readings, cluster)
@@ -232,6 +232,22 @@ def test_a_scale_up_is_cut_to_the_headroom_and_both_are_told() -> None:
     assert outcome.wanted == {SINGLE_SOURCE: 7}
     assert outcome.decision.reasons[-1] == Reason("HEADROOM_REACHED", text)
     assert outcome.events == (Event(EventType.WARNING, "HeadroomReached", message, "HeadroomReached", HALF_AN_HOUR),)
+
+
+@pytest.mark.parametrize(
+    ("room", "expected"),
+    [
+        pytest.param(2, {SINGLE_SOURCE: 6}, id="half of what is wanted"),
+        pytest.param(1, {}, id="less than half"),
+    ],
+)
+def test_half_of_what_a_scale_up_wants_always_goes(room: int, expected: Mapping[str, int]) -> None:
+    outcome = doubled_within(replace(QUEUE, taskmanagers=room), {"rescale-filters.enabled": "true"})
+
+    waits = [reason.text for reason in outcome.decision.reasons if reason.code == "WAITS_FOR_MORE_SLOTS"]
+    text = "1 of the 4 more slots that it wants can be had: half of them are worth a rescale"
+    assert outcome.wanted == expected
+    assert waits == ([] if expected else [text])
 
 
 def test_a_cut_plan_expects_what_the_cut_parallelism_brings() -> None:
