@@ -14,7 +14,7 @@ from flink_autoscaler.standalone.cli.output import json_text, print_error, table
 
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.cli.start_trial import Tried
-    from flink_autoscaler.standalone.settings.effective import EffectiveValue
+    from flink_autoscaler.standalone.settings.loading import EffectiveValue
     from flink_autoscaler.standalone.settings.schema.clusters import AccessSettings, YarnSettings
     from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
     from flink_autoscaler.standalone.settings.sources.configuration import Configuration
@@ -81,8 +81,7 @@ def render_effective(
     Returns:
         Text that ends with a line end. Secrets are masked.
     """
-    from flink_autoscaler.standalone.settings.effective import effective_values
-    from flink_autoscaler.standalone.settings.loading import warnings_of
+    from flink_autoscaler.standalone.settings.loading import effective_values, warnings_of
 
     lines = effective_values(configuration)
     clusters = [_cluster(each) for each in settings.effective_clusters()]

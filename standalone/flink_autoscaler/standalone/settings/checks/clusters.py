@@ -1,4 +1,4 @@
-"""Checks of the clusters: how their jobs are found, and how their services are reached."""
+"""Checks of the clusters: how their jobs and metrics are found, and how their services are reached."""
 
 from __future__ import annotations
 
@@ -13,16 +13,23 @@ from urllib.parse import urlsplit
 
 from flink_autoscaler.clients.auth.authentication import authenticator_for
 from flink_autoscaler.clients.auth.tls import client_context
+from flink_autoscaler.clients.prometheus.questions import LABELS, NAMES
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
+from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, unknown_plugin
 from flink_autoscaler.standalone.fetchers.access import AUTHORIZATION, Access
-from flink_autoscaler.standalone.settings.schema.clusters import AccessSettings, AuthKind, ClusterSettings
-from flink_autoscaler.standalone.settings.schema.options import daemon_option
+from flink_autoscaler.standalone.settings.schema.clusters import (
+    AccessSettings,
+    AuthKind,
+    ClusterSettings,
+    PrometheusSettings,
+    SourceKind,
+)
+from flink_autoscaler.standalone.settings.schema.options import LISTS, daemon_option, place_of
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.secrets import from_file, from_variable, is_sensitive, named
 from flink_autoscaler.standalone.settings.sources.layer import Value
-from flink_autoscaler.standalone.settings.sources.nesting import cluster_numbers
 
 FLINK: Final = "flink"
 YARN: Final = "yarn"
@@ -33,6 +40,11 @@ _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _OUR_HEADERS: Final = frozenset(
     {"accept", "accept-encoding", "connection", "content-length", "content-type", "cookie", "host", "transfer-encoding"}
 )
+_LABEL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_METRIC: Final = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*", re.ASCII)
+WEB_KINDS: Final = (AuthKind.NONE, AuthKind.BASIC, AuthKind.BEARER)
+"""The kinds of authentication of services that are no part of a cluster."""
+
 _GROUPS: Final = ("headers", "headers-env", "headers-file")
 _KINDS_OF: Final[Mapping[str, tuple[AuthKind, ...]]] = {
     "auth.username": (AuthKind.BASIC, AuthKind.SIMPLE),
@@ -83,6 +95,10 @@ class EntrySection:
         option = daemon_option(key)
         return key in self.values and option is not None and self.values[key].text.strip() != option.default_text
 
+    def section(self, name: str) -> EntrySection:
+        """Return a section of this one, such as ``yarn``."""
+        return EntrySection(f"{self.prefix}{name}.", self.values, self.what)
+
     def below(self, name: str) -> list[str]:
         """Return the options of a section below that are set like this, such as ``yarn.url``."""
         start = f"{self.prefix}{name}."
@@ -90,45 +106,52 @@ class EntrySection:
         return [name for name in names if self.sets(name)]
 
 
-def cluster_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
-    """Yield what is wrong with the configured clusters, one sentence per problem."""
-    places = cluster_places(settings, values)
+PlacedCluster = tuple[EntrySection, ClusterSettings]
+
+
+def entries(list_key: str, values: Mapping[str, Value]) -> list[EntrySection]:
+    """Return the entries of a list that are set, by ascending number; numbers may be left out."""
+    own: dict[int, dict[str, Value]] = {}
+    for key, value in values.items():
+        if key.startswith(f"{list_key}.") and (place := place_of(key)) is not None:
+            own.setdefault(int(place.filled[0]), {})[key] = value
+    return [EntrySection(f"{list_key}.{number}.", own[number], LISTS[list_key]) for number in sorted(own)]
+
+
+def cluster_places(settings: Settings, values: Mapping[str, Value]) -> list[PlacedCluster]:
+    """Return the configured clusters, each with where it was configured."""
+    return list(zip(entries("autoscaler.clusters", values), settings.clusters, strict=True))
+
+
+def cluster_problems(places: Sequence[PlacedCluster]) -> Iterator[str]:
+    """Yield what is wrong with the configured clusters, one sentence per problem. Reads the files that are named."""
     yield from _duplicate_names(places)
     for place, cluster in places:
         yield from _type_problems(cluster, place)
         yield from _url_problems(cluster, place)
         yield from access_problems(cluster, place, cluster.url)
-        yield from access_problems(cluster.yarn, _of_yarn(place), cluster.yarn.url)
+        yield from access_problems(cluster.yarn, place.section("yarn"), cluster.yarn.url)
+        if cluster.metrics.source is SourceKind.PROMETHEUS:
+            yield from _prometheus_problems(cluster.metrics.prometheus, place.section("metrics.prometheus"))
+        else:
+            chosen = f"{place.prefix}metrics.source prometheus, which is rest"
+            yield from (f"{place.of(name)}: only for {chosen}" for name in place.below("metrics.prometheus"))
 
 
-def cluster_warnings(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
+def cluster_warnings(places: Sequence[PlacedCluster]) -> Iterator[str]:
     """Yield what looks like a mistake or a danger in the configured clusters, one sentence each."""
-    places = cluster_places(settings, values)
     yield from _shared_urls(places)
     for place, cluster in places:
         yield from access_warnings(cluster, place, cluster.url)
-        yield from access_warnings(cluster.yarn, _of_yarn(place), cluster.yarn.url)
+        yield from access_warnings(cluster.yarn, place.section("yarn"), cluster.yarn.url)
+        prometheus = cluster.metrics.prometheus
+        yield from access_warnings(prometheus, place.section("metrics.prometheus"), prometheus.url)
         patterns = {"include": cluster.include, "exclude": cluster.exclude, "yarn.names": cluster.yarn.names}
         for name in (name for name, texts in patterns.items() if any(map(_EXPRESSION.search, texts))):
             yield f"{place.of(name)}: looks like a regular expression; * stands for any text, and ? for one character"
 
 
-def cluster_places(settings: Settings, values: Mapping[str, Value]) -> list[tuple[EntrySection, ClusterSettings]]:
-    """Return the configured clusters, each with where it was configured."""
-    own: dict[str, dict[str, Value]] = {f"autoscaler.clusters.{number}.": {} for number in cluster_numbers(values)}
-    for key, value in values.items():
-        # Each cluster with its own keys: there may be hundreds of clusters.
-        if (prefix := ".".join(key.split(".", 3)[:3]) + ".") in own:
-            own[prefix][key] = value
-    places = (EntrySection(prefix, texts) for prefix, texts in own.items())
-    return list(zip(places, settings.clusters, strict=True))
-
-
-def _of_yarn(place: EntrySection) -> EntrySection:
-    return EntrySection(f"{place.prefix}yarn.", place.values)
-
-
-def _duplicate_names(places: list[tuple[EntrySection, ClusterSettings]]) -> Iterator[str]:
+def _duplicate_names(places: Sequence[PlacedCluster]) -> Iterator[str]:
     same: dict[str, list[EntrySection]] = defaultdict(list)
     for place, cluster in places:
         same[cluster.name].append(place)
@@ -165,7 +188,7 @@ def _url_problems(cluster: ClusterSettings, place: EntrySection) -> Iterator[str
             yield f"{place.of(name)}: {url} is there more than once"
 
 
-def _shared_urls(places: list[tuple[EntrySection, ClusterSettings]]) -> Iterator[str]:
+def _shared_urls(places: Sequence[PlacedCluster]) -> Iterator[str]:
     """Two clusters with one JobManager would scale the same jobs, unless each takes its own."""
     seen: dict[str, str] = {}
     for place, cluster in places:
@@ -175,6 +198,42 @@ def _shared_urls(places: list[tuple[EntrySection, ClusterSettings]]) -> Iterator
             other = seen.setdefault(url, cluster.name)
             if other != cluster.name:
                 yield f"{place.of('url')}: the cluster '{other}' has {url}, too; both will scale the same jobs"
+
+
+def _prometheus_problems(prometheus: PrometheusSettings, place: EntrySection) -> Iterator[str]:
+    if len(prometheus.url) != 1:
+        yield f"{place.of('url')}: metrics.source prometheus needs the URL of one server, such as http://prometheus:9090"
+    if prometheus.auth.kind not in WEB_KINDS:
+        yield f"{place.of('auth.kind')}: expected {', '.join(WEB_KINDS[:-1])} or {WEB_KINDS[-1]}"
+    yield from access_problems(prometheus, place, prometheus.url)
+    yield from _mapping_problems("names", prometheus.names, NAMES, _METRIC, place)
+    yield from _mapping_problems("labels", prometheus.labels, frozenset(LABELS), _LABEL, place)
+    for name, value in prometheus.selector.items():
+        if not _LABEL.fullmatch(name):
+            yield f"{place.of(f'selector.{name}')}: not the name of a label; expected letters, digits and underscores"
+        elif value.startswith("~") and not _is_pattern(value[1:]):
+            yield f"{place.of(f'selector.{name}')}: what follows ~ is not a regular expression"
+    for name in prometheus.replica_labels or ():
+        if not _LABEL.fullmatch(name):
+            yield f"{place.of('replica-labels')}: '{name}' is not the name of a label"
+
+
+def _mapping_problems(
+    group: str, mapping: Mapping[str, str], known: frozenset[str], form: re.Pattern[str], place: EntrySection
+) -> Iterator[str]:
+    for name, other in mapping.items():
+        if name not in known:
+            yield f"{place.of(f'{group}.{name}')}: '{name}' is not used{nearest(name, sorted(known))}"
+        elif not form.fullmatch(other):
+            yield f"{place.of(f'{group}.{name}')}: '{other:.60}' is not a name of Prometheus"
+
+
+def _is_pattern(text: str) -> bool:
+    try:
+        re.compile(text)
+    except re.error:
+        return False
+    return True
 
 
 def access_problems(settings: AccessSettings, place: EntrySection, urls: Sequence[str]) -> Iterator[str]:

@@ -3,69 +3,54 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
 
 from flink_autoscaler.clients.flink.pass_plugins import POLICIES
+from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.model.source_lag import FLINK
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.options.checks import unreadable_options, validate
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import PREFIX as JOB_PREFIX
-from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.core.options.option import Option, nearest
 from flink_autoscaler.core.options.policies import OPTIONS_OF
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, plugin_names, unknown_plugin
-from flink_autoscaler.standalone.settings.checks.clusters import cluster_problems
-from flink_autoscaler.standalone.settings.checks.lags import lag_problems
-from flink_autoscaler.standalone.settings.checks.metrics import metric_problems
+from flink_autoscaler.standalone.settings.checks.clusters import PlacedCluster, cluster_places, cluster_problems
 from flink_autoscaler.standalone.settings.checks.notifications import notification_problems
 from flink_autoscaler.standalone.settings.removed import removed_plugin
-from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
+from flink_autoscaler.standalone.settings.schema.clusters import NumberType
 from flink_autoscaler.standalone.settings.schema.options import allowed, daemon_keys, job_keys
-from flink_autoscaler.standalone.settings.schema.settings import HEAP, JDBC, Settings, needs_database
+from flink_autoscaler.standalone.settings.schema.settings import HEAP, JDBC, LOGGING, Settings, needs_database
 from flink_autoscaler.standalone.settings.schema.types import AUTO, OFF
 from flink_autoscaler.standalone.settings.secrets import named
 from flink_autoscaler.standalone.settings.sources.layer import Value
-from flink_autoscaler.standalone.settings.sources.nesting import cluster_numbers
 
-_KEY_IN_TEXT = re.compile(re.escape(JOB_PREFIX) + r"[a-z.-]*[a-z]")
-_WITHOUT_PROVIDER = frozenset({"rescale-api", "log-only"})
+_KEY_IN_TEXT: Final = re.compile(re.escape(JOB_PREFIX) + r"[a-z.-]*[a-z]")
+_WITHOUT_PROVIDER: Final = frozenset({"rescale-api", "log-only"})
 """The realizers that come along and never change the number of TaskManagers; what a plug-in does is its business."""
 
-_INTERVAL = "autoscaler.standalone.control-loop.interval"
+_NO_PROVIDER: Final = "none"
+_COME_ALONG: Final = frozenset(
+    {
+        (PluginGroup.REALIZERS, "rescale-api"),
+        (PluginGroup.STORES, HEAP),
+        (PluginGroup.STORES, JDBC),
+        (PluginGroup.EVENT_HANDLERS, LOGGING),
+        (PluginGroup.EVENT_HANDLERS, JDBC),
+        (PluginGroup.TASK_MANAGER_PROVIDERS, _NO_PROVIDER),
+    }
+)
+"""Plug-ins that need not be looked for, which takes every command its time."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """What holds for the jobs of all clusters, or of one.
-
-    Attributes:
-        prefix: Of the keys that are set for this cluster only; empty for all clusters.
-        own: The options that are set for this cluster only.
-        texts: The configuration of its jobs, flat.
-        interval: Seconds between passes.
-        interval_key: The key that sets the interval.
-    """
-
-    prefix: str
-    own: Mapping[str, str]
-    texts: Mapping[str, str]
-    interval: float
-    interval_key: str = _INTERVAL
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What the core makes of the options of a scope.
-
-    Attributes:
-        unreadable: Keys of options that cannot be read.
-        invalid: Keys and what is wrong with the options that can.
-        options: Those that can be read, with the autoscaler switched on: jobs may do so themselves.
-    """
-
-    unreadable: tuple[str, ...]
-    invalid: tuple[tuple[str, str], ...]
-    options: AutoscalerOptions
+_INTERVAL: Final = "autoscaler.standalone.control-loop.interval"
+_DECLARED: Final = {
+    AutoscalerOptions.lag_sources.key: "autoscaler.kafka or autoscaler.numbers",
+    AutoscalerOptions.arrival_rate_sources.key: "autoscaler.numbers",
+    AutoscalerOptions.floor_sources.key: "autoscaler.numbers",
+}
+"""Where the places are declared that an option may name."""
 
 
 def check_settings(settings: Settings, values: Mapping[str, Value]) -> list[str]:
@@ -75,93 +60,69 @@ def check_settings(settings: Settings, values: Mapping[str, Value]) -> list[str]
         settings: The settings.
         values: The flat configuration they were made from, for origins.
     """
-    problems = [
-        *cluster_problems(settings, values),
-        *metric_problems(settings, values),
-        *_unknown_plugins(settings, values),
+    clusters = cluster_places(settings, values)
+    return [
+        *cluster_problems(clusters),
+        *_unknown_plugins(settings, clusters, values),
+        *_database_problems(settings, values),
+        *_lease_problems(settings, values),
+        *_provider_problems(settings, clusters, values),
+        *_schedule_problems(settings, values),
+        *notification_problems(settings, values),
+        *_lag_problems(settings),
+        *_job_problems(settings, clusters, values),
     ]
-    problems += [*_database_problems(settings, values), *_lease_problems(settings, values)]
-    problems += _provider_problems(settings, values)
-    problems += _schedule_problems(settings, values)
-    problems += [*notification_problems(settings, values), *lag_problems(settings)]
-    read: dict[tuple[tuple[str, str], ...], _Read] = {}
-    for scope in _scopes(settings, values):
-        # Hundreds of clusters seldom have more than a few sets of options.
-        own = tuple(scope.own.items())
-        texts = read[own] if own in read else read.setdefault(own, _read(scope.texts))
-        problems += _option_problems(scope, texts, values)
-        problems += _timing_problems(scope, texts, values)
-        problems += _policy_problems(scope, texts.options, values)
-    return problems
 
 
-def _scopes(settings: Settings, values: Mapping[str, Value]) -> Iterator[_Scope]:
-    interval = settings.standalone.control_loop_interval
-    yield _Scope("", {}, settings.job_defaults, interval)
-    for number, cluster in zip(cluster_numbers(values), settings.clusters, strict=True):
-        prefix = f"autoscaler.clusters.{number}."
-        texts = {**settings.job_defaults, **cluster.options}
-        key = _INTERVAL if cluster.interval is None else f"{prefix}interval"
-        yield _Scope(f"{prefix}options.", cluster.options, texts, cluster.interval or interval, key)
-
-
-def _unknown_plugins(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
-    """Check names that somebody wrote; a default cannot be a mistake of the operator."""
-    chosen: tuple[tuple[str, PluginGroup, str], ...] = (
+def _unknown_plugins(
+    settings: Settings, clusters: Sequence[PlacedCluster], values: Mapping[str, Value]
+) -> Iterator[str]:
+    standalone = settings.standalone
+    chosen: list[tuple[str, PluginGroup, str]] = [
         ("autoscaler.realizer", PluginGroup.REALIZERS, settings.realizer),
-        ("autoscaler.standalone.state-store.type", PluginGroup.STORES, settings.standalone.state_store or HEAP),
-        ("autoscaler.standalone.event-handler.type", PluginGroup.EVENT_HANDLERS, settings.standalone.event_handler),
-    )
-    further = "autoscaler.event-handlers"
-    chosen += tuple((further, PluginGroup.EVENT_HANDLERS, name) for name in settings.event_handlers)
-    providers = PluginGroup.TASK_MANAGER_PROVIDERS
-    chosen += tuple(
-        (f"autoscaler.clusters.{number}.provider.type", providers, cluster.provider.type)
-        for number, cluster in zip(cluster_numbers(values), settings.clusters, strict=True)
-    )
-    defaults = Settings()
-    come_along = {
-        (PluginGroup.REALIZERS, defaults.realizer),
-        (PluginGroup.EVENT_HANDLERS, defaults.standalone.event_handler),
-        (providers, ProviderSettings().type),
-        *((group, JDBC) for group in (PluginGroup.STORES, PluginGroup.EVENT_HANDLERS)),
-        (PluginGroup.STORES, HEAP),
-    }
+        ("autoscaler.standalone.state-store.type", PluginGroup.STORES, standalone.state_store or HEAP),
+        ("autoscaler.standalone.event-handler.type", PluginGroup.EVENT_HANDLERS, standalone.event_handler),
+        *(("autoscaler.event-handlers", PluginGroup.EVENT_HANDLERS, name) for name in settings.event_handlers),
+        *(
+            (f"{place.prefix}provider.type", PluginGroup.TASK_MANAGER_PROVIDERS, cluster.provider.type)
+            for place, cluster in clusters
+        ),
+    ]
     for key, group, name in chosen:
-        if (group, name) not in come_along and (problem := unknown_plugin(group, name)):
-            yield f"{_place(key, '', values)}: {problem}"
+        if (group, name) not in _COME_ALONG and (problem := unknown_plugin(group, name)):
+            yield f"{_place(key, values)}: {problem}"
 
 
 def _database_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
     standalone = settings.standalone
     if settings.ha.enabled and standalone.state_store in (None, HEAP):
         yield (
-            f"{_place('autoscaler.ha.enabled', '', values)}: expected autoscaler.standalone.state-store.type JDBC, so"
-            " that whoever takes over knows what was decided"
+            f"{_place('autoscaler.ha.enabled', values)}: expected autoscaler.standalone.state-store.type JDBC, so that"
+            " whoever takes over knows what was decided"
         )
     if needs_database(settings) and standalone.jdbc_url is None:
         yield "autoscaler.standalone.jdbc.url is not set: expected the URL of the database that is to be used"
 
 
-def _provider_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
+def _provider_problems(
+    settings: Settings, clusters: Sequence[PlacedCluster], values: Mapping[str, Value]
+) -> Iterator[str]:
     """Check that what starts and stops TaskManagers is used: realizers that only ask the cluster know none of it."""
     if settings.realizer not in _WITHOUT_PROVIDER:
         return
-    realizer = _place("autoscaler.realizer", "", values)
-    for number, cluster in zip(cluster_numbers(values), settings.clusters, strict=True):
-        if cluster.provider.type != ProviderSettings().type:
-            place = _place(f"autoscaler.clusters.{number}.provider.type", "", values)
+    for place, cluster in clusters:
+        if cluster.provider.type != _NO_PROVIDER:
             yield (
-                f"{place}: a provider needs autoscaler.realizer: auto, but {realizer}; to see first what would be done"
-                " set autoscaler.dry-run: true besides"
+                f"{place.of('provider.type')}: a provider needs autoscaler.realizer: auto, but"
+                f" {_place('autoscaler.realizer', values)}; to see first what would be done set autoscaler.dry-run:"
+                " true besides"
             )
 
 
 def _schedule_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
-    is_scheduled = settings.forecast.build_schedule not in (AUTO, OFF)
-    if is_scheduled and settings.history.path is None:
+    if settings.forecast.build_schedule not in (AUTO, OFF) and settings.history.path is None:
         yield (
-            f"{_place('autoscaler.forecast.build-schedule', '', values)}: expected autoscaler.history.path, the history"
+            f"{_place('autoscaler.forecast.build-schedule', values)}: expected autoscaler.history.path, the history"
             " that profiles are made of"
         )
 
@@ -178,7 +139,7 @@ def _lease_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator
         least = cluster.interval + 2 * cluster.endpoint.timeout
         if least > settings.ha.ttl:
             yield (
-                f"{_place('autoscaler.ha.ttl', '', values)}: expected at least {_seconds(least)} for cluster"
+                f"{_place('autoscaler.ha.ttl', values)}: expected at least {_seconds(least)} for cluster"
                 f" '{cluster.name}', its interval of {_seconds(cluster.interval)} and twice the timeout of"
                 f" {_seconds(cluster.endpoint.timeout)}"
             )
@@ -188,12 +149,37 @@ def _seconds(seconds: float) -> str:
     return str(Duration(round(seconds * 1e9)))
 
 
-def _read(texts: Mapping[str, str]) -> _Read:
-    errors = [error.key for error in unreadable_options(AutoscalerOptions(texts))]
-    broken = {key for error in errors for key in job_keys()[error].keys}
+def _job_problems(settings: Settings, clusters: Sequence[PlacedCluster], values: Mapping[str, Value]) -> Iterator[str]:
+    """Check the options that are set for the jobs of all clusters, then those of each cluster."""
+    interval = settings.standalone.control_loop_interval
+    scopes: list[tuple[str, Mapping[str, str], float, str]] = [("", {}, interval, _INTERVAL)]
+    for place, cluster in clusters:
+        key = _INTERVAL if cluster.interval is None else f"{place.prefix}interval"
+        scopes.append((f"{place.prefix}options.", cluster.options, cluster.interval or interval, key))
+    read: dict[tuple[tuple[str, str], ...], tuple[list[tuple[str, str]], AutoscalerOptions]] = {}
+    for prefix, own, seconds, interval_key in scopes:
+        # Hundreds of clusters seldom have more than a few sets of options.
+        if (own_texts := tuple(own.items())) not in read:
+            read[own_texts] = _read({**settings.job_defaults, **own})
+        problems, options = read[own_texts]
+        for key, problem in (*problems, *_window_problems(options, seconds, _place(interval_key, values))):
+            yield f"{_place(key, values, prefix)}: {problem}"
+
+
+def _read(texts: Mapping[str, str]) -> tuple[list[tuple[str, str]], AutoscalerOptions]:
+    """Return by key what is wrong with the options of jobs, and those that can be read.
+
+    The autoscaler is switched on in them: jobs may do so themselves.
+    """
+    unreadable = [job_keys()[error.key] for error in unreadable_options(AutoscalerOptions(texts))]
+    problems = [(_set_key(option, texts), f"expected {allowed(option)}") for option in unreadable]
+    broken = {key for option in unreadable for key in option.keys}
     kept = {key: text for key, text in texts.items() if key not in broken}
     options = AutoscalerOptions({**kept, AutoscalerOptions.enabled.key: "true"})
-    return _Read(tuple(errors), tuple(_invalid(options)), options)
+    problems += [*_invalid(options), *_policy_problems(options)]
+    if options.rest_client_timeout.nanoseconds == 0:
+        problems.append((_set_key(AutoscalerOptions.rest_client_timeout, texts), "expected more than 0 s"))
+    return problems, options
 
 
 def _invalid(options: AutoscalerOptions) -> Iterator[tuple[str, str]]:
@@ -201,51 +187,40 @@ def _invalid(options: AutoscalerOptions) -> Iterator[tuple[str, str]]:
     # Validated again and again, each time without the option that was found last.
     while (problem := validate(options)) is not None:
         option = next(job_keys()[key] for key in _KEY_IN_TEXT.findall(problem) if key in job_keys())
-        found = option.find(options.configuration)
-        yield found[0] if found else option.key, problem
-        if found is None:
+        yield _set_key(option, options.configuration), problem
+        if not options.is_set(option):
             return
         options = options.with_changes({}, option.keys)
 
 
-def _option_problems(scope: _Scope, texts: _Read, values: Mapping[str, Value]) -> Iterator[str]:
-    for key in texts.unreadable:
-        yield f"{_place_of_option(key, scope, values)}: expected {allowed(job_keys()[key])}"
-    for key, problem in texts.invalid:
-        yield f"{_place(key, scope.prefix, values)}: {problem}"
-
-
-def _policy_problems(scope: _Scope, options: AutoscalerOptions, values: Mapping[str, Value]) -> Iterator[str]:
+def _policy_problems(options: AutoscalerOptions) -> Iterator[tuple[str, str]]:
     """Check the names of policies; a job whose policy nobody knows is never scaled."""
-    chosen = {AutoscalerOptions.policy.key: options.policy, AutoscalerOptions.policy_shadow.key: options.policy_shadow}
-    for key, name in chosen.items():
+    for option, name in (
+        (AutoscalerOptions.policy, options.policy),
+        (AutoscalerOptions.policy_shadow, options.policy_shadow),
+    ):
         # Looking for plug-ins takes every command its time: only for what does not come along.
         if name and name not in OPTIONS_OF and name not in (known := sorted({*OPTIONS_OF, *plugin_names(POLICIES)})):
-            place = _place_of_option(key, scope, values)
-            removed = removed_plugin(POLICIES, name)
             unknown = f"no policy is called '{name}'; known: {', '.join(known)}{nearest(name, known)}"
-            yield f"{place}: {removed or unknown}"
+            yield _set_key(option, options.configuration), removed_plugin(POLICIES, name) or unknown
 
 
-def _timing_problems(scope: _Scope, texts: _Read, values: Mapping[str, Value]) -> Iterator[str]:
-    if texts.options.rest_client_timeout.nanoseconds == 0:
-        timeout = _place_of_option(AutoscalerOptions.rest_client_timeout.key, scope, values)
-        yield f"{timeout}: expected more than 0 s"
-    if texts.options.metrics_window.exact_seconds > scope.interval:
-        return
-    window = _place_of_option(AutoscalerOptions.metrics_window.key, scope, values)
-    yield (
-        f"{window}: expected more than {_seconds(scope.interval)}, the time between two passes"
-        f" ({_place(scope.interval_key, '', values)}), because a shorter window never holds two samples"
-    )
+def _window_problems(options: AutoscalerOptions, interval: float, place: str) -> Iterator[tuple[str, str]]:
+    if options.metrics_window.exact_seconds <= interval:
+        yield (
+            _set_key(AutoscalerOptions.metrics_window, options.configuration),
+            f"expected more than {_seconds(interval)}, the time between two passes ({place}), because a shorter window"
+            " never holds two samples",
+        )
 
 
-def _place_of_option(key: str, scope: _Scope, values: Mapping[str, Value]) -> str:
-    found = job_keys()[key].find(scope.texts)
-    return _place(found[0] if found else key, scope.prefix, values)
+def _set_key(option: Option[Any], texts: Mapping[str, str]) -> str:
+    """Return the key that sets an option, its own where none does."""
+    found = option.find(texts)
+    return found[0] if found else option.key
 
 
-def _place(key: str, prefix: str, values: Mapping[str, Value]) -> str:
+def _place(key: str, values: Mapping[str, Value], prefix: str = "") -> str:
     """Return key, value and origin, such as ``job.autoscaler.metrics.window = '5 s' (--set)``."""
     old_keys = daemon_keys()[key].old_keys if key in daemon_keys() else ()
     for candidate in (prefix + key, key, *old_keys):
@@ -253,3 +228,43 @@ def _place(key: str, prefix: str, values: Mapping[str, Value]) -> str:
             return named(candidate, values)
     default = job_keys()[key].default_text if key in job_keys() else daemon_keys()[key].default_text
     return f"{key} = '{default}' (default)"
+
+
+def _lag_problems(settings: Settings) -> Iterator[str]:
+    """Yield what is wrong with the places that know lag, arrivals and floors, and the options that name them."""
+    names = [*(each.name for each in settings.kafka), *(each.name for each in settings.numbers)]
+    for name in dict.fromkeys(each for each in names if names.count(each) > 1 or each == FLINK):
+        yield f"the name '{name}' in autoscaler.kafka and autoscaler.numbers is used twice, or means Flink itself"
+    for kafka in settings.kafka:
+        if not kafka.bootstrap_servers:
+            yield f"autoscaler.kafka: '{kafka.name}' has no bootstrap-servers"
+        if "bootstrap.servers" in {*kafka.properties, *kafka.properties_env, *kafka.properties_file}:
+            yield f"autoscaler.kafka: '{kafka.name}' names its brokers by bootstrap-servers, not by a property"
+    for number in settings.numbers:
+        if number.type in tuple(NumberType) and len(number.url) != 1:
+            yield f"autoscaler.numbers: '{number.name}' needs one url"
+        if number.type == NumberType.PROMQL and number.query is None:
+            yield f"autoscaler.numbers: '{number.name}' has no query"
+    yield from _place_problems(settings, names)
+
+
+def _place_problems(settings: Settings, names: Sequence[str]) -> Iterator[str]:
+    asked = (attempted(partial(_asked_places, cluster.job_defaults)) for cluster in settings.effective_clusters())
+    brokers = {each.name for each in settings.kafka}
+    for key, name in dict.fromkeys(each for found in asked if isinstance(found, list) for each in found):
+        if name in brokers and key != AutoscalerOptions.lag_sources.key:
+            yield f"{key}: '{name}' is in autoscaler.kafka, which tells lag and nothing else"
+        elif name not in names and (name != FLINK or key != AutoscalerOptions.lag_sources.key):
+            yield f"{key}: there is no '{name}' in {_DECLARED[key]}"
+
+
+def _asked_places(defaults: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the options of jobs and the places that they name. May raise ConfigError."""
+    options = AutoscalerOptions(defaults)
+    listed = (options.lag_sources, options.arrival_rate_sources, options.floor_sources)
+    return [
+        (key, name)
+        for key, named_places in zip(_DECLARED, listed, strict=True)
+        for entry in named_places
+        for name in entry.names
+    ]

@@ -11,47 +11,44 @@ from flink_autoscaler.core.model.meanings import Kind, chapters
 from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.standalone.notifications.apprise_process import service_of
 from flink_autoscaler.standalone.notifications.redaction import url_of
-from flink_autoscaler.standalone.settings.checks.clusters import EntrySection, access_problems, access_warnings
-from flink_autoscaler.standalone.settings.schema.clusters import AuthKind, RuleSettings, TargetSettings, TargetType
+from flink_autoscaler.standalone.settings.checks.clusters import (
+    WEB_KINDS,
+    EntrySection,
+    access_problems,
+    access_warnings,
+    entries,
+)
+from flink_autoscaler.standalone.settings.schema.clusters import RuleSettings, TargetSettings, TargetType
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.secrets import from_either, without_target
 from flink_autoscaler.standalone.settings.sources.layer import Value
-from flink_autoscaler.standalone.settings.sources.nesting import entry_numbers
 
 _KEY: Final = ("key-file", "key-env-variable")
 _PLACES_OF_URL: Final = ("url", "url-file", "url-env-variable")
 _OF_WEBHOOKS: Final = ("auth", "tls", "headers", "headers-env", "headers-file")
-_KINDS: Final = (AuthKind.NONE, AuthKind.BASIC, AuthKind.BEARER)
+_TARGETS: Final = "autoscaler.notifications.targets"
 _WILD: Final = frozenset("*?[")
 
 
 def notification_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
     """Yield what is wrong with targets and rules, one sentence per problem. Reads the files that are named."""
     notifications = settings.notifications
-    places = _places("targets", "target", values)
+    places = entries(_TARGETS, values)
     names = [target.name for target in notifications.targets]
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         yield f"the target name '{name}' is used more than once in autoscaler.notifications.targets"
     for place, target in zip(places, notifications.targets, strict=True):
         yield from _target_problems(target, place)
-    rules = zip(_places("rules", "rule", values), notifications.rules, strict=True)
+    rules = zip(entries("autoscaler.notifications.rules", values), notifications.rules, strict=True)
     for place, rule in rules:
         yield from _rule_problems(rule, place, names)
 
 
 def notification_warnings(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
     """Yield what looks dangerous about how targets are reached, one sentence each."""
-    for place, target in zip(_places("targets", "target", values), settings.notifications.targets, strict=True):
+    for place, target in zip(entries(_TARGETS, values), settings.notifications.targets, strict=True):
         if target.type is TargetType.WEBHOOK and target.url is not None:
             yield from access_warnings(target, place, [without_target(target.url)])
-
-
-def _places(name: str, what: str, values: Mapping[str, Value]) -> list[EntrySection]:
-    prefixes = [f"autoscaler.notifications.{name}.{number}." for number in entry_numbers(values, "notifications", name)]
-    return [
-        EntrySection(prefix, {key: value for key, value in values.items() if key.startswith(prefix)}, what)
-        for prefix in prefixes
-    ]
 
 
 def _target_problems(target: TargetSettings, place: EntrySection) -> Iterator[str]:
@@ -84,8 +81,8 @@ def _webhook_problems(target: TargetSettings, place: EntrySection, url: str) -> 
     if not _is_web_address(url):
         yield f"{_place_of_url(place)}: expected http:// or https:// and a host for {place.prefix}type {target.type}"
         return
-    if target.auth.kind not in _KINDS:
-        yield f"{place.of('auth.kind')}: expected one of {', '.join(_KINDS)} for a target"
+    if target.auth.kind not in WEB_KINDS:
+        yield f"{place.of('auth.kind')}: expected one of {', '.join(WEB_KINDS)} for a target"
     if all(map(place.sets, _KEY)):
         yield f"{' and '.join(map(place.of, _KEY))}: expected one of the two"
     try:

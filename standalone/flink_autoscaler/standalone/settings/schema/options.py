@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache, cached_property
-from typing import Any, Final, get_args, get_origin
+from functools import cache, lru_cache
+from typing import Any, Final, NamedTuple, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -28,7 +28,6 @@ PLUGIN_FAMILIES: Final = (
     "scaling.custom-executor.",
     "scaling.parallelism-alignment.mode.",
 )
-_PLACEHOLDERS: Final = {INDEX: r"(0|[1-9]\d{0,3})", FREE: r"(.+)"}
 _BOUNDS: Final = {"ge": "at least", "gt": "more than", "le": "at most"}
 _PLUGIN_PARAMETER: Final = re.compile(
     f"({'|'.join(map(re.escape, JOB_PREFIXES))})({'|'.join(map(re.escape, PLUGIN_FAMILIES))})" + r"[^.]+\..+", re.DOTALL
@@ -42,10 +41,10 @@ LISTS: Final[Mapping[str, str]] = {
 }
 """The keys of lists of sections, and what one entry is called."""
 
-_NUMBER: Final = re.compile(_PLACEHOLDERS[INDEX], re.ASCII)
+_NUMBER: Final = re.compile(r"0|[1-9]\d{0,3}", re.ASCII)
 _NUMBERED: Final = re.compile(rf"(?P<list>{'|'.join(map(re.escape, LISTS))})\.(?P<number>\d+)\.", re.ASCII)
 _CLUSTER_OPTION: Final = re.compile(
-    re.escape(PREFIX) + rf"clusters\.{_PLACEHOLDERS[INDEX]}\.options\.(?P<option>.+)", re.DOTALL
+    re.escape(PREFIX) + r"clusters\.(0|[1-9]\d{0,3})\.options\.(?P<option>.+)", re.DOTALL
 )
 _TYPO_SIMILARITY: Final = 0.9
 _PARTS_OF_OURS: Final = tuple("autoscaler"[at : at + 3] for at in range(8))
@@ -85,30 +84,30 @@ class DaemonOption(DocumentedOption):
     path: tuple[str, ...] = ()
     is_required: bool = False
 
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """Matches the keys that set this option; one group per placeholder."""
-        return _pattern_of(self.key)
-
-    def filled(self, key: str) -> tuple[str, ...]:
-        """Return what stands for the placeholders in a key that sets this option, be it an old one."""
-        patterns = (self.pattern, *map(_pattern_of, self.old_keys))
-        return next((match.groups() for pattern in patterns if (match := pattern.fullmatch(key))), ())
-
-    def ranked(self, key: str) -> tuple[str, ...]:
-        """Return the keys of this option with the placeholders filled as in one of them, the one that wins first."""
-        return tuple(_with(self.filled(key), each) for each in (self.key, *self.old_keys))
-
     @property
     def is_pattern(self) -> bool:
         """Whether the key has placeholders."""
         return INDEX in self.key or FREE in self.key
 
 
-@cache
-def _pattern_of(key: str) -> re.Pattern[str]:
-    parts = re.split(f"({INDEX}|{FREE})", key)
-    return re.compile("".join(_PLACEHOLDERS.get(part, re.escape(part)) for part in parts), re.DOTALL)
+class OptionPlace(NamedTuple):
+    """Which option a key sets.
+
+    Attributes:
+        option: The option.
+        template: The key with placeholders: that of the option or an old one.
+        filled: What stands for the placeholders.
+    """
+
+    option: DaemonOption
+    template: str
+    filled: tuple[str, ...]
+
+    @property
+    def better_keys(self) -> tuple[str, ...]:
+        """Keys of the same option that count instead of this one where they are set, the best one first."""
+        ranked = (self.option.key, *self.option.old_keys)
+        return tuple(_with(self.filled, each) for each in ranked[: ranked.index(self.template)])
 
 
 def _with(filled: Iterable[str], key: str) -> str:
@@ -190,25 +189,35 @@ def daemon_keys() -> dict[str, DaemonOption]:
 
 
 @cache
-def _numbered_keys() -> dict[str, DaemonOption]:
-    """The options of list entries without a free part, by their keys with ``<n>``, old ones too."""
-    numbered = (option for option in daemon_options() if INDEX in option.key and FREE not in option.key)
-    return {key: option for option in numbered for key in (option.key, *option.old_keys)}
+def _templates() -> dict[str, DaemonOption]:
+    """Every key that sets an option of the daemon, old ones too, with placeholders."""
+    return {key: option for option in daemon_options() for key in (option.key, *option.old_keys)}
 
 
-@cache
-def _free_options() -> tuple[DaemonOption, ...]:
-    return tuple(option for option in daemon_options() if FREE in option.key)
+@lru_cache(maxsize=4096)
+def place_of(key: str) -> OptionPlace | None:
+    """Tell which option of the daemon a key sets; None where no option has it."""
+    templates = _templates()
+    filled: tuple[str, ...] = ()
+    if numbered := _NUMBERED.match(key):
+        if not _NUMBER.fullmatch(numbered["number"]):
+            return None
+        filled = (numbered["number"],)
+        key = f"{numbered['list']}.{INDEX}.{key[numbered.end() :]}"
+    elif INDEX in key:
+        return None
+    if FREE not in key and key in templates:
+        return OptionPlace(templates[key], key, filled)
+    for dot in (at for at, character in enumerate(key[:-1], start=1) if character == "."):
+        if (template := key[:dot] + FREE) in templates:
+            return OptionPlace(templates[template], template, (*filled, key[dot:]))
+    return None
 
 
 def daemon_option(key: str) -> DaemonOption | None:
     """Return the option of the daemon that a key sets, or None."""
-    numbered = _NUMBERED.match(key)
-    if numbered and _NUMBER.fullmatch(numbered["number"]):
-        known = _numbered_keys().get(f"{numbered['list']}.{INDEX}.{key[numbered.end() :]}")
-    else:
-        known = daemon_keys().get(key)
-    return known or next((option for option in _free_options() if option.pattern.fullmatch(key)), None)
+    place = place_of(key)
+    return None if place is None else place.option
 
 
 def current_key(key: str) -> str | None:
@@ -216,9 +225,8 @@ def current_key(key: str) -> str | None:
     if inner := _CLUSTER_OPTION.fullmatch(key):
         current = current_key(inner["option"])
         return None if current is None else key.removesuffix(inner["option"]) + current
-    if (option := daemon_option(key)) is not None:
-        ranked = option.ranked(key)
-        return ranked[0] if key in ranked[1:] else None
+    if (place := place_of(key)) is not None:
+        return next(iter(place.better_keys), None)
     known = job_keys().get(key)
     return known.key if known is not None and key in known.deprecated_keys else None
 
