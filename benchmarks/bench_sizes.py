@@ -45,8 +45,7 @@ from flink_autoscaler.clients.prometheus.questions import CLOCK
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, WaitingTime
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.default_store import FILE
-from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.loading import STATE_FILE, load_settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
@@ -284,7 +283,7 @@ def fill(folder: Path, jobs: int, state: JobState) -> None:
     """Write the windows of all jobs into the database that the daemon will open."""
     window = tuple(earlier(state.samples[0], STEP_MS * number) for number in range(WINDOW - 1, -1, -1))
     state = replace(state, samples=window, job_id="")
-    with closing(Database(DatabaseSettings(f"jdbc:sqlite:{folder / FILE}"))) as database:
+    with closing(Database(DatabaseSettings(f"jdbc:sqlite:{folder / STATE_FILE}"))) as database:
         create_tables(database)
         SqlStateStore(database, writer="flink-autoscaler").save("main/model", state)
         with database.transaction() as connection:

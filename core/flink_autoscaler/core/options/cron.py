@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import lru_cache
@@ -24,6 +24,10 @@ _LAST_DAY = re.compile(r"(\w{1,3})L", re.ASCII)
 _NUMBER = re.compile(r"\d++", re.ASCII)
 _MOST_DIGITS = 4
 """Of the greatest number that a field knows, a year."""
+
+
+DayRule = Callable[[date], bool]
+"""Tells whether a day is one of those that a field means."""
 
 
 class _InvalidError(ValueError):
@@ -65,39 +69,27 @@ def _item(item: str, low: int, high: int, names: Mapping[str, int]) -> list[int]
     return [low + (value - low) % (high - low + 1) for value in range(start, end + 1, step)]
 
 
-@dataclass(frozen=True, slots=True)
-class _DayOfMonth:
-    """Days of a month: numbers, days before the last, and the weekdays nearest to a day."""
+def _day_of_month(text: str) -> DayRule:
+    """Read days of a month: numbers, a day before the last, or the weekday nearest to a day."""
+    if last := _FROM_LAST.fullmatch(text):
+        offset = _number(last[1] or "0", 0, 30, _NO_NAMES)
+        if last[2]:
+            return lambda day: _nearest_weekday(day, _last_of(day) - offset) == day.day
+        return lambda day: _last_of(day) - day.day == offset
+    if nearest := _NEAREST_WEEKDAY.fullmatch(text):
+        number = _number(nearest[1], 1, 31, _NO_NAMES)
+        return lambda day: _nearest_weekday(day, min(number, _last_of(day))) == day.day
+    days = _values(text, 1, 31, _NO_NAMES)
+    return lambda day: day.day in days
 
-    days: frozenset[int] = frozenset()
-    before_last: frozenset[int] = frozenset()
-    weekday_before_last: frozenset[int] = frozenset()
-    nearest_weekdays: frozenset[int] = frozenset()
 
-    @classmethod
-    def parse(cls, text: str) -> _DayOfMonth:
-        last = _FROM_LAST.fullmatch(text)
-        if last:
-            offset = frozenset({_number(last[1] or "0", 0, 30, _NO_NAMES)})
-            return cls(weekday_before_last=offset) if last[2] else cls(before_last=offset)
-        nearest = _NEAREST_WEEKDAY.fullmatch(text)
-        if nearest:
-            return cls(nearest_weekdays=frozenset({_number(nearest[1], 1, 31, _NO_NAMES)}))
-        return cls(days=_values(text, 1, 31, _NO_NAMES))
-
-    def matches(self, day: date) -> bool:
-        last = calendar.monthrange(day.year, day.month)[1]
-        return (
-            day.day in self.days
-            or last - day.day in self.before_last
-            or any(_nearest_weekday(day, last - offset) == day.day for offset in self.weekday_before_last)
-            or any(_nearest_weekday(day, min(number, last)) == day.day for number in self.nearest_weekdays)
-        )
+def _last_of(month: date) -> int:
+    return calendar.monthrange(month.year, month.month)[1]
 
 
 def _nearest_weekday(month: date, number: int) -> int | None:
     """Return the weekday nearest to a day, within its month; None where the day does not exist."""
-    last = calendar.monthrange(month.year, month.month)[1]
+    last = _last_of(month)
     if not 1 <= number <= last:
         return None
     weekday = month.replace(day=number).weekday()
@@ -108,33 +100,20 @@ def _nearest_weekday(month: date, number: int) -> int | None:
     return number
 
 
-@dataclass(frozen=True, slots=True)
-class _DayOfWeek:
-    """Days of the week, 1 = Sunday; the n-th or the last such day of a month."""
+def _day_of_week(text: str) -> DayRule:
+    """Read days of the week, 1 = Sunday, or the n-th or the last such day of a month."""
+    if nth := _NTH.fullmatch(text):
+        wanted = _number(nth[1], 1, _WEEK, _DAYS), _number(nth[2], 1, _MAX_WEEKS, _NO_NAMES)
+        return lambda day: wanted == (_weekday(day), (day.day - 1) // _WEEK + 1)
+    if last := _LAST_DAY.fullmatch(text):
+        number = _number(last[1], 1, _WEEK, _DAYS)
+        return lambda day: number == _weekday(day) and day.day + _WEEK > _last_of(day)
+    days = frozenset({_WEEK}) if text == "L" else _values(text, 1, _WEEK, _DAYS)
+    return lambda day: _weekday(day) in days
 
-    days: frozenset[int] = frozenset()
-    nth: tuple[int, int] | None = None
-    last: int | None = None
 
-    @classmethod
-    def parse(cls, text: str) -> _DayOfWeek:
-        if text == "L":
-            return cls(days=frozenset({_WEEK}))
-        nth = _NTH.fullmatch(text)
-        if nth:
-            return cls(nth=(_number(nth[1], 1, _WEEK, _DAYS), _number(nth[2], 1, _MAX_WEEKS, _NO_NAMES)))
-        last = _LAST_DAY.fullmatch(text)
-        if last:
-            return cls(last=_number(last[1], 1, _WEEK, _DAYS))
-        return cls(days=_values(text, 1, _WEEK, _DAYS))
-
-    def matches(self, day: date) -> bool:
-        number = day.isoweekday() % _WEEK + 1
-        if self.nth is not None:
-            return self.nth == (number, (day.day - 1) // _WEEK + 1)
-        if self.last is not None:
-            return number == self.last and day.day + _WEEK > calendar.monthrange(day.year, day.month)[1]
-        return number in self.days
+def _weekday(day: date) -> int:
+    return day.isoweekday() % _WEEK + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +124,7 @@ class CronExpression:
     minutes: frozenset[int]
     hours: frozenset[int]
     months: frozenset[int]
-    day: _DayOfMonth | _DayOfWeek
+    day: DayRule
     years: frozenset[int] = field(default_factory=frozenset)
 
     @staticmethod
@@ -165,7 +144,7 @@ class CronExpression:
                 minutes,
                 hours,
                 months=_values(parts[4], 1, 12, _MONTHS),
-                day=_DayOfMonth.parse(parts[3]) if parts[5] == "?" else _DayOfWeek.parse(parts[5]),
+                day=_day_of_month(parts[3]) if parts[5] == "?" else _day_of_week(parts[5]),
                 years=_values(parts[6], *_YEARS, _NO_NAMES) if len(parts) > 6 else frozenset(),  # noqa: PLR2004
             )
         except _InvalidError:
@@ -179,5 +158,5 @@ class CronExpression:
             and local.hour in self.hours
             and local.month in self.months
             and (not self.years or local.year in self.years)
-            and self.day.matches(local.date())
+            and self.day(local.date())
         )

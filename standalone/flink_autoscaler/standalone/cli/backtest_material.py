@@ -24,7 +24,7 @@ from flink_autoscaler.standalone.cli.backtest_view import print_damaged
 from flink_autoscaler.standalone.cli.command import HistorySelection
 from flink_autoscaler.standalone.cli.output import progress
 from flink_autoscaler.standalone.history.access import is_small, selection_of
-from flink_autoscaler.standalone.settings.preparation import prepare, read_again
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.options import job_keys, unknown_key
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
@@ -43,10 +43,10 @@ def candidates_of(files: Sequence[Path], overrides: Sequence[str] | None) -> tup
         ConfigError: One cannot be read, or is given twice.
     """
     if not files:
-        settings = prepare(None, overrides or [])
+        settings = SettingsLoader(None, overrides or []).read(sets_log=True)
         return settings, [_candidate(DEFAULTS, settings)]
-    settings = prepare(files[0], overrides or [])
-    read = [settings, *(read_again(file, overrides or []) for file in files[1:])]
+    settings = SettingsLoader(files[0], overrides or []).read(sets_log=True)
+    read = [settings, *(SettingsLoader(file, overrides or []).read() for file in files[1:])]
     return settings, [_candidate(name, each) for name, each in zip(_names(files), read, strict=True)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -46,9 +45,8 @@ def check_config(
     from flink_autoscaler.standalone.cli.start_trial import connections, start_problems
     from flink_autoscaler.standalone.observability.logs import configure_logging
     from flink_autoscaler.standalone.settings.loading import load_settings
-    from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
-    configuration = load_configuration(file=given.config, environment=os.environ, overrides=given.overrides or [])
+    configuration = given.loader().configuration()
     settings = load_settings(configuration)
     configure_logging(log_format=settings.log.format.value, level="error")
     problems = start_problems(settings)

@@ -19,6 +19,7 @@ import typer
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.errors import ConfigError
+    from flink_autoscaler.standalone.settings.loading import SettingsLoader
     from flink_autoscaler.standalone.settings.schema.settings import Settings
     from flink_autoscaler.stores.sql.database.database import Database
 
@@ -64,21 +65,23 @@ class GivenSettings:
     config: Annotated[Path | None, valued("--config", "-c", metavar="FILE", text="Configuration file (YAML).")] = None
     overrides: SetOption = None
 
+    def loader(self, *, is_dry_run: bool = False) -> SettingsLoader:
+        """Return what reads the settings."""
+        from flink_autoscaler.standalone.settings.loading import SettingsLoader
+
+        return SettingsLoader(self.config, self.overrides or [], is_dry_run=is_dry_run)
+
     def prepare(self, *, is_dry_run: bool = False) -> Settings:
         """Read the settings and set up the log.
 
         Raises:
             ConfigError: Something is wrong; one line per problem.
         """
-        from flink_autoscaler.standalone.settings.preparation import prepare
-
-        return prepare(self.config, self.overrides or [], is_dry_run=is_dry_run)
+        return self.loader(is_dry_run=is_dry_run).read(sets_log=True)
 
     def prepare_stored(self) -> Settings:
         """Do the same, with the database that a daemon of this user has where the settings name none."""
-        from flink_autoscaler.standalone.settings.default_store import store_to_read
-
-        return store_to_read(self.prepare(), os.environ)
+        return self.loader().read_stored()
 
     def database(self, *, query_timeout: float = 30.0) -> closing[Database]:
         """Open the database of the settings; the arguments and errors are those of ``open_database``."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
@@ -57,15 +56,12 @@ def run(given: GivenSettings, dry_run: DryRunOption = False) -> int:
 
     hold_reloads()
     from flink_autoscaler.standalone.daemon.service import serve
-    from flink_autoscaler.standalone.settings.preparation import read_again, with_store
-    from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
-    prepared = with_store(given.prepare(is_dry_run=dry_run))
-    overrides = given.overrides or []
+    loader = given.loader(is_dry_run=dry_run)
     return serve(
-        prepared,
-        lambda: read_again(given.config, overrides, is_dry_run=dry_run),
-        configuration=lambda: load_configuration(file=given.config, environment=os.environ, overrides=overrides),
+        loader.read_for_daemon(),
+        lambda: loader.read_for_daemon(is_running=True),
+        configuration=loader.configuration,
         greet=write_out,
     )
 

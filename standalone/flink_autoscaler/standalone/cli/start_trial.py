@@ -15,7 +15,7 @@ from flink_autoscaler.standalone.daemon.live_spark import live_spark_settings
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.fetchers.listing import list_jobs
 from flink_autoscaler.standalone.ha.databases import open_database
-from flink_autoscaler.standalone.settings.default_store import store_to_read
+from flink_autoscaler.standalone.settings.loading import with_existing_file
 from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Settings, needs_database
 from flink_autoscaler.standalone.settings.secrets import masked
@@ -93,7 +93,7 @@ def _file_problems(wiring: Wiring) -> Iterator[str]:
 
 def connections(settings: Settings) -> list[Tried]:
     """Return what came of asking the database, where one is set, and every cluster for its jobs. Changes nothing."""
-    settings = store_to_read(settings, os.environ)
+    settings = with_existing_file(settings)
     tried = list(_database_tried(settings)) if needs_database(settings) else []
     with Wiring(settings, engine=EngineKind.INLINE) as wiring:
         for cluster, jobs in list_jobs(settings.effective_clusters(), wiring.fetcher):

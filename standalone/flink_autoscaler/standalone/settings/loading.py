@@ -1,15 +1,19 @@
-"""From the flat configuration to the settings, with everything that is wrong reported at once."""
+"""The one door to the settings: layers in one, the settings that they come to, and everything that is wrong at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
+import structlog
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.standalone.observability.logs import configure_logging
 from flink_autoscaler.standalone.settings.checks.clusters import cluster_places, cluster_warnings
 from flink_autoscaler.standalone.settings.checks.daemon import check_settings
 from flink_autoscaler.standalone.settings.checks.notifications import notification_warnings
@@ -26,9 +30,9 @@ from flink_autoscaler.standalone.settings.schema.options import (
     job_keys,
     place_of,
 )
-from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.schema.settings import JDBC, Settings
 from flink_autoscaler.standalone.settings.secrets import named, shown
-from flink_autoscaler.standalone.settings.sources.configuration import Configuration
+from flink_autoscaler.standalone.settings.sources.configuration import Configuration, load_configuration
 from flink_autoscaler.standalone.settings.sources.layer import Value
 
 _DECISIVE = ("type", "url", "kind")
@@ -37,6 +41,12 @@ _DECISIVE = ("type", "url", "kind")
 _MOST_TOLD: Final = 100
 DEFAULT: Final = "default"
 """Origin of a value that nobody set."""
+
+STATE_FILE: Final = "autoscaler.db"
+"""The database of a daemon whose settings do not say where state is kept, in the service's state directory."""
+_SERVICE: Final = "flink-autoscaler"
+
+log = structlog.get_logger(__name__)
 
 Location = tuple[str | int, ...]
 
@@ -67,6 +77,72 @@ class EffectiveValue:
     key: str
     value: str | None
     origin: str
+
+
+class SettingsLoader:
+    """Reads the settings from a file, environment variables and ``--set``, each time anew.
+
+    Args:
+        file: The YAML file; None takes the one that the environment names, if any.
+        overrides: Texts ``key=value``.
+        is_dry_run: Whether nothing is to be changed, whatever the settings say.
+    """
+
+    def __init__(self, file: Path | None = None, overrides: Sequence[str] = (), *, is_dry_run: bool = False) -> None:
+        self._file = file
+        self._overrides = [*overrides, *(["autoscaler.dry-run=true"] if is_dry_run else [])]
+
+    def configuration(self) -> Configuration:
+        """Return all layers in one, with what is wrong with them."""
+        return load_configuration(file=self._file, environment=os.environ, overrides=self._overrides)
+
+    def read(self, *, sets_log: bool = False) -> Settings:
+        """Return the settings, and log what is worth a warning.
+
+        Args:
+            sets_log: Whether to send the log to where they say first.
+
+        Raises:
+            ConfigError: Something is wrong; one line per problem.
+        """
+        configuration = self.configuration()
+        settings = load_settings(configuration)
+        if sets_log:
+            configure_logging(log_format=settings.log.format.value, level=settings.log.level.value)
+        for warning in warnings_of(configuration, settings):
+            log.warning("configuration", text=warning)
+        return settings
+
+    def read_stored(self) -> Settings:
+        """Return the settings of a command, with the file that a daemon of the same user keeps its state in.
+
+        Raises:
+            ConfigError: Something is wrong; one line per problem.
+        """
+        return with_existing_file(self.read(sets_log=True))
+
+    def read_for_daemon(self, *, is_running: bool = False) -> Settings:
+        """Return the settings of a daemon; where they leave open where state is kept, it is SQLite if that can be.
+
+        Args:
+            is_running: Whether it runs already: its log stays as it is, and where state is kept is no news.
+
+        Raises:
+            ConfigError: Something is wrong; one line per problem.
+        """
+        settings = self.read(sets_log=not is_running)
+        if not _is_store_open(settings):
+            return settings
+        try:
+            path = _writable_file(os.environ)
+        except ConfigError as error:
+            if not is_running:
+                effect = "a restart forgets what was learned about the jobs"
+                log.warning("state_in_memory", reason=str(error), effect=effect)
+            return settings
+        if not is_running:
+            log.info("state_kept", path=str(path), reason="autoscaler.standalone.state-store.type is not set")
+        return _with_file(settings, path)
 
 
 def load_settings(configuration: Configuration) -> Settings:
@@ -207,3 +283,63 @@ def _message(location: Location, problem: str, nested: _NestedInput, values: Map
     allowed = next(option.allowed for option in daemon_options() if option.key == wanted)
     what = LISTS[".".join(parts[:-1])]
     return f"{'.'.join(parts)}.{location[-1]} is not set (the {what} is in {values[beside].origin}): expected {allowed}"
+
+
+def with_existing_file(settings: Settings) -> Settings:
+    """Return settings that leave the store open with the file of a daemon of the same user, where there is one."""
+    directory = state_directory(os.environ)
+    if not _is_store_open(settings) or directory is None or not (directory / STATE_FILE).is_file():
+        return settings
+    return _with_file(settings, directory / STATE_FILE)
+
+
+def state_directory(environment: Mapping[str, str]) -> Path | None:
+    """Return the directory in which the service keeps its state; None where nobody knows one.
+
+    systemd gives ``STATE_DIRECTORY`` to units with ``StateDirectory=``, separated by colons where there are several.
+    Without it the XDG base directory specification holds, by which a relative ``XDG_STATE_HOME`` is ignored.
+    """
+    given = environment.get("STATE_DIRECTORY", "").partition(":")[0]
+    if given:
+        return Path(given)
+    home = Path(environment.get("XDG_STATE_HOME", ""))
+    if home.is_absolute():
+        return home / _SERVICE
+    try:
+        return Path.home() / ".local" / "state" / _SERVICE
+    except RuntimeError:  # a user without an entry in passwd
+        return None
+
+
+def _is_store_open(settings: Settings) -> bool:
+    """Tell whether the settings leave open where state is kept: neither a store nor a database is named."""
+    return settings.standalone.state_store is None and settings.standalone.jdbc_url is None
+
+
+def _writable_file(environment: Mapping[str, str]) -> Path:
+    """Return the file of a daemon; its directory is made, for the owner alone.
+
+    Raises:
+        ConfigError: It cannot be written.
+    """
+    directory = state_directory(environment)
+    if directory is None:
+        raise ConfigError("there is no home directory, and STATE_DIRECTORY is not set")
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{directory}: {error.strerror}") from error
+    path = directory / STATE_FILE
+    if not os.access(path if path.exists() else directory, os.W_OK):
+        raise ConfigError(f"{path} cannot be written")
+    return path
+
+
+def _with_file(settings: Settings, path: Path) -> Settings:
+    """Return the settings with state in a file, and events too, unless it was said where they go."""
+    standalone = {"state_store": JDBC, "jdbc_url": f"jdbc:sqlite:{path.absolute()}"}
+    changes: dict[str, object] = {"standalone": settings.standalone.model_copy(update=standalone)}
+    is_events_open = "event_handlers" not in settings.model_fields_set
+    if is_events_open and "event_handler" not in settings.standalone.model_fields_set:
+        changes["event_handlers"] = (JDBC,)
+    return settings.model_copy(update=changes)

@@ -31,7 +31,7 @@ from flink_autoscaler.pipeline.profiles.run import samples_at
 from flink_autoscaler.pipeline.profiles.source import RESULT
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.cli.forecast import profile_job, show_profiles
-from flink_autoscaler.standalone.settings.preparation import prepare
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 
 pytestmark = pytest.mark.spark
 
@@ -398,7 +398,7 @@ def test_build_shows_a_result_for_every_source_of_the_configured_history(
     rows = samples.where(F.col("job_key").isin([f"main/{name}" for name in names])).toArrow()
     append(a_storage(tmp_path), Batch(new_id(0), {SAMPLES.name: SAMPLES.conform(rows)}))
     write_damaged(tmp_path)
-    settings = prepare(None, [f"autoscaler.history.path={tmp_path}"])
+    settings = SettingsLoader(None, [f"autoscaler.history.path={tmp_path}"]).read(sets_log=True)
     job = profile_job(settings, None, "2026-11-02T00:00Z")
 
     code = show_profiles(settings, partial(job, lambda _: cast("Any", Lent(spark))), is_dry_run=True, as_json=True)

@@ -9,7 +9,7 @@ import pytest
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.load_profile import zone_named
 from flink_autoscaler.standalone.daemon.profile_schedule import NIGHTLY, effective_schedule
-from flink_autoscaler.standalone.settings.preparation import prepare
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.types import OFF, cron_trigger
 
 KEPT = ("autoscaler.history.enabled=true", "autoscaler.history.path=/var/lib/history")
@@ -25,7 +25,7 @@ MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
 
 
 def schedule(*overrides: str) -> str:
-    return effective_schedule(prepare(None, overrides))
+    return effective_schedule(SettingsLoader(None, overrides).read(sets_log=True))
 
 
 @pytest.mark.parametrize(
@@ -85,4 +85,4 @@ def test_schedule_is_of_its_time_zone() -> None:
 )
 def test_schedule_that_cannot_be_kept_is_a_mistake(override: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told.replace("*", r"\*")):
-        prepare(None, (override,))
+        SettingsLoader(None, (override,)).read(sets_log=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.standalone.settings.default_store import state_directory
+from flink_autoscaler.standalone.settings.loading import state_directory
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 UNIT = Path(__file__).parents[4] / "conf" / "flink-autoscaler.service"

@@ -14,7 +14,7 @@ from fake_flink import FakeFlink
 from watching.process import DaemonProcess
 
 from flink_autoscaler.standalone.cli.main import app
-from flink_autoscaler.standalone.settings.default_store import state_directory
+from flink_autoscaler.standalone.settings.loading import state_directory
 
 AT_ONCE = {"job__autoscaler__stabilization__interval": "0 s", "autoscaler__records__interval": "0 s"}
 
