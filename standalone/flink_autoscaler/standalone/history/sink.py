@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,6 +20,7 @@ from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.pipeline.history.buffer import Buffer
 from flink_autoscaler.pipeline.history.rows import NamedRow, is_eventful, rows_of
 from flink_autoscaler.pipeline.history.storage import Sessions
+from flink_autoscaler.standalone.background import BackgroundWriter
 from flink_autoscaler.standalone.history.status import HistoryStatus
 from flink_autoscaler.standalone.history.writer import HistoryWriter, spill_folder
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
@@ -99,7 +98,7 @@ class _Pass(NamedTuple):
     now_ms: int
 
 
-class HistorySink:
+class HistorySink(BackgroundWriter[_Pass]):
     """Takes what passes found out and appends it to the history.
 
     ``add`` returns at once and never raises. One thread makes rows of passes and spills them, another one writes them.
@@ -127,6 +126,7 @@ class HistorySink:
         clock: Callable[[], float] = time.time,
         retry: float = RETRY_SECONDS,
     ) -> None:
+        super().__init__("history", limit=MOST_OUTCOMES)
         self._spill = spill_folder(settings)
         self._buffer = Buffer(flush_seconds=settings.flush_interval, flush_rows=settings.flush_rows, spill=self._spill)
         self._writer = HistoryWriter(
@@ -140,15 +140,11 @@ class HistorySink:
         )
         self._told = ToldOnce()
         self._turns = Turns(settings.interval, self._note_left_out)
-        self._passes: deque[_Pass] = deque()
-        self._has_recovered = False
-        self._passes_taken = 0
-        self._passes_added = 0
         self._passes_lost = 0
-        self._changed = threading.Condition()
-        self._is_closed = False
-        self._thread = threading.Thread(target=self._run, name="history", daemon=True)
-        self._thread.start()
+        if recovered := self._buffer.recover():
+            log.info("history_rows_recovered", rows=recovered)
+            self._writer.wake()
+        self.start()
 
     def add(self, outcomes: Sequence[PassOutcome], contexts: Sequence[JobAutoScalerContext], now_ms: int) -> None:
         """Take a pass; returns at once. From any thread.
@@ -158,31 +154,14 @@ class HistorySink:
             contexts: The jobs, one per outcome, in the same order.
             now_ms: The instant of the pass, epoch milliseconds.
         """
-        with self._changed:
-            while self._passes and self._is_too_much(len(outcomes)):
-                self._passes.popleft()
-                self._passes_lost += 1
-                self._passes_taken += 1
-                log.warning("history_pass_lost", waiting=len(self._passes))
-            self._passes.append(_Pass(outcomes, contexts, now_ms))
-            self._passes_added += 1
-            self._changed.notify_all()
-
-    def _is_too_much(self, more: int) -> bool:
-        """Tell whether a pass of so many jobs is too much beside those that wait."""
-        return (
-            len(self._passes) >= MOST_PASSES or sum(len(each.outcomes) for each in self._passes) + more > MOST_OUTCOMES
-        )
+        self._put(_Pass(outcomes, contexts, now_ms))
 
     def flush(self, timeout: float) -> bool:
         """Have everything written that was added before; tell whether it is within so many seconds."""
         until = time.monotonic() + timeout
-        with self._changed:
-            wanted = self._passes_added
-            if not self._changed.wait_for(lambda: self._has_recovered and self._passes_taken >= wanted, timeout):
-                return False
-        has_tried = self._writer.flush(max(0.0, until - time.monotonic()))
-        return has_tried and not self._passes and self._buffer.rows == 0
+        are_rows = super().flush(timeout)
+        has_tried = are_rows and self._writer.flush(max(0.0, until - time.monotonic()))
+        return has_tried and self._buffer.rows == 0
 
     def status(self) -> HistoryStatus:
         """Tell how it goes; from any thread."""
@@ -190,49 +169,34 @@ class HistorySink:
 
     def close(self, timeout: float = 10.0) -> None:
         """Write what waits, for so many seconds at most, and end; the spill folder keeps what is not written."""
-        is_written = self.flush(timeout)
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
-        self._thread.join(timeout)
+        is_written = self._end(timeout)
         if self._writer.close(timeout):
             self._buffer.close()
         if not is_written:
             log.warning("history_not_flushed", rows=self._buffer.rows, is_spilled=self._spill is not None)
 
-    def _run(self) -> None:
-        recovered = self._buffer.recover()
-        if recovered:
-            log.info("history_rows_recovered", rows=recovered)
-        with self._changed:
-            self._has_recovered = True
-            self._changed.notify_all()
+    def _size(self, each: _Pass) -> int:
+        """Return the jobs of a pass; a small one counts as its share of all passes that may wait."""
+        return max(len(each.outcomes), MOST_OUTCOMES // MOST_PASSES)
+
+    def _drop(self, _pass: _Pass) -> None:
+        self._passes_lost += 1
+        log.warning("history_pass_lost", lost=self._passes_lost)
+
+    def _write(self, passes: Sequence[_Pass]) -> None:
+        for each in passes:
+            self._turns.forget(each.now_ms)
+            self._add_rows(list(self._turns.rows(each.outcomes, each.contexts, each.now_ms)), each.now_ms)
         self._writer.wake()
-        while passes := self._next():
-            for each in passes:
-                self._turns.forget(each.now_ms)
-                self._take(list(self._turns.rows(each.outcomes, each.contexts, each.now_ms)), each.now_ms)
-            with self._changed:
-                self._passes_taken += len(passes)
-                self._changed.notify_all()
-            self._writer.wake()
 
-    def _next(self) -> Sequence[_Pass]:
-        """Wait for passes and return them; none at the end."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._passes or self._is_closed)
-            passes = list(self._passes)
-            self._passes.clear()
-            return passes
-
-    def _take(self, rows: Sequence[NamedRow], now_ms: int) -> None:
+    def _add_rows(self, rows: Sequence[NamedRow], now_ms: int) -> None:
         """Add the rows of a pass; those of a job that do not fit the tables are left out."""
         found = attempted(partial(self._buffer.add, rows, now_ms))  # values may be of other types than the columns
         jobs = [list(of_job) for _, of_job in groupby(rows, key=lambda named: named[1]["job_key"])]
         error = found if isinstance(found, AutoscalerError) else None
         if error is not None and len(jobs) > 1:
             for of_job in jobs:
-                self._take(of_job, now_ms)
+                self._add_rows(of_job, now_ms)
             return
         for of_job in jobs:
             self._note_left_out("columns of", of_job[0][1]["job_key"], error)

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 import uuid
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from dataclasses import replace
@@ -20,6 +20,7 @@ from flink_autoscaler.core.errors import AutoscalerError, StoreError
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.notices import Notice, identity_of
 from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.standalone.background import BackgroundWriter
 from flink_autoscaler.standalone.notifications.counts import TargetCounts, TargetStatus
 from flink_autoscaler.standalone.notifications.delivery import FIRST_PAUSE, STORE_PAUSE, Delivery, Outbox
 from flink_autoscaler.standalone.notifications.messages import cloud_event, event_of
@@ -34,7 +35,6 @@ log = structlog.get_logger(__name__)
 MOST_QUEUED: Final = 2000
 """Events that wait to be written into the outbox; beyond that the oldest are given up."""
 
-_BATCH: Final = 100
 _REMEMBERED: Final = 10_000
 """Events whose repetitions are recognised without a look into the outbox."""
 
@@ -45,7 +45,7 @@ _Queued = tuple[Context, tuple[Notice, ...]]
 """The notices of an event, and the context of the pass that has told it: its term counts for the fence."""
 
 
-class Notifier:
+class Notifier(BackgroundWriter[_Queued]):
     """Has targets told about events (an ``AutoScalerEventHandler``). Until it is started it takes none.
 
     Args:
@@ -58,6 +58,8 @@ class Notifier:
         store_pause: Seconds until an outbox that took nothing is tried again.
     """
 
+    UPKEEP_INTERVAL = _CLEAN_UP_INTERVAL
+
     def __init__(
         self,
         settings: NotificationSettings,
@@ -69,30 +71,28 @@ class Notifier:
         first_pause: float = FIRST_PAUSE,
         store_pause: float = STORE_PAUSE,
     ) -> None:
+        super().__init__("notifier", limit=most_queued, retry=store_pause)
         self._settings = settings
         self._rules = Rules(settings)
         self._outbox = outbox
         self._source = source
         self._may_act = may_act
-        self._most_queued = most_queued
-        self._pauses = (first_pause, store_pause)
-        self._changed = threading.Condition()
-        self._queue: deque[_Queued] = deque()
+        self._first_pause = first_pause
+        self._lock = threading.Lock()
         self._told_until: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._deliveries: dict[str, tuple[TargetSettings, Delivery]] = {}
         self._counts: dict[str, TargetCounts] = {target.name: TargetCounts() for target in settings.targets}
         self._loop: EventLoopThread | None = None
-        self._is_started = self._is_closed = self._is_writing = self._is_failing = False
+        self._is_started = False
         self._dropped = 0
         self._clean_up_at = 0.0
-        self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
 
     def start(self) -> None:
         """Begin to take events and to tell them, and go on with what waits since before."""
         self._loop = EventLoopThread("notifications")
         self._is_started = True
         self._deliver()
-        self._thread.start()
+        super().start()
 
     def follow(self, settings: NotificationSettings) -> None:
         """Go on with other targets and rules. Never raises: what is wrong with a target is told when it is used."""
@@ -114,7 +114,8 @@ class Notifier:
             return
         event_id = str(uuid.uuid4())
         text = json.dumps(cloud_event(context, event, event_id=event_id, source=self._source, at=now), allow_nan=False)
-        self._put(tuple(Notice(event_id, name, identity, interval, text) for name in targets))
+        notices = tuple(Notice(event_id, name, identity, interval, text) for name in targets)
+        self._put((copy_context(), notices))
 
     def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:
         """Take one report; returns at once."""
@@ -123,13 +124,8 @@ class Notifier:
     def status(self) -> Mapping[str, TargetStatus]:
         """Return how the telling of every target goes, by its name. From any thread."""
         with self._changed:
-            queued = Counter(notice.target for _, notices in self._queue for notice in notices)
+            queued = Counter(notice.target for _, notices in self._waiting for notice in notices)
         return {name: _with_queued(counts.status, queued[name]) for name, counts in self._counts.copy().items()}
-
-    def flush(self, timeout: float) -> bool:
-        """Wait until every event is in the outbox; tell whether it is."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._queue and not self._is_writing, timeout)
 
     def close(self) -> None:
         """Write what waits into the outbox and end; what is not sent by then is sent after the next start, if it can.
@@ -139,23 +135,19 @@ class Notifier:
         if not self._is_started or self._is_closed:
             self._is_closed = True
             return
-        self.flush(_STOP_TIMEOUT)
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
+        self._end(_STOP_TIMEOUT)
         stopped = [delivery for _, delivery in self._deliveries.values()]
         self._stop(tuple(self._deliveries))
         end = elapsed() + _STOP_TIMEOUT
         for delivery in stopped:
             delivery.join(max(0.0, end - elapsed()))
-        self._thread.join(max(0.0, end - elapsed()))
         if self._loop is not None:
             self._loop.close()
 
     def _is_news(self, target: str, identity: str, interval: float) -> bool:
         """Tell whether the same was not told to a target within an interval, as far as this process knows."""
         now = elapsed()
-        with self._changed:
+        with self._lock:
             if now < self._told_until.get((target, identity), now):
                 return False
             if interval > 0:
@@ -165,16 +157,9 @@ class Notifier:
                 self._told_until.popitem(last=False)
         return True
 
-    def _put(self, notices: tuple[Notice, ...]) -> None:
-        with self._changed:
-            if len(self._queue) >= self._most_queued:
-                self._drop(self._queue.popleft()[1])
-            self._queue.append((copy_context(), notices))
-            self._changed.notify_all()
-
-    def _drop(self, notices: tuple[Notice, ...]) -> None:
+    def _drop(self, queued: _Queued) -> None:
         self._dropped += 1
-        for target, events in Counter(notice.target for notice in notices).items():
+        for target, events in Counter(notice.target for notice in queued[1]).items():
             self._count_dropped(target, events)
 
     def _count_dropped(self, target: str, events: int) -> None:
@@ -197,7 +182,7 @@ class Notifier:
             self._outbox,
             may_act=self._may_act,
             clock=elapsed,
-            first_pause=self._pauses[0],
+            first_pause=self._first_pause,
             counts=self._counts.get(target.name),
         )
 
@@ -206,61 +191,26 @@ class Notifier:
             self._deliveries[name][1].stop()
         self._deliveries = {name: each for name, each in self._deliveries.items() if name not in names}
 
-    def _run(self) -> None:
-        while (queued := self._next()) is not None:
-            if queued and not self._write(queued):
-                self._wait()
-            self._clean_up()
-
-    def _next(self) -> list[_Queued] | None:
-        """Wait for events and take some of them; none when it is time to clean up, None in the end."""
-        with self._changed:
-            self._is_writing = False
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._queue or self._is_closed, _CLEAN_UP_INTERVAL)
-            if self._is_closed:
-                return None
-            self._is_writing = bool(self._queue)
-            return [self._queue.popleft() for _ in range(min(_BATCH, len(self._queue)))]
-
-    def _write(self, queued: list[_Queued]) -> bool:
-        """Write notices; those that the outbox does not take now wait again, before the others."""
-        for number, (context, notices) in enumerate(queued):
+    def _write(self, queued: Sequence[_Queued]) -> None:
+        for context, notices in queued:
             with Border(StoreError) as border:
                 context.run(self._outbox.add, notices)
             if border.error is not None and not _is_hopeless(border.error):
-                self._note_failure(border.error)
-                with self._changed:
-                    self._queue.extendleft(reversed(queued[number:]))
-                return False
+                raise border.error
             for notice in notices:
-                self._wake(notice.target)
-        self._note_success()
-        return True
-
-    def _wake(self, name: str) -> None:
-        found = self._deliveries.get(name)
-        if found is not None:
-            found[1].wake()
-
-    def _note_failure(self, error: AutoscalerError) -> None:
-        if not self._is_failing:
-            self._is_failing = True
-            log.warning("notifications_not_kept", error=masked(str(error)), effect="they wait in memory")
-
-    def _note_success(self) -> None:
-        if self._is_failing:
-            self._is_failing = False
-            log.info("notifications_kept_again")
+                if notice.target in self._deliveries:
+                    self._deliveries[notice.target][1].wake()
         if self._dropped:
             log.warning("notifications_dropped", events=self._dropped, effect="nobody is told about them")
             self._dropped = 0
 
-    def _wait(self) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_closed, self._pauses[1])
+    def _tell_outage(self, error: AutoscalerError | None) -> None:
+        if error is None:
+            log.info("notifications_kept_again")
+        else:
+            log.warning("notifications_not_kept", error=masked(str(error)), effect="they wait in memory")
 
-    def _clean_up(self) -> None:
+    def _upkeep(self) -> None:
         if elapsed() < self._clean_up_at or not self._may_act():
             return
         self._clean_up_at = elapsed() + _CLEAN_UP_INTERVAL

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -16,6 +14,7 @@ from flink_autoscaler.core.errors import AutoscalerError, StoreError
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest, Recorded
+from flink_autoscaler.standalone.background import BackgroundWriter
 from flink_autoscaler.standalone.records.codec import PassRecord, encode
 from flink_autoscaler.stores.sql.database.failures import RowError
 
@@ -33,7 +32,7 @@ _SLACK: Final = 10
 """Records are looked through for their size each time that this part of what they may take was written."""
 
 
-class PassRecorder:
+class PassRecorder(BackgroundWriter[PassRecord]):
     """Keeps the passes that are worth it. Never raises: what cannot be written is given up and logged.
 
     Calls come from any thread; writing is done by a thread of its own.
@@ -61,26 +60,17 @@ class PassRecorder:
         most_waiting: int = QUEUE_LIMIT,
         tell_after: float = TELL_AFTER,
     ) -> None:
+        super().__init__("pass-recorder", limit=most_waiting, batch=BATCH, retry=retry, tell_after=tell_after)
         self._store = store
         self._interval_ms = round(interval * 1000)
         self._retention = retention
         self._max_size = max_size
         self._written = 0
         self._clock = clock
-        self._retry = retry
-        self._most_waiting = most_waiting
         self._last: dict[JobKey, Recorded] = {}
-        self._waiting: deque[PassRecord] = deque()
-        self._changed = threading.Condition()
-        self._is_closed = False
-        self._is_writing = False
-        self._given_up = 0
-        self._tell_after = tell_after
-        self._failing_since: float | None = None
-        self._is_told = False
+        self._lost = 0
         self._clean_up_at = clock() + _CLEAN_UP_INTERVAL / 60
-        self._thread = threading.Thread(target=self._run, name="pass-recorder", daemon=True)
-        self._thread.start()
+        self.start()
 
     def recorded(self, job_key: JobKey) -> Recorded:
         """Return the last pass over a job that was recorded, for the request of the next one."""
@@ -97,64 +87,33 @@ class PassRecorder:
             return
         job_key = request.context.job_key
         self._last[job_key] = Recorded(request.now_ms, signature(outcome), self._interval_ms)
-        with self._changed:
-            if len(self._waiting) >= self._most_waiting:
-                self._waiting.popleft()
-                self._given_up += 1
-            self._waiting.append(PassRecord(request, outcome))
-            self._changed.notify()
+        self._put(PassRecord(request, outcome))
 
     def forget(self, job_key: JobKey) -> None:
         """Free the memory that a job takes; its records stay until they are too old."""
         self._last.pop(job_key, None)
 
-    def flush(self, timeout: float) -> bool:
-        """Wait until everything is written; tell whether it is."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting and not self._is_writing, timeout)
-
     def close(self, timeout: float = 5.0) -> None:
         """Write what waits, for so many seconds at most, and end."""
-        self.flush(timeout)
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
-        self._thread.join(timeout)
+        self._end(timeout)
 
-    def _run(self) -> None:
-        while (batch := self._next()) is not None:
-            if batch and not self._write(batch):
-                self._pause()
-            self._clean_up()
+    def _drop(self, _record: PassRecord) -> None:
+        self._lost += 1
 
-    def _next(self) -> list[PassRecord] | None:
-        """Wait for passes and take some of them; none when it is time to clean up, None in the end."""
-        with self._changed:
-            self._is_writing = False
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._waiting or self._is_closed, _CLEAN_UP_INTERVAL)
-            if self._is_closed:
-                return None
-            self._is_writing = bool(self._waiting)
-            return [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+    def _tell_outage(self, error: AutoscalerError | None) -> None:
+        # Whoever watches the store says that it is away: this comes late, and seldom.
+        if error is None:
+            log.info("passes_recorded_again")
+        else:
+            log.warning("passes_not_recorded", error=str(error), effect="explain and replay do not know these passes")
 
-    def _write(self, batch: list[PassRecord]) -> bool:
-        """Write passes; those that the store does not take wait again, before the others."""
+    def _write(self, batch: Sequence[PassRecord]) -> None:
         records = [stored for record in batch if (stored := _stored(record)) is not None]
-        try:
-            self._add(records)
-        except StoreError as error:
-            log.debug("passes_not_recorded", error=str(error), waiting=len(self._waiting) + len(batch))
-            self._note_failure(error)
-            with self._changed:
-                self._waiting.extendleft(reversed(batch))
-            return False
-        self._note_success()
+        self._add(records)
         self._written += sum(len(record.text) for record in records)
-        if self._given_up:
-            log.warning("pass_records_lost", passes=self._given_up)
-            self._given_up = 0
-        return True
+        if self._lost:
+            log.warning("pass_records_lost", passes=self._lost)
+            self._lost = 0
 
     def _add(self, records: Sequence[StoredRecord]) -> None:
         """Hand records to the store; one that it will never take does not keep the others from being written."""
@@ -167,25 +126,7 @@ class PassRecorder:
             for record in records:
                 self._add([record])
 
-    def _note_failure(self, error: StoreError) -> None:
-        """Say once that nothing is recorded, unless that is over soon: who watches the store says that it is away."""
-        now = self._clock()
-        self._failing_since = now if self._failing_since is None else self._failing_since
-        if not self._is_told and now - self._failing_since >= self._tell_after:
-            self._is_told = True
-            log.warning("passes_not_recorded", error=str(error), effect="explain and replay do not know these passes")
-
-    def _note_success(self) -> None:
-        self._failing_since = None
-        if self._is_told:
-            self._is_told = False
-            log.info("passes_recorded_again")
-
-    def _pause(self) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_closed, self._retry)
-
-    def _clean_up(self) -> None:
+    def _upkeep(self) -> None:
         now = self._clock()
         # More than the interval is left where the clock was set back: what was due by it may be so in years.
         is_early = 0 < self._clean_up_at - now <= _CLEAN_UP_INTERVAL

@@ -1,0 +1,132 @@
+"""Work that passes hand over and do not wait for: written in order by a thread of its own, within bounds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from typing import ClassVar, Generic, TypeVar
+
+from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.errors import AutoscalerError, StoreError
+
+T = TypeVar("T")
+
+
+class BackgroundWriter(ABC, Generic[T]):
+    """Takes items from any thread and has them written by another, oldest first. Begins when it is started.
+
+    While nothing can be written, items wait; of more than may wait the oldest are dropped. Whoever writes something
+    says how in a class of its own, whose methods beginning with ``_`` are called by one thread at a time.
+
+    Args:
+        name: Of the thread.
+        limit: Size of all items that wait.
+        batch: Items that are written at once, at most.
+        retry: Seconds until items that could not be written are tried again.
+        tell_after: Seconds that an outage has to last before it is told.
+    """
+
+    UPKEEP_INTERVAL: ClassVar[float] = 3600.0
+    """Seconds without items after which there is upkeep all the same."""
+
+    def __init__(self, name: str, *, limit: int, batch: int = 1, retry: float = 1.0, tell_after: float = 0.0) -> None:
+        self._limit, self._batch, self._retry, self._tell_after = limit, batch, retry, tell_after
+        self._changed = threading.Condition()
+        self._waiting: deque[T] = deque()
+        self._total = 0  # size of what waits; adding it up anew would cost a pass over many jobs
+        self._is_writing = self._is_closed = self._is_told = False
+        self._failing_since: float | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @abstractmethod
+    def _write(self, items: Sequence[T]) -> None:
+        """Write items; whatever is raised means that none of them was, and they are tried again."""
+
+    def _size(self, _item: T) -> int:
+        """Return what an item counts."""
+        return 1
+
+    def _drop(self, item: T) -> None:
+        """Take an item that is given up, in the thread that hands over another one."""
+
+    def _tell_outage(self, error: AutoscalerError | None) -> None:
+        """Tell that nothing can be written, or, where there is no error, that something was again."""
+
+    def _upkeep(self) -> None:
+        """Do what is due after every write, and now and then without one."""
+
+    def start(self) -> None:
+        """Begin to write, also what was handed over before."""
+        self._thread.start()
+
+    def _put(self, item: T) -> None:
+        """Hand an item over; returns at once."""
+        with self._changed:
+            self._total += self._size(item)
+            while self._waiting and self._total > self._limit:
+                self._drop(self._take())
+            self._waiting.append(item)
+            self._changed.notify_all()
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until everything is written; tell whether it is within so many seconds."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting and not self._is_writing, timeout)
+
+    def _end(self, timeout: float) -> bool:
+        """Write what waits and end, for so many seconds at most each; tell whether everything was written."""
+        is_written = self.flush(timeout)
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        self._thread.join(timeout)
+        return is_written
+
+    def _run(self) -> None:
+        while (items := self._next()) is not None:
+            if items:
+                self._attempt(items)
+            self._upkeep()
+
+    def _next(self) -> Sequence[T] | None:
+        """Wait for items and take some of them; none when it is time for the upkeep, None in the end."""
+        with self._changed:
+            self._is_writing = False
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._waiting or self._is_closed, self.UPKEEP_INTERVAL)
+            if self._is_closed:
+                return None
+            self._is_writing = bool(self._waiting)
+            return [self._take() for _ in range(min(self._batch, len(self._waiting)))]
+
+    def _take(self) -> T:
+        item = self._waiting.popleft()
+        self._total -= self._size(item)
+        return item
+
+    def _attempt(self, items: Sequence[T]) -> None:
+        with Border(StoreError) as border:
+            self._write(items)
+        self._note(border.error)
+        if border.error is not None:
+            with self._changed:
+                self._waiting.extendleft(reversed(items))  # before what came meanwhile: order is kept
+                self._total += sum(map(self._size, items))
+                self._changed.wait_for(lambda: self._is_closed, self._retry)
+
+    def _note(self, error: AutoscalerError | None) -> None:
+        """Tell an outage once, unless it is over soon, and once that it is over."""
+        if error is None:
+            self._failing_since = None
+            if self._is_told:
+                self._is_told = False
+                self._tell_outage(None)
+            return
+        now = time.monotonic()
+        self._failing_since = now if self._failing_since is None else self._failing_since
+        if not self._is_told and now - self._failing_since >= self._tell_after:
+            self._is_told = True
+            self._tell_outage(error)
