@@ -79,7 +79,7 @@ def explain(
     With --url the daemon itself is asked, which knows them without a database, too.
     """
     from flink_autoscaler.standalone.records import explain as explaining
-    from flink_autoscaler.standalone.records.document import explanation_document
+    from flink_autoscaler.standalone.records.explain import explanation_document
     from flink_autoscaler.standalone.records.explanation_text import explanation_sections
 
     record, newest = _found(given, job, at, cluster) if url is None else _fetched(url, job, at)

@@ -1,21 +1,30 @@
-"""Why a pass did or did not change a job, worked out from its record."""
+"""Why a pass did or did not change a job, worked out from its record: as a value, a sentence and a document."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
-from typing import Final
+from enum import Enum
+from typing import Any, Final
 
+from flink_autoscaler.core.cycle.recording import RecordStore
+from flink_autoscaler.core.decide.limits.pins import PinnedJob
+from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.evaluate.restart_time import ENOUGH
 from flink_autoscaler.core.model.decision import Hold, Rescale, RestartBasis, RestartSource
 from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
+from flink_autoscaler.core.model.numbers import three_digits
+from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Supervision, Vector, described
+from flink_autoscaler.core.model.topology import Vertex, VertexDetails
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.standalone.records.codec import PassRecord
+from flink_autoscaler.standalone.records.codec import PassRecord, decode
+from flink_autoscaler.standalone.settings.secrets import masked
 
 SIZED: Final = frozenset({"SIZED", "AT_TARGET"})
 """Codes of the reasons that carry how a vertex was sized."""
@@ -175,13 +184,16 @@ def _headline(outcome: PassOutcome, names: Mapping[VertexId, str], follow_up: Re
     return "no change" if outcome.error is None else f"no change: the pass failed ({type(outcome.error).__name__})"
 
 
-def _names(outcome: PassOutcome) -> dict[VertexId, str]:
-    """Return the names of the vertices, also of a job that does not run."""
+def _vertices(outcome: PassOutcome) -> tuple[Vertex | VertexDetails, ...]:
+    """Return the vertices as far as they were read, also of a job that does not run."""
     if outcome.topology is not None:
-        return {vertex_id: vertex.name for vertex_id, vertex in outcome.topology.vertices.items()}
+        return tuple(outcome.topology.vertices.values())
     reading = None if outcome.inputs is None else outcome.inputs.reading
-    details = None if reading is None else reading.details
-    return {} if details is None else {vertex.vertex_id: vertex.name for vertex in details.vertices}
+    return () if reading is None or reading.details is None else reading.details.vertices
+
+
+def _names(outcome: PassOutcome) -> dict[VertexId, str]:
+    return {vertex.vertex_id: vertex.name for vertex in _vertices(outcome)}
 
 
 def _because(record: PassRecord, names: Mapping[VertexId, str], follow_up: RescaleRecord | None) -> Iterator[str]:
@@ -238,3 +250,135 @@ def measured(story: VertexStory, metric: ScalingMetric) -> float | None:
     """Return a measured value of a vertex, None where it is not known."""
     value = story.measured.get(metric.value)
     return value if value is not None and math.isfinite(value) else None
+
+
+def deciding_sentence(explained: Explanation) -> str:
+    """Return what was decided and by which number; empty where the pass came to nothing that a number decided."""
+    if explained.outcome.error is not None or not explained.vertices:
+        return ""
+    if isinstance(explained.outcome.decision, Rescale):
+        changed = [story for story in explained.vertices if story.final != story.parallelism]
+        # The one that goes farthest, as a factor.
+        farthest = max(changed, key=lambda each: abs(math.log(each.final / each.parallelism)), default=None)
+        return "" if farthest is None else _changed(farthest)
+    return _kept(explained)
+
+
+def _changed(story: VertexStory) -> str:
+    figures, way = story.figures, f"{story.name} goes from {story.parallelism} to {story.final}"
+    if not figures:
+        return f"{way}."
+    limit = _limit(story)
+    if limit:
+        return f"{way}: {limit}."
+    share = _share(story)
+    needs = f"it needs {share} of what it can process"
+    needed, processed = (three_digits(figures[name]) for name in ("needed_rate", "processing_rate"))
+    return f"{way}: {needs} ({needed} of {processed} records/s)."
+
+
+def _limit(story: VertexStory) -> str:
+    """Return which limit decided, where the load alone would have led to another parallelism."""
+    figures, wanted = story.figures, round(story.figures["wanted"])
+    raw = figures["needed_rate"] / figures["processing_rate"] / figures["coefficient"] * story.parallelism
+    within, aligned = round(figures["within_limits"]), round(figures["aligned"])
+    highest = next((note.text for note in story.notes if note.code == "SCALE_DOWN_HIGHEST"), None)
+    if highest is not None:
+        return highest
+    if within != wanted:
+        return f"the load asks for {wanted}, and {within} is what its limits allow"
+    if aligned != within:
+        return f"the load asks for {within}, and {aligned} spreads its key groups or partitions evenly"
+    if math.isfinite(raw) and abs(math.ceil(raw - 1e-9) - wanted) > 1:
+        return f"the load asks for {math.ceil(raw)}, and {wanted} is as far as one step goes"
+    if story.final != aligned:
+        return f"the load asks for {aligned}, and {story.final} is what is left of that"
+    return ""
+
+
+def _kept(explained: Explanation) -> str:
+    codes = {reason.code: reason.text for reason in explained.outcome.decision.reasons}
+    if "GIVES_SLOTS" in codes:
+        return f"Others have too few slots: {codes['GIVES_SLOTS']}."
+    sized = [story for story in explained.vertices if "factor" in story.figures]
+    wanting = [story for story in sized if round(story.figures["aligned"]) != story.parallelism]
+    if "WITHIN_BOUNDS" in codes and wanting:
+        story = max(wanting, key=_load)
+        return f"Nothing changes: {story.name} is {_load(story):.0%} busy, which is within its utilization bounds."
+    if wanting:
+        story = max(wanting, key=lambda each: abs(math.log(each.figures["aligned"] / each.parallelism)))
+        why = story.notes or [r for r in explained.outcome.decision.reasons if r.vertex_id is None]
+        held = f"; {why[0].text}" if why else ""
+        return f"Nothing changes: {story.name} would get {round(story.figures['aligned'])}{held}."
+    if not sized:
+        return ""
+    story = max(sized, key=lambda each: each.figures["factor"])
+    return f"Nothing changes: {story.name}, which has the least to spare, needs {_share(story)} of what it can process."
+
+
+def _share(story: VertexStory) -> str:
+    share = story.figures["needed_rate"] / story.figures["processing_rate"] if story.figures["processing_rate"] else 0.0
+    return f"{share:.0%}" if math.isfinite(share) else "far more"
+
+
+def _load(story: VertexStory) -> float:
+    return measured(story, ScalingMetric.LOAD) or 0.0
+
+
+def explanation_document(explained: Explanation) -> dict[str, Any]:
+    """Return an explanation as a document for JSON; numbers that JSON does not know are null."""
+    return {
+        "job_key": explained.request.context.job_key,
+        "job_id": explained.request.context.job_id,
+        "at": datetime.fromtimestamp(explained.request.now_ms / 1000).astimezone().isoformat(timespec="milliseconds"),
+        "at_ms": explained.request.now_ms,
+        "phase": explained.outcome.phase.value,
+        "headline": masked(explained.headline),
+        "decided_by": masked(deciding_sentence(explained)) or None,
+        "because": [masked(text) for text in explained.because],
+        "shadow": _document(explained.outcome.shadow),
+        "samples": explained.outcome.sample_count,
+        "is_window_full": explained.outcome.is_window_full,
+        "restart_time": explained.outcome.restart_time,
+        "restart_basis": _document(explained.outcome.restart_basis),
+        "vertices": [_document(story) for story in explained.vertices],
+        "follow_up": _document(explained.follow_up),
+        "undone_by": _document(explained.undone_by),
+        "events": [
+            {"type": e.type.value, "reason": e.reason, "message": masked(e.message)} for e in explained.outcome.events
+        ],
+        "supervision": _document(explained.outcome.state.supervision),
+        "orders": _document(explained.request.orders),
+    }
+
+
+def _document(value: Any) -> Any:
+    """Return a value of the core in terms of JSON."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if is_dataclass(value):
+        return {part.name: _document(getattr(value, part.name)) for part in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _document(entry) for key, entry in value.items()}
+    if isinstance(value, frozenset):
+        return sorted(map(str, value))
+    if isinstance(value, tuple | list):
+        return [_document(entry) for entry in value]
+    return masked(value) if isinstance(value, str) else value
+
+
+def seen_job(records: RecordStore, job_key: JobKey) -> PinnedJob | None:
+    """Return a job as its latest recorded pass saw it; None where that does not tell."""
+    newest = records.latest(job_key)
+    if newest is None:
+        return None
+    try:
+        record = decode(newest.text)
+    except StoreError:
+        return None
+    vertices = _vertices(record.outcome)
+    inputs = record.outcome.inputs
+    cluster = ClusterReading() if inputs is None else inputs.cluster
+    return PinnedJob(record.request.context, vertices, cluster, record.request.now_ms) if vertices else None

@@ -38,9 +38,7 @@ from flink_autoscaler.core.model.orders import Orders, Signed
 from flink_autoscaler.standalone.cli.command import read_instant
 from flink_autoscaler.standalone.cli.output import print_sections
 from flink_autoscaler.standalone.records.codec import PassRecord
-from flink_autoscaler.standalone.records.deciding import deciding_sentence
-from flink_autoscaler.standalone.records.document import explanation_document
-from flink_autoscaler.standalone.records.explain import Explanation, explain
+from flink_autoscaler.standalone.records.explain import Explanation, deciding_sentence, explain, explanation_document
 from flink_autoscaler.standalone.records.explanation_text import explanation_sections
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.records import SqlRecordStore

@@ -19,8 +19,7 @@ from flink_autoscaler.pipeline.history.rows import rows_of
 from flink_autoscaler.pipeline.spark.codec import decode_outcome, encode_outcome
 from flink_autoscaler.standalone.cli.output import print_sections
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
-from flink_autoscaler.standalone.records.document import explanation_document
-from flink_autoscaler.standalone.records.explain import explain
+from flink_autoscaler.standalone.records.explain import explain, explanation_document
 from flink_autoscaler.standalone.records.explanation_text import explanation_sections
 
 ORIGINS: Origins = {SOURCE: {FlinkMetric.PENDING_RECORDS: "kafka"}}

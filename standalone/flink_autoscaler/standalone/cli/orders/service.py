@@ -29,8 +29,7 @@ from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.fetchers.job_keys import printable
 from flink_autoscaler.standalone.ha.databases import open_database
 from flink_autoscaler.standalone.records.codec import decode
-from flink_autoscaler.standalone.records.explain import wanted_of
-from flink_autoscaler.standalone.records.seen import seen_job
+from flink_autoscaler.standalone.records.explain import seen_job, wanted_of
 from flink_autoscaler.standalone.settings.schema.settings import JDBC, LOGGING, JobKeyMode, Settings
 from flink_autoscaler.standalone.web.client import tell
 from flink_autoscaler.stores.sql.database.database import Database

@@ -18,8 +18,7 @@ from flink_autoscaler.core.ports.plugins import NO_PLUGINS
 from flink_autoscaler.core.supervise.in_force import OrdersInForce
 from flink_autoscaler.core.supervise.order_book import orders_for
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, to_document
-from flink_autoscaler.standalone.records.document import explanation_document
-from flink_autoscaler.standalone.records.explain import explain
+from flink_autoscaler.standalone.records.explain import explain, explanation_document
 from flink_autoscaler.standalone.settings.loading import effective_values
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.web.api import course_models, documents, models

@@ -11,7 +11,7 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.orders import MOST_PARALLELISM, Orders, PauseScope
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.supervise.order_book import NEEDS_REASON, OperatorCommand, give_order
-from flink_autoscaler.standalone.records.seen import seen_job
+from flink_autoscaler.standalone.records.explain import seen_job
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.web.api.models import OrderedDoc, OrderRequest
 from flink_autoscaler.standalone.web.site import Site
