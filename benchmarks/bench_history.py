@@ -114,11 +114,10 @@ def conversion(fleet: Fleet) -> list[Sequence[str]]:
     rows: Sequence[NamedRow] = []
     for _ in range(WARM_PASSES):
         with tempfile.TemporaryDirectory() as folder:
-            buffer = Buffer(flush_seconds=900, flush_rows=FLUSH_ROWS, spill=Path(folder))
+            buffer = Buffer(flush_seconds=900, flush_rows=FLUSH_ROWS, spill=Path(folder), hand_over=lambda _: None)
             rows, seconds = timed(lambda: list(Turns(0.0, lambda *_: None).rows(outcomes, contexts, START_MS)))
             to_rows.append(seconds)
             to_buffer.append(timed(partial(buffer.add, rows, START_MS))[1])
-            buffer.close()
     return [
         (f"a pass of {fleet.jobs:,} jobs to {len(rows):,} rows", f"{median(to_rows):.2f} s cpu", "-"),
         ("gathering and spilling them", f"{median(to_buffer):.2f} s cpu", "-"),

@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import AutoscalerError, StoreError
@@ -29,21 +29,20 @@ class BackgroundWriter(ABC, Generic[T]):
         tell_after: Seconds that an outage has to last before it is told.
     """
 
-    UPKEEP_INTERVAL: ClassVar[float] = 3600.0
-    """Seconds without items after which there is upkeep all the same."""
-
     def __init__(self, name: str, *, limit: int, batch: int = 1, retry: float = 1.0, tell_after: float = 0.0) -> None:
         self._limit, self._batch, self._retry, self._tell_after = limit, batch, retry, tell_after
         self._changed = threading.Condition()
         self._waiting: deque[T] = deque()
-        self._total = 0  # size of what waits; adding it up anew would cost a pass over many jobs
-        self._is_writing = self._is_closed = self._is_told = False
+        self._in_hand: list[T] = []
+        self._total = 0  # size of both; adding it up anew would cost a pass over many jobs
+        self._is_closed = self._is_told = False
+        self._flushes = self._flushed = 0
         self._failing_since: float | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     @abstractmethod
-    def _write(self, items: Sequence[T]) -> None:
-        """Write items; whatever is raised means that none of them was, and they are tried again."""
+    def _write(self, items: list[T]) -> None:
+        """Write items. Where it raises, those that are still in the list are tried again."""
 
     def _size(self, _item: T) -> int:
         """Return what an item counts."""
@@ -58,6 +57,10 @@ class BackgroundWriter(ABC, Generic[T]):
     def _upkeep(self) -> None:
         """Do what is due after every write, and now and then without one."""
 
+    def _idle(self) -> float:
+        """Return the seconds without items after which there is upkeep all the same."""
+        return 3600.0
+
     def start(self) -> None:
         """Begin to write, also what was handed over before."""
         self._thread.start()
@@ -67,14 +70,25 @@ class BackgroundWriter(ABC, Generic[T]):
         with self._changed:
             self._total += self._size(item)
             while self._waiting and self._total > self._limit:
-                self._drop(self._take())
+                oldest = self._waiting.popleft()
+                self._total -= self._size(oldest)
+                self._drop(oldest)
             self._waiting.append(item)
             self._changed.notify_all()
 
-    def flush(self, timeout: float) -> bool:
-        """Wait until everything is written; tell whether it is within so many seconds."""
+    def _unwritten(self) -> Sequence[T]:
+        """Return what waits or is being written, oldest first."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting and not self._is_writing, timeout)
+            return (*self._in_hand, *self._waiting)
+
+    def flush(self, timeout: float) -> bool:
+        """Have everything written, now if that failed before; tell whether it is within so many seconds."""
+        with self._changed:
+            self._flushes += 1
+            wanted = self._flushes
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._flushed >= wanted, timeout)
+            return not self._waiting and not self._in_hand
 
     def _end(self, timeout: float) -> bool:
         """Write what waits and end, for so many seconds at most each; tell whether everything was written."""
@@ -86,36 +100,38 @@ class BackgroundWriter(ABC, Generic[T]):
         return is_written
 
     def _run(self) -> None:
-        while (items := self._next()) is not None:
-            if items:
-                self._attempt(items)
-            self._upkeep()
-
-    def _next(self) -> Sequence[T] | None:
-        """Wait for items and take some of them; none when it is time for the upkeep, None in the end."""
-        with self._changed:
-            self._is_writing = False
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._waiting or self._is_closed, self.UPKEEP_INTERVAL)
-            if self._is_closed:
-                return None
-            self._is_writing = bool(self._waiting)
-            return [self._take() for _ in range(min(self._batch, len(self._waiting)))]
-
-    def _take(self) -> T:
-        item = self._waiting.popleft()
-        self._total -= self._size(item)
-        return item
-
-    def _attempt(self, items: Sequence[T]) -> None:
-        with Border(StoreError) as border:
-            self._write(items)
-        self._note(border.error)
-        if border.error is not None:
+        while True:
             with self._changed:
-                self._waiting.extendleft(reversed(items))  # before what came meanwhile: order is kept
-                self._total += sum(map(self._size, items))
-                self._changed.wait_for(lambda: self._is_closed, self._retry)
+                self._changed.wait_for(lambda: self._waiting or self._is_called(), self._idle())
+                if self._is_closed:
+                    return
+                flushes = self._flushes
+                self._in_hand = [self._waiting.popleft() for _ in range(min(self._batch, len(self._waiting)))]
+            is_well = not self._in_hand or self._attempt()
+            with self._changed:
+                if not is_well or not self._waiting:
+                    self._flushed = flushes
+                self._changed.notify_all()
+            self._upkeep()  # may take long: who waits for a flush does not wait for it
+            if not is_well:
+                with self._changed:
+                    self._changed.wait_for(self._is_called, self._retry)
+
+    def _is_called(self) -> bool:
+        return self._is_closed or self._flushes > self._flushed
+
+    def _attempt(self) -> bool:
+        """Write what is in hand; tell whether that worked."""
+        size = sum(map(self._size, self._in_hand))
+        with Border(StoreError) as border:
+            self._write(self._in_hand)
+            self._in_hand.clear()
+        with self._changed:
+            self._total -= size - sum(map(self._size, self._in_hand))
+            self._waiting.extendleft(reversed(self._in_hand))  # before what came meanwhile: order is kept
+            self._in_hand.clear()
+        self._note(border.error)
+        return border.error is None
 
     def _note(self, error: AutoscalerError | None) -> None:
         """Tell an outage once, unless it is over soon, and once that it is over."""

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.standalone.background import BackgroundWriter
+from flink_cluster.waiting import wait_until
 
 PATIENCE = 60.0
+BAD = "bad"
 
 
 class Words(BackgroundWriter[str]):
     """Writes words while nobody holds it up, and fails as often as it is told to."""
 
-    def __init__(self, limit: int = 10, failures: int = 0, tell_after: float = 0.0) -> None:
-        super().__init__("words", limit=limit, batch=2, retry=0.001, tell_after=tell_after)
+    def __init__(self, limit: int = 10, failures: int = 0, tell_after: float = 0.0, retry: float = 0.001) -> None:
+        super().__init__("words", limit=limit, batch=2, retry=retry, tell_after=tell_after)
         self.failures = failures
         self.written: list[str] = []
         self.dropped: list[str] = []
@@ -36,13 +38,16 @@ class Words(BackgroundWriter[str]):
     def _size(self, word: str) -> int:
         return len(word)
 
-    def _write(self, items: Sequence[str]) -> None:
+    def _write(self, items: list[str]) -> None:
         self.is_held.set()
         self.may_write.wait(PATIENCE)
-        if self.failures:
-            self.failures -= 1
-            raise OSError("away")
-        self.written.extend(items)
+        while items:
+            if self.failures:
+                self.failures -= 1
+                raise OSError("away")
+            self.written.append(items.pop(0))
+            if items == [BAD]:
+                raise OSError(BAD)
 
     def _drop(self, word: str) -> None:
         self.dropped.append(word)
@@ -87,10 +92,31 @@ def test_what_fails_is_tried_again_before_what_came_later_and_told_once() -> Non
     words.put("a", "b", "c")
     words.start()
 
-    assert words.flush(PATIENCE)
+    wait_until("all are written", lambda: len(words.written) == 3, PATIENCE, interval=0.01)
     assert (words.written, words.dropped) == (["a", "b", "c"], [])
     assert words.close(PATIENCE)
     assert words.told == ["OSError: away", "back"]
+
+
+def test_what_was_written_before_a_failure_is_not_written_again() -> None:
+    words = Words()
+    words.put("a", BAD, "b")
+    words.start()
+
+    assert words.flush(PATIENCE) or words.flush(PATIENCE)
+    words.close(PATIENCE)
+    assert words.written == ["a", BAD, "b"]
+
+
+def test_flush_tries_at_once_what_failed_before_and_says_when_that_fails_again() -> None:
+    words = Words(failures=2, retry=3600.0)
+    words.put("a")
+    words.start()
+
+    assert False in [words.flush(PATIENCE) for _ in range(2)]
+    assert words.flush(PATIENCE)
+    assert words.written == ["a"]
+    words.close(PATIENCE)
 
 
 def test_outage_that_is_over_soon_is_not_told() -> None:
@@ -98,8 +124,9 @@ def test_outage_that_is_over_soon_is_not_told() -> None:
     words.put("a")
     words.start()
 
-    assert words.close(PATIENCE)
-    assert (words.written, words.told) == (["a"], [])
+    wait_until("it is written", lambda: words.written, PATIENCE, interval=0.01)
+    words.close(PATIENCE)
+    assert words.told == []
 
 
 def test_oldest_are_dropped_beyond_the_limit_by_their_size(held: Words) -> None:

@@ -7,8 +7,8 @@ import fcntl
 import os
 import shutil
 import threading
-from collections import defaultdict, deque
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
@@ -27,8 +27,6 @@ _ASIDE: Final = "damaged-"
 _SHORTEST: Final = 4096
 """Bytes within which the description of the columns ends; a file that is shorter may have been interrupted there."""
 
-BATCHES_KEPT: Final = 4
-"""Batches of the greatest size that wait for a path that is away; then the oldest ones are given up."""
 _log = structlog.get_logger(__name__)
 
 
@@ -182,127 +180,84 @@ def _opened(stream: pa.OSFile, size: int) -> pa.RecordBatchStreamReader | None:
         raise
 
 
-class Buffer:
-    """Rows that wait to be written, in memory and in the spill folder.
+SpilledBatch = tuple[Batch, Spill | None]
+"""Rows that nothing is added to any more, and where they are until they are written; nowhere where that failed."""
 
-    One thread adds rows and another one writes them, for which it may take any time.
+
+class Buffer:
+    """Gathers rows, in memory and in the spill folder, until they are a batch. Called from any thread.
 
     Args:
         flush_seconds: A batch is due when its oldest rows are that old.
         flush_rows: A batch is due when it has so many rows.
         spill: Folder in which rows survive the end of the process; None keeps them in memory alone.
+        hand_over: Takes batches as they become due, and those of an earlier process.
     """
 
-    def __init__(self, *, flush_seconds: float, flush_rows: int, spill: Path | None) -> None:
+    def __init__(
+        self, *, flush_seconds: float, flush_rows: int, spill: Path | None, hand_over: Callable[[SpilledBatch], None]
+    ) -> None:
         self._flush_ms = round(flush_seconds * 1000)
         self._flush_rows = flush_rows
         self._spill_root = spill
+        self._hand_over = hand_over
         self._pieces: dict[str, list[pa.Table]] = defaultdict(list)
-        self._rows = 0
         self._identity = ""
         self._since_ms: int | None = None
         self._spill: Spill | None = None
         self._is_spill_broken = False
-        self._waiting: deque[tuple[Batch, Spill | None]] = deque()
-        self._is_writing = False
         self._lock = threading.RLock()
-        self.given_up = 0
-        """Rows that were given up since the start."""
-
-    @property
-    def rows(self) -> int:
-        """Rows that are not written yet."""
-        with self._lock:
-            return self._rows + sum(batch.rows for batch, _ in self._waiting)
-
-    @property
-    def waiting(self) -> int:
-        """Batches that are closed and not written yet."""
-        return len(self._waiting)
+        self.rows = 0
+        """Rows that are not handed over yet."""
 
     def recover(self) -> int:
         """Take over what an earlier process left in the spill folder; return its rows."""
         found = [] if self._spill_root is None else list(leftovers(self._spill_root))
-        with self._lock:
-            self._waiting.extend(found)
+        for each in found:
+            self._hand_over(each)
         return sum(batch.rows for batch, _ in found)
 
     def add(self, named: Iterable[NamedRow], now_ms: int) -> None:
-        """Add rows; the batch begins with the first of them, and ends when it has enough."""
+        """Add rows; the batch begins with the first of them, and ends when it is due."""
         by_table: dict[str, list[Row]] = defaultdict(list)
         for name, row in named:
             by_table[name].append(row)
         pieces = {name: pa.Table.from_pylist(rows, schema=TABLES[name].schema) for name, rows in by_table.items()}
-        if pieces:
-            with self._lock:
-                self._add(pieces, now_ms)
-
-    def _add(self, pieces: Mapping[str, pa.Table], now_ms: int) -> None:
-        if self._since_ms is None:
-            self._begin(now_ms)
-        for name, piece in pieces.items():
-            self._pieces[name].append(piece)
-            self._rows += len(piece)
-        if self._spill is not None:
-            with self._spilling():
-                for name, piece in pieces.items():
-                    self._spill.add(name, piece)
-                self._is_spill_broken = False
-        if self._rows >= self._flush_rows:
-            self.close_batch()
-
-    def is_due(self, now_ms: int) -> bool:
-        """Tell whether something is to be written now; a clock that was set back does not keep rows waiting."""
+        if not pieces:
+            return
         with self._lock:
-            if self._waiting:
-                return True
-            return self._since_ms is not None and not 0 <= now_ms - self._since_ms < self._flush_ms
+            self._begin(now_ms)
+            for name, piece in pieces.items():
+                self._pieces[name].append(piece)
+                self.rows += len(piece)
+            if self._spill is not None:
+                with self._spilling():
+                    for name, piece in pieces.items():
+                        self._spill.add(name, piece)
+                    self._is_spill_broken = False
+            self.close_due(now_ms)
+
+    def close_due(self, now_ms: int) -> None:
+        """Hand the rows over where they are due; a clock that was set back keeps none waiting."""
+        with self._lock:
+            is_young = self._since_ms is not None and 0 <= now_ms - self._since_ms < self._flush_ms
+            if not is_young or self.rows >= self._flush_rows:
+                self.close_batch()
 
     def close_batch(self) -> None:
-        """Let the rows so far be a batch, to which nothing is added any more."""
+        """Hand the rows over as they are; nothing where there are none."""
         with self._lock:
             if self._since_ms is None:
                 return
             tables = {name: pa.concat_tables(pieces) for name, pieces in self._pieces.items()}
-            self._waiting.append((Batch(self._identity, tables), self._spill))
+            batch = Batch(self._identity, tables), self._spill
             self._pieces.clear()
-            self._rows, self._since_ms, self._spill = 0, None, None
-            self._limit()
-
-    def batches(self) -> Generator[Batch, None, None]:
-        """Yield the batches that wait, oldest first; each one has to be :meth:`done` before the next is asked for."""
-        try:
-            while (batch := self._taken()) is not None:
-                yield batch
-        finally:
-            self._is_writing = False
-
-    def _taken(self) -> Batch | None:
-        """Return the oldest batch, which is not given up while it is written."""
-        with self._lock:
-            self._is_writing = bool(self._waiting)
-            return self._waiting[0][0] if self._waiting else None
-
-    def done(self) -> None:
-        """Forget the oldest batch: it is written."""
-        self._forget(0)
-
-    def _forget(self, place: int) -> None:
-        with self._lock:
-            _, spill = self._waiting[place]
-            del self._waiting[place]
-        if spill is not None:
-            spill.remove()
-
-    def close(self) -> None:
-        """Leave what is not written in the spill folder to the next process."""
-        with self._lock:
-            self.close_batch()
-            for _, spill in self._waiting:
-                if spill is not None:
-                    spill.close()
+            self.rows, self._since_ms, self._spill = 0, None, None
+            self._hand_over(batch)
 
     def _begin(self, now_ms: int) -> None:
+        if self._since_ms is not None:
+            return
         self._since_ms = now_ms
         self._identity = new_id(now_ms)
         if self._spill_root is not None:
@@ -318,12 +273,3 @@ class Buffer:
             if not self._is_spill_broken:
                 _log.warning("history_not_spilled", folder=str(self._spill_root), error=str(error))
             self._is_spill_broken = True
-
-    def _limit(self) -> None:
-        """Give the oldest batches up where too many rows wait; not one that is being written."""
-        place = 1 if self._is_writing else 0
-        while len(self._waiting) > place + 1 and self.rows > BATCHES_KEPT * self._flush_rows:
-            batch = self._waiting[place][0]
-            self.given_up += batch.rows
-            _log.warning("history_rows_lost", rows=batch.rows, lost=self.given_up)
-            self._forget(place)

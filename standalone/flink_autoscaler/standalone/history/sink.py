@@ -17,12 +17,11 @@ from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.pipeline.history.buffer import Buffer
 from flink_autoscaler.pipeline.history.rows import NamedRow, is_eventful, rows_of
 from flink_autoscaler.pipeline.history.storage import Sessions
 from flink_autoscaler.standalone.background import BackgroundWriter
 from flink_autoscaler.standalone.history.status import HistoryStatus
-from flink_autoscaler.standalone.history.writer import HistoryWriter, spill_folder
+from flink_autoscaler.standalone.history.writer import HistoryWriter
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_autoscaler.standalone.settings.secrets import masked
 
@@ -127,11 +126,8 @@ class HistorySink(BackgroundWriter[_Pass]):
         retry: float = RETRY_SECONDS,
     ) -> None:
         super().__init__("history", limit=MOST_OUTCOMES)
-        self._spill = spill_folder(settings)
-        self._buffer = Buffer(flush_seconds=settings.flush_interval, flush_rows=settings.flush_rows, spill=self._spill)
         self._writer = HistoryWriter(
             settings,
-            self._buffer,
             sessions=sessions,
             may_maintain=may_maintain,
             tell=tell,
@@ -141,9 +137,9 @@ class HistorySink(BackgroundWriter[_Pass]):
         self._told = ToldOnce()
         self._turns = Turns(settings.interval, self._note_left_out)
         self._passes_lost = 0
-        if recovered := self._buffer.recover():
+        if recovered := self._writer.buffer.recover():
             log.info("history_rows_recovered", rows=recovered)
-            self._writer.wake()
+        self._writer.start()
         self.start()
 
     def add(self, outcomes: Sequence[PassOutcome], contexts: Sequence[JobAutoScalerContext], now_ms: int) -> None:
@@ -159,9 +155,7 @@ class HistorySink(BackgroundWriter[_Pass]):
     def flush(self, timeout: float) -> bool:
         """Have everything written that was added before; tell whether it is within so many seconds."""
         until = time.monotonic() + timeout
-        are_rows = super().flush(timeout)
-        has_tried = are_rows and self._writer.flush(max(0.0, until - time.monotonic()))
-        return has_tried and self._buffer.rows == 0
+        return super().flush(timeout) and self._writer.flush(max(0.0, until - time.monotonic()))
 
     def status(self) -> HistoryStatus:
         """Tell how it goes; from any thread."""
@@ -170,10 +164,9 @@ class HistorySink(BackgroundWriter[_Pass]):
     def close(self, timeout: float = 10.0) -> None:
         """Write what waits, for so many seconds at most, and end; the spill folder keeps what is not written."""
         is_written = self._end(timeout)
-        if self._writer.close(timeout):
-            self._buffer.close()
+        self._writer.close(timeout)
         if not is_written:
-            log.warning("history_not_flushed", rows=self._buffer.rows, is_spilled=self._spill is not None)
+            log.warning("history_not_flushed", rows=self._writer.rows, is_spilled=self._writer.spill is not None)
 
     def _size(self, each: _Pass) -> int:
         """Return the jobs of a pass; a small one counts as its share of all passes that may wait."""
@@ -183,15 +176,15 @@ class HistorySink(BackgroundWriter[_Pass]):
         self._passes_lost += 1
         log.warning("history_pass_lost", lost=self._passes_lost)
 
-    def _write(self, passes: Sequence[_Pass]) -> None:
+    def _write(self, passes: list[_Pass]) -> None:
         for each in passes:
             self._turns.forget(each.now_ms)
             self._add_rows(list(self._turns.rows(each.outcomes, each.contexts, each.now_ms)), each.now_ms)
-        self._writer.wake()
 
     def _add_rows(self, rows: Sequence[NamedRow], now_ms: int) -> None:
         """Add the rows of a pass; those of a job that do not fit the tables are left out."""
-        found = attempted(partial(self._buffer.add, rows, now_ms))  # values may be of other types than the columns
+        # Values may be of other types than the columns.
+        found = attempted(partial(self._writer.buffer.add, rows, now_ms))
         jobs = [list(of_job) for _, of_job in groupby(rows, key=lambda named: named[1]["job_key"])]
         error = found if isinstance(found, AutoscalerError) else None
         if error is not None and len(jobs) > 1:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -13,18 +12,23 @@ from typing import Final
 import pyarrow as pa
 import structlog
 
-from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
 from flink_autoscaler.core.model.events import Event, EventType
-from flink_autoscaler.pipeline.history.buffer import Buffer, size_of
+from flink_autoscaler.pipeline.history.buffer import Buffer, SpilledBatch, size_of
 from flink_autoscaler.pipeline.history.compact import LockedError, Maintained, Upkeep, maintain
 from flink_autoscaler.pipeline.history.files import MissingHistoryError, is_local, local_path
 from flink_autoscaler.pipeline.history.layout import PENDING
 from flink_autoscaler.pipeline.history.storage import Sessions, append, opened
+from flink_autoscaler.standalone.background import BackgroundWriter
 from flink_autoscaler.standalone.history.status import HistoryStatus
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_autoscaler.standalone.settings.secrets import masked
 
 log = structlog.get_logger(__name__)
+
+BATCHES_KEPT: Final = 4
+"""Batches of the greatest size that wait for a path that is away; then the oldest ones are given up."""
 
 _IDLE_SECONDS: Final = 3600.0
 _SHOWN_PROBLEMS: Final = 3
@@ -33,14 +37,13 @@ _FIRST_UPKEEP: Final = 0.05
 """Of the interval: soon after the start, yet not in it."""
 
 
-class HistoryWriter:
+class HistoryWriter(BackgroundWriter[SpilledBatch]):
     """Writes batches that are due, compacts, and removes what is old: all that may take as long as a file system does.
 
     Where the history cannot be written, batches wait in the buffer, and the log says so once.
 
     Args:
         settings: With a path.
-        buffer: What is to be written; somebody else adds to it.
         sessions: Lends a Spark session, where one is needed.
         may_maintain: Tells whether this daemon compacts and removes what is old, now.
         tell: Takes events about that, from this thread.
@@ -54,7 +57,6 @@ class HistoryWriter:
     def __init__(
         self,
         settings: HistorySettings,
-        buffer: Buffer,
         *,
         sessions: Sessions | None,
         may_maintain: Callable[[], bool],
@@ -64,131 +66,110 @@ class HistoryWriter:
     ) -> None:
         if settings.path is None:
             raise ConfigError("autoscaler.history.path is not set, but autoscaler.history.enabled is true")
+        super().__init__(
+            "history-writer", limit=BATCHES_KEPT * settings.flush_rows, batch=BATCHES_KEPT + 1, retry=retry
+        )
         self._path = settings.path
         self._settings = settings
-        self._buffer = buffer
+        self.spill = spill_folder(settings)
+        self.buffer = Buffer(
+            flush_seconds=settings.flush_interval,
+            flush_rows=settings.flush_rows,
+            spill=self.spill,
+            hand_over=self._put,
+        )
         self._sessions = sessions
         self._may_maintain = may_maintain
         self._tell = tell
         self._clock = clock
-        self._retry = retry
-        self._changed = threading.Condition()
-        self._is_woken = False
-        self._is_closed = False
-        self._flushes_wanted = 0
-        self._flushes_done = 0
-        self._is_away = False
         self._status = HistoryStatus()
-        self._not_before = 0.0
         self._upkeep_at = clock() + settings.compaction_interval * _FIRST_UPKEEP
-        self._thread = threading.Thread(target=self._run, name="history-writer", daemon=True)
-        self._thread.start()
-
-    def wake(self) -> None:
-        """Look whether something is due."""
-        with self._changed:
-            self._is_woken = True
-            self._changed.notify_all()
 
     def flush(self, timeout: float) -> bool:
-        """Have everything written that is in the buffer; tell whether that was tried within so many seconds."""
-        with self._changed:
-            self._flushes_wanted += 1
-            wanted = self._flushes_wanted
-            self._changed.notify_all()
-            return self._changed.wait_for(lambda: self._flushes_done >= wanted or self._is_closed, timeout)
+        """Have everything written that is in the buffer; tell whether it is within so many seconds."""
+        self.buffer.close_batch()
+        return super().flush(timeout)
 
-    def close(self, timeout: float) -> bool:
-        """End; tell whether what is being done has allowed that within so many seconds."""
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
+    def close(self, timeout: float) -> None:
+        """Write what waits, for so many seconds at most, and leave the rest in the spill folder to the next process."""
+        self._end(timeout)
+        if not self._thread.is_alive():
+            for _, spill in self._unwritten():
+                if spill is not None:
+                    spill.close()
+
+    @property
+    def rows(self) -> int:
+        """Rows that are not written yet."""
+        return self.buffer.rows + sum(map(self._size, self._unwritten()))
 
     def status(self) -> HistoryStatus:
         """Tell how it goes, apart from passes; from any thread."""
-        status, folder = self._status, spill_folder(self._settings)
+        status = self._status
         return replace(
             status,
-            up=not self._is_away,
-            rows_lost=self._buffer.given_up,
-            rows_waiting=self._buffer.rows,
-            batches_waiting=self._buffer.waiting,
-            spilled_bytes=0 if folder is None else size_of(folder),
+            up=self._failing_since is None,
+            rows_waiting=self.rows,
+            batches_waiting=len(self._unwritten()),
+            spilled_bytes=0 if self.spill is None else size_of(self.spill),
             last_write_age_seconds=None if status.written_at is None else max(0.0, self._clock() - status.written_at),
         )
 
-    def _run(self) -> None:
-        while True:
-            flush, is_closed = self._next()
-            if flush > self._flushes_done or self._is_due():
-                self._attempt(self._write)
-            with self._changed:
-                self._flushes_done = flush
-                self._changed.notify_all()
-            if is_closed:
-                return
-            if self._is_upkeep_due():
-                self._upkeep_at = self._clock() + self._settings.compaction_interval
-                self._attempt(self._maintain)
+    def _size(self, item: SpilledBatch) -> int:
+        return item[0].rows
 
-    def _is_upkeep_due(self) -> bool:
-        interval = self._settings.compaction_interval
-        left = self._upkeep_at - self._clock()
-        # More than an interval is left where the clock was set back: what was due by it may be so in years.
-        return interval > 0 and not self._is_away and not 0 < left <= interval
+    def _drop(self, item: SpilledBatch) -> None:
+        batch, spill = item
+        if spill is not None:
+            spill.remove()
+        lost = self._status.rows_lost + batch.rows
+        self._status = replace(self._status, rows_lost=lost)
+        log.warning("history_rows_lost", rows=batch.rows, lost=lost)
 
-    def _next(self) -> tuple[int, bool]:
-        """Wait for something to do; return the flushes that are wanted, and whether to end."""
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._is_woken or self._is_closed or self._flushes_wanted > self._flushes_done, self._idle()
-            )
-            self._is_woken = False
-            return self._flushes_wanted, self._is_closed
+    def _tell_outage(self, error: AutoscalerError | None) -> None:
+        if error is None:
+            log.info("history_available", path=masked(self._path))
+        else:
+            log.warning("history_unavailable", path=masked(self._path), error=masked(str(error)), rows=self.rows)
 
     def _idle(self) -> float:
         """Return the seconds after which something may be due although nothing came."""
-        waits = [_IDLE_SECONDS, self._settings.flush_interval]
-        if self._buffer.rows and self._is_away:
-            waits.append(self._retry)
-        if self._settings.compaction_interval > 0:
-            waits.append(max(0.0, self._upkeep_at - self._clock()))
-        return min(waits)
+        interval = self._settings.compaction_interval
+        left = [max(0.0, self._upkeep_at - self._clock())] if interval > 0 and self._failing_since is None else []
+        return min(_IDLE_SECONDS, self._settings.flush_interval, *left)
 
-    def _is_due(self) -> bool:
-        now = self._clock()
-        is_waiting = self._is_away and 0 <= self._not_before - now <= self._retry
-        return not is_waiting and self._buffer.is_due(round(now * 1000))
+    def _upkeep(self) -> None:
+        self.buffer.close_due(round(self._clock() * 1000))
+        interval = self._settings.compaction_interval
+        left = self._upkeep_at - self._clock()
+        # More than an interval is left where the clock was set back: what was due by it may be so in years.
+        if interval > 0 and self._failing_since is None and not 0 < left <= interval:
+            self._upkeep_at = self._clock() + interval
+            with Border(StoreError) as border, self._counting_failures():
+                self._maintain()
+            if border.error is not None:
+                self._note(border.error)
 
-    def _attempt(self, action: Callable[[], None]) -> None:
-        """Do something with the history; when that fails, say so once and go on."""
+    @contextmanager
+    def _counting_failures(self) -> Iterator[None]:
         try:
-            action()
-        except Exception as error:  # opening a session raises whatever Spark does
-            text = masked(str(error)) or type(error).__name__
-            if not self._is_away:
-                log.warning("history_unavailable", path=masked(self._path), error=text, rows=self._buffer.rows)
-            self._is_away = True
+            yield
+        except Exception:  # opening a session raises whatever Spark does
             self._status = replace(self._status, failures=self._status.failures + 1)
-            self._not_before = self._clock() + self._retry
-        else:
-            if self._is_away:
-                log.info("history_available", path=masked(self._path))
-            self._is_away = False
-        # What Arrow keeps for the next time is more than it takes to ask for it again.
-        pa.default_memory_pool().release_unused()
+            raise
+        finally:
+            # What Arrow keeps for the next time is more than it takes to ask for it again.
+            pa.default_memory_pool().release_unused()
 
-    def _write(self) -> None:
-        self._buffer.close_batch()
-        if self._buffer.rows == 0:
-            return
+    def _write(self, items: list[SpilledBatch]) -> None:
         began = time.perf_counter()
-        with opened(self._path, self._sessions) as files, closing(self._buffer.batches()) as batches:
-            for batch in batches:
+        with self._counting_failures(), opened(self._path, self._sessions) as files:
+            while items:
+                batch, spill = items[0]
                 count = append(files, batch, self._settings.partition)
-                self._buffer.done()
+                items.pop(0)
+                if spill is not None:
+                    spill.remove()
                 self._status = replace(
                     self._status,
                     rows_written=self._status.rows_written + batch.rows,

@@ -35,6 +35,7 @@ log = structlog.get_logger(__name__)
 MOST_QUEUED: Final = 2000
 """Events that wait to be written into the outbox; beyond that the oldest are given up."""
 
+_BATCH: Final = 100
 _REMEMBERED: Final = 10_000
 """Events whose repetitions are recognised without a look into the outbox."""
 
@@ -58,8 +59,6 @@ class Notifier(BackgroundWriter[_Queued]):
         store_pause: Seconds until an outbox that took nothing is tried again.
     """
 
-    UPKEEP_INTERVAL = _CLEAN_UP_INTERVAL
-
     def __init__(
         self,
         settings: NotificationSettings,
@@ -71,7 +70,7 @@ class Notifier(BackgroundWriter[_Queued]):
         first_pause: float = FIRST_PAUSE,
         store_pause: float = STORE_PAUSE,
     ) -> None:
-        super().__init__("notifier", limit=most_queued, retry=store_pause)
+        super().__init__("notifier", limit=most_queued, batch=_BATCH, retry=store_pause)
         self._settings = settings
         self._rules = Rules(settings)
         self._outbox = outbox
@@ -123,8 +122,7 @@ class Notifier(BackgroundWriter[_Queued]):
 
     def status(self) -> Mapping[str, TargetStatus]:
         """Return how the telling of every target goes, by its name. From any thread."""
-        with self._changed:
-            queued = Counter(notice.target for _, notices in self._waiting for notice in notices)
+        queued = Counter(notice.target for _, notices in self._unwritten() for notice in notices)
         return {name: _with_queued(counts.status, queued[name]) for name, counts in self._counts.copy().items()}
 
     def close(self) -> None:
@@ -191,8 +189,9 @@ class Notifier(BackgroundWriter[_Queued]):
             self._deliveries[name][1].stop()
         self._deliveries = {name: each for name, each in self._deliveries.items() if name not in names}
 
-    def _write(self, queued: Sequence[_Queued]) -> None:
-        for context, notices in queued:
+    def _write(self, queued: list[_Queued]) -> None:
+        while queued:
+            context, notices = queued[0]
             with Border(StoreError) as border:
                 context.run(self._outbox.add, notices)
             if border.error is not None and not _is_hopeless(border.error):
@@ -200,6 +199,7 @@ class Notifier(BackgroundWriter[_Queued]):
             for notice in notices:
                 if notice.target in self._deliveries:
                     self._deliveries[notice.target][1].wake()
+            queued.pop(0)
         if self._dropped:
             log.warning("notifications_dropped", events=self._dropped, effect="nobody is told about them")
             self._dropped = 0
@@ -209,6 +209,9 @@ class Notifier(BackgroundWriter[_Queued]):
             log.info("notifications_kept_again")
         else:
             log.warning("notifications_not_kept", error=masked(str(error)), effect="they wait in memory")
+
+    def _idle(self) -> float:
+        return _CLEAN_UP_INTERVAL
 
     def _upkeep(self) -> None:
         if elapsed() < self._clean_up_at or not self._may_act():

@@ -107,7 +107,7 @@ class PassRecorder(BackgroundWriter[PassRecord]):
         else:
             log.warning("passes_not_recorded", error=str(error), effect="explain and replay do not know these passes")
 
-    def _write(self, batch: Sequence[PassRecord]) -> None:
+    def _write(self, batch: list[PassRecord]) -> None:
         records = [stored for record in batch if (stored := _stored(record)) is not None]
         self._add(records)
         self._written += sum(len(record.text) for record in records)

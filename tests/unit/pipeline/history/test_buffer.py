@@ -9,23 +9,39 @@ import pytest
 from history_setup import NOON_MS, sample_rows
 from structlog.testing import capture_logs
 
-from flink_autoscaler.pipeline.history.buffer import BATCHES_KEPT, Buffer
-from flink_autoscaler.pipeline.history.rows import NamedRow
+from flink_autoscaler.pipeline.history.buffer import Buffer, SpilledBatch
 
 SECOND = 1000
 
 
-def a_buffer(spill: Path | None = None, *, rows: int = 1000) -> Buffer:
-    return Buffer(flush_seconds=900, flush_rows=rows, spill=spill)
+class HeldBuffer(Buffer):
+    """A buffer whose batches wait for the test."""
+
+    def __init__(self, spill: Path | None, rows: int) -> None:
+        self.batches: list[SpilledBatch] = []
+        super().__init__(flush_seconds=900, flush_rows=rows, spill=spill, hand_over=self.batches.append)
+
+    def end(self) -> None:
+        """Let go of what was spilled, as the end of the process does."""
+        self.close_batch()
+        for _, spill in self.batches:
+            if spill is not None:
+                spill.close()
 
 
-def taken(buffer: Buffer) -> list[float]:
+def a_buffer(spill: Path | None = None, *, rows: int = 1000) -> HeldBuffer:
+    return HeldBuffer(spill, rows)
+
+
+def taken(buffer: HeldBuffer) -> list[float]:
     """Take everything as a writer would."""
     buffer.close_batch()
     found: list[float] = []
-    for batch in buffer.batches():
+    for batch, spill in buffer.batches:
         found += [rate for rows in batch.tables.values() for rate in rows.column("arrival_rate").to_pylist()]
-        buffer.done()
+        if spill is not None:
+            spill.remove()
+    buffer.batches.clear()
     return found
 
 
@@ -43,7 +59,9 @@ def test_batch_is_due_by_age_or_size(rows: int, seconds: int, is_due: bool) -> N
     buffer = a_buffer()
     buffer.add(sample_rows(rows), NOON_MS)
 
-    assert buffer.is_due(NOON_MS + seconds * SECOND) is is_due
+    buffer.close_due(NOON_MS + seconds * SECOND)
+
+    assert bool(buffer.batches) is is_due
 
 
 def test_age_counts_from_the_first_row() -> None:
@@ -51,25 +69,16 @@ def test_age_counts_from_the_first_row() -> None:
     buffer.add(sample_rows(1), NOON_MS)
     buffer.add(sample_rows(1), NOON_MS + 899 * SECOND)
 
-    assert buffer.is_due(NOON_MS + 900 * SECOND)
-
-
-def test_batch_that_could_not_be_written_is_the_same_batch_again() -> None:
-    buffer = a_buffer()
-    buffer.add(sample_rows(2), NOON_MS)
-    buffer.close_batch()
-    first = next(buffer.batches())
-    buffer.add(sample_rows(1), NOON_MS)
-
-    assert next(buffer.batches()) is first
-    assert (buffer.rows, taken(buffer)) == (3, [0.0, 1.0, 0.0])
+    assert buffer.batches == []
+    buffer.close_due(NOON_MS + 900 * SECOND)
+    assert [batch.rows for batch, _ in buffer.batches] == [2]
 
 
 def test_rows_of_a_process_that_ended_are_taken_over(tmp_path: Path) -> None:
     dead = a_buffer(tmp_path)
     dead.add(sample_rows(2), NOON_MS)
     dead.add(sample_rows(3)[2:], NOON_MS)
-    dead.close()
+    dead.end()
 
     heir = a_buffer(tmp_path)
 
@@ -82,12 +91,12 @@ def test_batch_keeps_its_identity_when_it_is_taken_over(tmp_path: Path) -> None:
     dead, heir = a_buffer(tmp_path), a_buffer(tmp_path)
     dead.add(sample_rows(1), NOON_MS)
     dead.close_batch()
-    identity = next(dead.batches()).identity
-    dead.close()
+    identity = dead.batches[0][0].identity
+    dead.end()
 
     heir.recover()
 
-    assert next(heir.batches()).identity == identity
+    assert heir.batches[0][0].identity == identity
 
 
 def test_rows_of_a_process_that_lives_are_left_alone(tmp_path: Path) -> None:
@@ -103,7 +112,7 @@ def test_rows_up_to_where_spilling_was_interrupted_are_kept(tmp_path: Path, cut:
     dead = a_buffer(tmp_path)
     for minute in range(5):
         dead.add(sample_rows(minute + 1)[minute:], NOON_MS)
-    dead.close()
+    dead.end()
     [stream] = tmp_path.rglob("*.arrows")
     whole = stream.read_bytes()
     stream.write_bytes(whole[:-cut])
@@ -171,7 +180,7 @@ def test_spilled_rows_that_cannot_be_read_are_told_once_and_kept_aside(
 def test_spilling_that_was_interrupted_as_it_began_is_no_damage(tmp_path: Path, size: int) -> None:
     dead = a_buffer(tmp_path)
     dead.add(sample_rows(1), NOON_MS)
-    dead.close()
+    dead.end()
     [stream] = tmp_path.rglob("*.arrows")
     stream.write_bytes(stream.read_bytes()[:size])
     heir = a_buffer(tmp_path)
@@ -217,40 +226,10 @@ def test_rows_stay_in_memory_where_nothing_can_be_spilled(tmp_path: Path) -> Non
     assert [line["event"] for line in logs] == ["history_not_spilled"]
 
 
-def test_oldest_rows_are_given_up_where_too_many_wait(tmp_path: Path) -> None:
-    buffer = a_buffer(tmp_path, rows=2)
-    with capture_logs() as logs:
-        for minute in range(BATCHES_KEPT + 2):
-            rows: list[NamedRow] = sample_rows(minute + 1)[minute:] * 2
-            buffer.add(rows, NOON_MS)
-            buffer.close_batch()
-
-    assert (buffer.given_up, buffer.rows) == (4, 2 * BATCHES_KEPT)
-    assert [line["event"] for line in logs] == ["history_rows_lost", "history_rows_lost"]
-    assert taken(buffer)[0] == 2.0
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_batch_that_is_being_written_is_not_given_up_meanwhile(tmp_path: Path) -> None:
-    buffer = a_buffer(tmp_path, rows=2)
-    buffer.add(sample_rows(2), NOON_MS)
-    batches = buffer.batches()
-    first = next(batches)
-
-    for minute in range(BATCHES_KEPT + 1):
-        buffer.add([sample_rows(minute + 1)[minute]] * 2, NOON_MS)
-
-    buffer.done()
-    batches.close()
-    assert first.tables["samples"].column("arrival_rate").to_pylist() == [0.0, 1.0]
-    assert buffer.given_up == 4
-    assert taken(buffer) == [2.0, 2.0, 3.0, 3.0, 4.0, 4.0]
-
-
 def test_batch_ends_when_it_has_enough_rows(tmp_path: Path) -> None:
     buffer = a_buffer(tmp_path, rows=2)
 
     for _ in range(3):
         buffer.add(sample_rows(2), NOON_MS)
 
-    assert (buffer.waiting, buffer.rows) == (3, 6)
+    assert ([batch.rows for batch, _ in buffer.batches], buffer.rows) == ([2, 2, 2], 0)
