@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 from flink_autoscaler.clients.auth.authentication import authenticator_for
 from flink_autoscaler.clients.auth.tls import client_context
-from flink_autoscaler.clients.prometheus.questions import LABELS, NAMES
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
 from flink_autoscaler.core.options.option import nearest
@@ -201,6 +200,9 @@ def _shared_urls(places: Sequence[PlacedCluster]) -> Iterator[str]:
 
 
 def _prometheus_problems(prometheus: PrometheusSettings, place: EntrySection) -> Iterator[str]:
+    # Imported here: few clusters have metrics from Prometheus, and every command checks its settings.
+    from flink_autoscaler.clients.prometheus.questions import LABELS, NAMES  # noqa: PLC0415
+
     if len(prometheus.url) != 1:
         yield f"{place.of('url')}: metrics.source prometheus needs the URL of one server, such as http://prometheus:9090"
     if prometheus.auth.kind not in WEB_KINDS:

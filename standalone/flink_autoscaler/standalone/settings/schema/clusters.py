@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -11,6 +10,7 @@ from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.standalone.settings.schema.types import (
     BaseUrls,
+    Choice,
     ClusterName,
     Count,
     Flag,
@@ -28,7 +28,7 @@ from flink_autoscaler.standalone.settings.schema.types import (
 )
 
 
-class AuthKind(StrEnum):
+class AuthKind(Choice):
     """How requests prove who sends them."""
 
     NONE = "none"
@@ -38,7 +38,7 @@ class AuthKind(StrEnum):
     KERBEROS = "kerberos"
 
 
-class Growth(StrEnum):
+class Growth(Choice):
     """Whether a cluster gets more TaskManagers by itself when its jobs need more slots."""
 
     AUTO = "auto"
@@ -46,7 +46,7 @@ class Growth(StrEnum):
     ELASTIC = "elastic"
 
 
-class JobManagerAccess(StrEnum):
+class JobManagerAccess(Choice):
     """On which way the JobManager of a YARN application is reached."""
 
     AUTO = "auto"
@@ -54,7 +54,7 @@ class JobManagerAccess(StrEnum):
     PROXY = "proxy"
 
 
-class EngineKind(StrEnum):
+class EngineKind(Choice):
     """Where jobs are evaluated."""
 
     SPARK = "spark"
@@ -140,14 +140,14 @@ class YarnSettings(AccessSettings):
     )
 
 
-class SourceKind(StrEnum):
+class SourceKind(Choice):
     """Where the metrics of a cluster's jobs come from."""
 
     REST = "rest"
     PROMETHEUS = "prometheus"
 
 
-class ReporterForm(StrEnum):
+class ReporterForm(Choice):
     """In which form Flink's metrics come to Prometheus."""
 
     REPORTER = "reporter"
@@ -282,7 +282,7 @@ class ClusterSettings(AccessSettings):
     metrics: MetricsSettings = MetricsSettings()
 
 
-class NumberType(StrEnum):
+class NumberType(Choice):
     """How services are asked."""
 
     HTTP = "http"
@@ -324,7 +324,7 @@ class NumberSettings(AccessSettings):
 _SEVERITIES: Final = {kind.value.lower(): kind for kind in EventType}
 
 
-class TargetType(StrEnum):
+class TargetType(Choice):
     """How a target is told."""
 
     WEBHOOK = "webhook"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.load_profile import BUCKET
 from flink_autoscaler.core.options.job import AutoscalerOptions
@@ -23,6 +23,7 @@ from flink_autoscaler.standalone.settings.schema.clusters import (
 )
 from flink_autoscaler.standalone.settings.schema.types import (
     AUTO,
+    Choice,
     ClusterName,
     Count,
     Flag,
@@ -33,6 +34,7 @@ from flink_autoscaler.standalone.settings.schema.types import (
     PluginNames,
     Schedule,
     Seconds,
+    Syntax,
     Text,
     TextMap,
     Texts,
@@ -90,14 +92,14 @@ ONLY_CLUSTER = "default"
 """Name of the cluster that is given by host and port."""
 
 
-class JobKeyMode(StrEnum):
+class JobKeyMode(Choice):
     """What a job is known by."""
 
     NAME = "name"
     JOB_ID = "job-id"
 
 
-class LogFormat(StrEnum):
+class LogFormat(Choice):
     """How log lines look."""
 
     AUTO = "auto"
@@ -105,7 +107,7 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
-class LogLevel(StrEnum):
+class LogLevel(Choice):
     """The least severity that is logged."""
 
     DEBUG = "debug"
@@ -179,8 +181,8 @@ class HistorySettings(OptionSection):
         "Folder of the history: local, written in the daemon process, or a URL that Spark reaches and writes, such as "
         "hdfs://nameservice1/history.",
     )
-    partition: Partition = option(
-        Partition.CLUSTER, "cluster: a folder per day and cluster; date: one per day, for many small clusters."
+    partition: Annotated[Partition, Syntax("cluster or date", lambda text: syntax.parse_enum(text, Partition))] = (
+        option(Partition.CLUSTER, "cluster: a folder per day and cluster; date: one per day, for many small clusters.")
     )
     interval: Seconds = option(
         60.0,

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 from enum import StrEnum
-from typing import Annotated, Any, Final, TypeVar, get_args
+from typing import Annotated, Any, Final, Self, TypeVar, get_args
 from urllib.parse import urlsplit
 
-from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationInfo, field_validator
+from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
@@ -132,6 +132,14 @@ class OldKeys:
     keys: tuple[str, ...]
 
 
+class Choice(StrEnum):
+    """Names of which an option takes one, in any case."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        return next((member for member in cls if isinstance(value, str) and member.value == value.lower()), None)
+
+
 class OptionSection(BaseModel):
     """A group of options. Keys are the field names with hyphens, unless a field says otherwise."""
 
@@ -144,13 +152,6 @@ class OptionSection(BaseModel):
         defer_build=True,
         alias_generator=AliasGenerator(validation_alias=lambda name: name.replace("_", "-")),
     )
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _read_member(cls, value: object, info: ValidationInfo) -> object:
-        """Read the name of a member of an enumeration in any case."""
-        kind = _enumeration(cls.model_fields[info.field_name or ""])
-        return value if kind is None or not isinstance(value, str) else syntax.parse_enum(value, kind)
 
 
 def option(
