@@ -29,7 +29,7 @@ POLICIES: Mapping[str, Mapping[str, str]] = {
     "capacity": {},
     "varga": {"policy": "varga"},
     "slo": {"policy": "slo"},
-    "proactive, nightly profiles": {"policy": "proactive", "forecast.enabled": "true"},
+    "capacity, nightly profiles": {"forecast.enabled": "true"},
     "slo, nightly profiles": {"policy": "slo", "forecast.enabled": "true"},
 }
 """With the options of the autoscaler that each is made of."""

@@ -45,7 +45,7 @@ AT_ONCE: Final[Options] = {**BARE, "scale-down.interval": "0", "scale-down.max-f
 
 VARGA: Final[Options] = {**AT_ONCE, "policy": "varga"}
 SOONER: Final[Options] = {**BARE, "metrics.window": "5 min", "stabilization.interval": "1 min"}
-FORECAST: Final[Options] = {"policy": "proactive", "forecast.enabled": "true"}
+FORECAST: Final[Options] = {"forecast.enabled": "true"}
 WIDER: Final[Options] = {**FORECAST, "forecast.quantile": "0.95"}
 """So that the guard, which asks for at most a fifth above the quantile in a day, is content throughout."""
 

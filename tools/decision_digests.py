@@ -43,7 +43,7 @@ SEEDS: Final = (0, 1)
 CONFIGURATIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "capacity": {},
     "capacity, reference": {"compat": "reference"},
-    "capacity, forecast": {"policy": "proactive", "forecast.enabled": "true"},
+    "capacity, forecast": {"forecast.enabled": "true"},
     "capacity, schedule": {
         "schedule.plans": "days=mon-fri, from=07:00, to=19:00, min-parallelism=12; "
         "from=02:00, to=05:00, max-parallelism=8",

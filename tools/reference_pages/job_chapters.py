@@ -148,7 +148,6 @@ job.autoscaler.varga.scale-down.window: 10 min
         "Forecasts",
         "Being there before the load is. Guide: [Forecasts](../guide/forecast.md).",
         """\
-job.autoscaler.policy: proactive
 job.autoscaler.forecast.enabled: true
 job.autoscaler.forecast.timezone: Europe/Berlin
 """,

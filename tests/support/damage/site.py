@@ -108,7 +108,7 @@ class Site:
             "job.autoscaler.enabled": "true",
             "job.autoscaler.stabilization.interval": "0 s",
             "job.autoscaler.metrics.window": "120 ms",
-            "job.autoscaler.policy": "proactive",
+            "job.autoscaler.policy": "varga",
             "autoscaler.clusters.0.name": "main",
             "autoscaler.clusters.0.url": self._flink.url,
             "autoscaler.standalone.control-loop.interval": "100 ms",

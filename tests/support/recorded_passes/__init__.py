@@ -181,7 +181,7 @@ def made_ready() -> RecordedJob:
     profile = LoadProfile(
         shares, tuple(2 * share for share in shares), 5, level=1000.0, growth=1.0, asof=START_MS / 1000, wape=0.1
     )
-    job = RecordedJob({"policy": "proactive", "forecast.enabled": "true"}, profile=profile)
+    job = RecordedJob({"forecast.enabled": "true"}, profile=profile)
     job.look_at_load(3, busy_ms=500.0)
     return job
 

@@ -110,9 +110,7 @@ def evaluate(
     """
     window = window_of(samples)
     has_backlog = is_processing_backlog(topology, window, settings)
-    if settings.is_improved and held_back(topology, window):
-        # What arrives is not known, only that it is more than is read: full use is not enough, nothing is too much.
-        settings = replace(settings, utilization_max=settings.utilization_target, utilization_min=0.0)
+    settings = unless_held_back(settings, topology, window)
     vertices: dict[VertexId, EvaluatedVertex] = {}
     flows: dict[VertexId, EvaluatedVertex] = {}  # what goes on to the vertices behind
     for vertex in topology.vertices.values():
@@ -137,6 +135,14 @@ def evaluate(
             even = times(metrics[ScalingMetric.CATCH_UP_DATA_RATE], 1.0 / uneven)
             flows[vertex.vertex_id] = {**metrics, ScalingMetric.CATCH_UP_DATA_RATE: even}
     return EvaluatedMetrics(vertices, _evaluate_globals(*[sample.globals_ for sample in samples]))
+
+
+def unless_held_back(settings: EvaluationSettings, topology: JobTopology, window: MetricWindow) -> EvaluationSettings:
+    """Return the settings with which a job is evaluated: the bounds are others where a source is held back."""
+    if not (settings.is_improved and held_back(topology, window)):
+        return settings
+    # What arrives is not known, only that it is more than is read: full use is not enough, nothing is too much.
+    return replace(settings, utilization_max=settings.utilization_target, utilization_min=0.0)
 
 
 def _customized(

@@ -184,16 +184,14 @@ def _forecast(
 UNUSED: Final = "FORECAST_UNUSED"
 """Code of the reason why forecasts have no effect."""
 
-_PLANNER: Final = "proactive"
-"""The built-in policy that plans with forecasts that are trusted."""
 _WEIGHER: Final = "slo"
-"""The built-in policy that looks at every profile and judges it by itself."""
+"""The built-in policy that looks at every profile and judges it by itself; the default one plans with trusted ones."""
 
 _SOURCES: Final = "sources"
 _IS_TOLD: Final = "is_told"
 _TO_USE: Final = (
     f"{AutoscalerOptions.forecast_enabled.key} has no effect: no policy of the job looks at forecasts. Choose "
-    f"'{_PLANNER}' or '{_WEIGHER}' in {AutoscalerOptions.policy.key}"
+    f"'{DEFAULT_POLICY}' or '{_WEIGHER}' in {AutoscalerOptions.policy.key}"
 )
 
 Profiles = Mapping[VertexId, ProfileResult]
@@ -276,7 +274,7 @@ def pass_forecast(job: EvaluatedJob, profiles: Profiles, plugins: Collection[str
         horizons=Horizons.of(outage, options.catch_up_duration.exact_seconds),
         settings=options.derived(forecast_settings),
     )
-    found, chosen = usable(profiles, job.now_ms / 1000), {options.policy, options.policy_shadow or DEFAULT_POLICY}
+    found, chosen = usable(profiles, job.now_ms / 1000), {options.policy, options.policy_shadow or options.policy}
     is_planned, is_weighed = not _deaf(plugins).issuperset(chosen), _WEIGHER in chosen
     is_used = is_planned or is_weighed
     kept = {_SOURCES: forecast_document(step.states, memory.get(_SOURCES)), _IS_TOLD: not is_used}
@@ -297,4 +295,4 @@ def remembered(memory: ForecastMemory) -> Mapping[VertexId, SourceState]:
 
 def _deaf(plugins: Collection[str]) -> set[str]:
     """Return the policies that plan without forecasts; of plug-ins that is not known."""
-    return OPTIONS_OF.keys() - {_PLANNER} - set(plugins)
+    return OPTIONS_OF.keys() - {DEFAULT_POLICY} - set(plugins)

@@ -82,6 +82,12 @@ class ForecastOptions(OptionSet):
         "false",
         "Whether the load that a source's profile expects counts as demand; it can only raise what is planned for.",
     )
+    forecast_cap_factor = option(
+        "forecast.cap-factor",
+        number_from(1.0),
+        "3.0",
+        "Times of what arrives now that a forecast counts for at most, unless the usual level is higher.",
+    )
     forecast_quantile = option(
         "forecast.quantile",
         _quantile,

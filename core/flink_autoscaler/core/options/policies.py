@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from flink_autoscaler.core.options.declare import number_from, option
+from flink_autoscaler.core.options.declare import option
 from flink_autoscaler.core.options.option import OptionSet
 from flink_autoscaler.core.options.schedule_plans import parse_plans
 from flink_autoscaler.core.options.slo import SloOptions
 from flink_autoscaler.core.options.varga import VargaOptions
-
-
-class ProactiveOptions(OptionSet):
-    """Sizing for what a forecast says."""
-
-    forecast_cap_factor = option(
-        "forecast.cap-factor",
-        number_from(1.0),
-        "3.0",
-        "Times of what arrives now that a forecast counts for at most, unless the usual level is higher.",
-    )
 
 
 class ScheduleOptions(OptionSet):
@@ -42,7 +31,6 @@ class ScheduleOptions(OptionSet):
 DEFAULT_POLICY: Final = "capacity"
 OPTIONS_OF: Final[dict[str, tuple[type[OptionSet], ...]]] = {
     DEFAULT_POLICY: (),
-    "proactive": (ProactiveOptions,),
     "varga": (VargaOptions,),
     "slo": (SloOptions,),
 }
@@ -67,7 +55,7 @@ class ChoiceOptions(OptionSet):
         "policy",
         _chosen,
         DEFAULT_POLICY,
-        "Name of the policy that says what the job needs: capacity, proactive, varga, slo, or that of a plug-in.",
+        "Name of the policy that says what the job needs: capacity, varga, slo, or that of a plug-in.",
         allowed="the name of one policy",
     )
     policy_shadow = option(
@@ -76,7 +64,7 @@ class ChoiceOptions(OptionSet):
         "",
         "Name of a policy that is asked beside the one in charge, in shadow mode: nothing that it wants is done, but "
         "it is recorded, explained and reported. Unset: none.",
-        allowed="capacity, proactive, varga, slo, or a plug-in",
+        allowed="capacity, varga, slo, or a plug-in",
     )
 
 
@@ -84,7 +72,6 @@ class PolicyOptions(
     SloOptions,
     ScheduleOptions,
     VargaOptions,
-    ProactiveOptions,
     ChoiceOptions,
 ):
     """The choice of policies, and what each of them goes by; declared from the last of these classes to the first."""

@@ -7,10 +7,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, held_back
+from flink_autoscaler.core.evaluate.evaluation import (
+    EvaluationSettings,
+    held_back,
+    is_processing_backlog,
+    output_ratios,
+    rate_thresholds,
+    unless_held_back,
+)
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import JobObservation, Outage, PolicyInput, Proposal, VertexObs
+from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, VertexId, avg
+from flink_autoscaler.core.model.policy_values import (
+    JobObservation,
+    Outage,
+    PolicyInput,
+    Proposal,
+    VertexObs,
+    VertexSizing,
+)
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.observe.window import window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
@@ -33,6 +47,7 @@ from flink_autoscaler.core.policies.base.quantities import (
     Memory,
     Need,
     SourceRates,
+    expected_arrivals,
     has_backlog,
     held_back_sources,
     is_beyond,
@@ -234,8 +249,9 @@ NAME: Final = "capacity"
 class CapacityPolicy:
     """Keeps the use of every vertex near the target; never lowers a job that is processing a backlog.
 
-    A job is left alone while every vertex that would change is within the utilization bounds. What a vertex can do is
-    remembered for a day, so that a nearly idle one is still known.
+    A job is left alone while every vertex that would change is within the utilization bounds. Where a forecast expects
+    more than arrives now, the job is sized for that: it goes up before the load comes, and not down where that would
+    have to be undone soon.
     """
 
     @property
@@ -244,12 +260,23 @@ class CapacityPolicy:
         return NAME
 
     def propose(self, given: PolicyInput) -> Proposal:
-        """Return what it would do for what arrives now.
+        """Return what it would do for an observation; what a vertex can do is remembered for a day.
 
         Raises:
             ConfigError: A setting is invalid.
         """
-        return self.propose_for(given, present_arrivals(given.obs))
+        obs, present = given.obs, present_arrivals(given.obs).up
+        arrivals = expected_arrivals(
+            present, given.demand or {}, AutoscalerOptions.of(given.config).forecast_cap_factor
+        )
+        unusable = not_sizable(obs)
+        if unusable:
+            return abstention(NAME, unusable, given.state)
+        view = _View.of(given, arrivals)
+        if not view.sizings:
+            return abstention(NAME, lacking_rates(obs, view.needs), view.memory.as_json())
+        proposal, names = _proposal(obs, view), {v: vertex.name for v, vertex in obs.vertices.items()}
+        return replace(proposal, reasons=(*proposal.reasons, *_expectations(names, present, arrivals)))
 
     def size(self, job: EvaluatedJob, ceilings: Mapping[VertexId, int]) -> Proposal:
         """Return what it would do about a job whose rates were evaluated, as the reference does; nothing is observed.
@@ -261,7 +288,7 @@ class CapacityPolicy:
         Raises:
             AutoscalerError: The job cannot be sized.
         """
-        sized, reasons = sized_vertices(job)
+        sized, reasons = _sized_ahead(job) if job.demand else sized_vertices(job)
         if job.context.options.is_improved:
             behind = held_back(job.topology, window_of(job.state.samples))
             reasons += tuple(Reason(HELD_BACK, held_back_text(each.name), each.vertex_id) for each in behind)
@@ -279,20 +306,57 @@ class CapacityPolicy:
             sizings=sizings,
         )
 
-    def propose_for(self, given: PolicyInput, arrivals: SourceRates) -> Proposal:
-        """Return what it would do if this arrived at the sources.
 
-        Raises:
-            ConfigError: A setting is invalid.
-        """
-        obs = given.obs
-        unusable = not_sizable(obs)
-        if unusable:
-            return abstention(NAME, unusable, given.state)
-        view = _View.of(given, arrivals)
-        if not view.sizings:
-            return abstention(NAME, lacking_rates(obs, view.needs), view.memory.as_json())
-        return _proposal(obs, view)
+def _sized_ahead(job: EvaluatedJob) -> tuple[dict[VertexId, VertexSizing], tuple[Reason, ...]]:
+    """Size the vertices up for what is expected until that would have caught up, and down for what comes later."""
+    topology, options = job.topology, job.context.options
+    # The expected load comes however long the restart takes, so that a slow one is planned for instead of a usual one.
+    restart = job.restart_time if job.outage is None else max(job.restart_time, math.ceil(job.outage.q90))
+    settings = EvaluationSettings.of(options, restart)
+    present = {v: job.metrics.vertices[v][ScalingMetric.TARGET_DATA_RATE].average for v in job.demand or {}}
+    expected = expected_arrivals(present, job.demand or {}, options.forecast_cap_factor)
+
+    def sized(arrivals: Mapping[VertexId, float]) -> tuple[dict[VertexId, VertexSizing], tuple[Reason, ...]]:
+        return sized_vertices(replace(job, metrics=_with_arrivals(job, settings, arrivals), restart_time=restart))
+
+    (sizings, reasons), (later, _) = sized(expected.up), sized(expected.down)
+    falling = {v: later[v] for v, sizing in sizings.items() if sizing.target < sizing.current and v in later}
+    sizings |= {v: replace(each, target=min(each.target, each.current)) for v, each in falling.items()}
+    names = {v: vertex.name for v, vertex in topology.vertices.items()}
+    return sizings, (*reasons, *_expectations(names, present, expected))
+
+
+def _with_arrivals(
+    job: EvaluatedJob, settings: EvaluationSettings, arrivals: Mapping[VertexId, float]
+) -> EvaluatedMetrics:
+    """Return the metrics with target rates, and the bands around them, for what arrives at sources beyond the present.
+
+    A source of which less arrives, or nothing is told, stays as it is, as does what is behind an edge of which nothing
+    is known.
+    """
+    topology, window = job.topology, window_of(job.state.samples)
+    extra, vertices = dict[VertexId, float](), dict(job.metrics.vertices)
+    has_backlog, is_improved = is_processing_backlog(topology, window, settings), settings.is_improved
+    settings = unless_held_back(settings, topology, window)
+    for vertex_id, vertex in topology.vertices.items():
+        target = vertices[vertex_id][ScalingMetric.TARGET_DATA_RATE].average
+        ratios = output_ratios(topology, window, vertex, is_strict=is_improved, is_balanced=is_improved)
+        more = sum(extra[upstream] * ratio for upstream, ratio in ratios.items())
+        extra[vertex_id] = arrivals.get(vertex_id, target) - target if vertex.is_source else more
+        if extra[vertex_id] > 0:
+            raised = {**vertices[vertex_id], ScalingMetric.TARGET_DATA_RATE: avg(target + extra[vertex_id])}
+            vertices[vertex_id] = {**raised, **rate_thresholds(raised, settings, has_backlog=has_backlog)}
+    return replace(job.metrics, vertices=vertices)
+
+
+def _expectations(
+    names: Mapping[VertexId, str], present: Mapping[VertexId, float], expected: SourceRates
+) -> Iterator[Reason]:
+    for v, now in present.items():
+        up, down = expected.up[v], expected.down[v]
+        if down > now:
+            text = f"{names[v]}: {up:.6g} records/s expected soon, {down:.6g} later, {now:.6g} arrive now"
+            yield Reason("FORECAST_HIGHER", text, v, (("now", now), ("soon", up), ("later", down)))
 
 
 @quick

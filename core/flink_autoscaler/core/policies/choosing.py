@@ -22,7 +22,6 @@ from flink_autoscaler.core.policies.base.proposals import INCOMPLETE_WINDOW, abs
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
 from flink_autoscaler.core.policies.policy_plan import PolicyPlan, failed, plan_of, raised_to_floors, scheduled
-from flink_autoscaler.core.policies.proactive import ProactivePolicy
 from flink_autoscaler.core.policies.schedule import SCHEDULE, Planned, planned
 from flink_autoscaler.core.policies.slo.policy import SloPolicy
 from flink_autoscaler.core.policies.varga import VargaPolicy
@@ -31,7 +30,6 @@ from flink_autoscaler.core.ports.plugins import ScalingPolicy, confirms_plans, n
 
 _ALL: Final[tuple[ScalingPolicy, ...]] = (
     CapacityPolicy(),
-    ProactivePolicy(),
     VargaPolicy(),
     SloPolicy(),
 )

@@ -29,6 +29,7 @@ _DS2: Final = (
     "(docs/examples/policy)"
 )
 _JOB: Final = "job.autoscaler."
+_FORECAST: Final = "job.autoscaler.policy: capacity with job.autoscaler.forecast.enabled: true"
 _VARGA_KEY: Final = f"{_JOB}varga."
 _FOLLOWED: Final = (
     "sync-period tolerance scale-up.window scale-up.policies scale-up.select scale-down.window scale-down.policies "
@@ -68,7 +69,7 @@ _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     _DS2: (
         _JOB,
-        "proactive.base ds2.policy-interval ds2.warm-up-intervals ds2.activation-intervals ds2.activation-combine "
+        "ds2.policy-interval ds2.warm-up-intervals ds2.activation-intervals ds2.activation-combine "
         "ds2.target-rate-ratio ds2.min-change-up ds2.min-change-down ds2.scaling-factor ds2.max-fruitless "
         "ds2.skew-aware ds2.add-catch-up",
     ),
@@ -97,6 +98,7 @@ REMOVED_KEYS: Final[Mapping[str, str]] = {
     f"{_JOB}policies": "job.autoscaler.policy, the name of one policy; schedule.plans holds for each",
     f"{_JOB}policies.combine": "job.autoscaler.policy, the name of one policy",
     f"{_JOB}policies.shadow": "job.autoscaler.policy.shadow",
+    f"{_JOB}proactive.base": _FORECAST,
     f"{_JOB}capacity.mode": "job.autoscaler.utilization.target for a smaller or larger job",
 }
 """By key, ``<n>`` for a number in a list: what to use instead."""
@@ -107,6 +109,7 @@ REMOVED_PLUGINS: Final[Mapping[tuple[str, str], str]] = {
     (_POLICIES, "threshold"): _CAPACITY,
     (_POLICIES, "hpa"): _VARGA,
     (_POLICIES, "ds2"): _DS2,
+    (_POLICIES, "proactive"): _FORECAST,
     (_POLICIES, "schedule"): "job.autoscaler.schedule.plans, which holds for every policy",
 }
 """By group of entry points and name: what to use instead."""

@@ -21,7 +21,7 @@ from flink_autoscaler.pipeline.spark.settings import SparkSettings
 pytestmark = pytest.mark.spark
 
 CHOICE = Choice(Selection(since_ms=NOON_MS, until_ms=NOON_MS + 100 * 60_000), "o*")
-AHEAD = {"job.autoscaler.forecast.enabled": "true", "job.autoscaler.policy": "proactive"}
+AHEAD = {"job.autoscaler.forecast.enabled": "true"}
 
 
 @pytest.fixture(scope="module")

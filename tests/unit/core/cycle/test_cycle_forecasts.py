@@ -16,6 +16,7 @@ from core_builders import (
     a_reading,
     a_vertex,
     full_window,
+    operator_answers,
     single_source,
     source_answers,
     vertex_id,
@@ -24,7 +25,7 @@ from core_builders import (
 from flink_autoscaler.core.forecast.pass_forecast import forecast_states, profiles_around
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
-from flink_autoscaler.core.model.topology import IoMetrics
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import Plugins
@@ -34,7 +35,7 @@ PROFILE = LoadProfile(
     q50=(1.0,) * 672, q90=(3.0,) * 672, weeks=5, level=200.0, growth=1.0, asof=0.0, wape=0.1, exceed=0.1
 )
 RESULT = ProfileResult("a cluster/a job", SINGLE_SOURCE, 0.0, PROFILE)
-WITH_FORECAST = {"policy": "proactive", "forecast.enabled": "true"}
+WITH_FORECAST = {"forecast.enabled": "true"}
 
 
 def a_driver(options: Mapping[str, str] = WITH_FORECAST, result: ProfileResult | None = RESULT) -> JobDriver:
@@ -60,7 +61,7 @@ def told(outcomes: Iterable[PassOutcome], code: str) -> list[str]:
     return [reason.text for reason in reasons if reason.code == code]
 
 
-def test_a_proactive_job_is_made_ready_for_what_is_forecast() -> None:
+def test_a_job_is_made_ready_for_what_is_forecast() -> None:
     outcome = enough(a_driver())
 
     assert isinstance(outcome.decision, Rescale)
@@ -69,9 +70,35 @@ def test_a_proactive_job_is_made_ready_for_what_is_forecast() -> None:
     assert "FORECAST_DISABLED" not in codes(outcome)
 
 
-@pytest.mark.parametrize("options", [{"policy": "proactive"}, {"policy": "capacity"}, {}])
-def test_without_the_option_profiles_change_nothing(options: Mapping[str, str]) -> None:
-    with_profile, without = (enough(a_driver(options, result)) for result in (RESULT, None))
+def test_a_job_does_not_shrink_below_what_is_forecast() -> None:
+    without, ahead = (
+        full_window(a_driver({**options, "scale-down.interval": "0"}), rate=200.0, busy_ms=100.0)
+        for options in ({}, WITH_FORECAST)
+    )
+
+    assert without.wanted == {SINGLE_SOURCE: 2}
+    assert ahead.wanted == {SINGLE_SOURCE: 3}
+    assert told([ahead], "FORECAST_HIGHER")[0].endswith("600 records/s expected soon, 600 later, 200 arrive now")
+
+
+def test_a_forecast_reaches_the_vertices_behind_its_source() -> None:
+    driver = a_driver()
+    for minute in (1, 2, 3):
+        count, busy_ms = 12_000 * minute, 500.0 * 60 * minute
+        source = a_vertex(1, parallelism=4, io=IoMetrics(records_in=0, records_out=count, busy_ms=4 * busy_ms))
+        io = IoMetrics(records_in=count, busy_ms=4 * busy_ms)
+        following = a_vertex(2, parallelism=4, io=io, inputs={1: ShipStrategy.REBALANCE})
+        answers = source_answers(busy_ms=500.0, rate=200.0, records_in=count)
+        behind = operator_answers(busy_ms=500.0, rate=200.0)
+        outcome = driver.run(
+            minute * MINUTE, a_reading([source, following], {vertex_id(1): answers, vertex_id(2): behind})
+        )
+
+    assert outcome.wanted == {vertex_id(1): 12, vertex_id(2): 12}
+
+
+def test_without_the_option_profiles_change_nothing() -> None:
+    with_profile, without = (enough(a_driver({}, result)) for result in (RESULT, None))
 
     assert with_profile == without
     assert with_profile.state.forecast == {}
@@ -101,7 +128,7 @@ def test_a_forecast_that_is_not_trusted_says_why_and_the_rest_carries_on(
     [disabled] = [reason for reason in outcome.decision.reasons if reason.code == "FORECAST_DISABLED"]
     assert disabled.text == f"planned without a forecast: {text}"
     assert disabled.vertex_id == SINGLE_SOURCE
-    assert "FORECAST_ABSENT" in codes(outcome)
+    assert "FORECAST_HIGHER" not in codes(outcome)
 
 
 def test_what_arrives_is_remembered_from_the_second_sample_on() -> None:
@@ -131,7 +158,7 @@ def test_a_backlog_that_grows_is_part_of_what_arrives() -> None:
 def test_forecasts_are_remembered_beside_policies_and_whatever_becomes_of_the_decision() -> None:
     outcome = enough(a_driver())
 
-    assert set(outcome.state.policies) == {"proactive"}
+    assert outcome.state.policies == {}
     assert outcome.state.forecast
     assert outcome.undecided is not None
     assert outcome.undecided.policies == {}
@@ -156,10 +183,9 @@ def test_forecasts_outlive_a_restart_and_a_change_of_the_graph() -> None:
 def test_switching_forecasts_off_forgets_them() -> None:
     driver = a_driver()
     enough(driver)
-    driver.context = a_context({**SINGLE_SOURCE_OPTIONS, "policy": "proactive"})
+    driver.context = a_context(SINGLE_SOURCE_OPTIONS)
 
     state = go_on(driver, 4).state
-    assert set(state.policies) == {"proactive"}
     assert state.forecast == {}
 
 
@@ -175,14 +201,14 @@ def test_a_state_that_cannot_be_read_begins_anew() -> None:
 
 
 def test_forecasts_that_nobody_looks_at_are_told_once() -> None:
-    driver = a_driver({"policy": "capacity", "forecast.enabled": "true"}, None)
+    driver = a_driver({"policy": "varga", "forecast.enabled": "true"}, None)
 
     outcomes = [go_on(driver, minute) for minute in (1, 2, 3, 4)]
 
     assert [[event.reason for event in outcome.events] for outcome in outcomes] == [[], ["ForecastUnused"], [], []]
     assert codes(outcomes[-1])[-1] == "FORECAST_UNUSED"
     assert "FORECAST_DISABLED" not in codes(outcomes[-1])
-    assert "Choose 'proactive'" in outcomes[1].events[0].message
+    assert "Choose 'capacity'" in outcomes[1].events[0].message
 
 
 def test_a_policy_that_judges_profiles_by_itself_sees_all_that_are_fresh() -> None:
@@ -231,7 +257,7 @@ def test_a_plugin_may_look_at_forecasts() -> None:
 def test_an_option_of_forecasts_that_cannot_be_read_is_told_before_anything_is_done() -> None:
     invalid = a_driver({**WITH_FORECAST, "forecast.tau": "soon"})
     contradiction = a_driver({**WITH_FORECAST, "forecast.wape.enable": "0.3"})
-    off = a_driver({"policy": "proactive", "forecast.tau": "soon"})
+    off = a_driver({"forecast.tau": "soon"})
 
     phases = [enough(driver).phase for driver in (invalid, contradiction, off)]
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import pytest
@@ -31,7 +30,7 @@ def slow_fetchers(**options: str) -> FetchingJob:
     )
 
 
-@pytest.mark.parametrize("policy", ["capacity", "proactive", pytest.param("slo", marks=SLO_IS_BLIND)])
+@pytest.mark.parametrize("policy", ["capacity", pytest.param("slo", marks=SLO_IS_BLIND)])
 def test_lag_that_grows_while_the_source_waits_shows_its_capacity(policy: str) -> None:
     job = slow_fetchers(policy=policy)
 
@@ -97,9 +96,8 @@ def blind_job(**fields: object) -> FetchingJob:
     return FetchingJob(600.0, mapped=96.25, tells_lag=False, noise=noise, options=options, **fields)  # type: ignore[arg-type]
 
 
-POLICIES = ["capacity", "proactive"]
 SLO_NEEDS_FULL_USE = pytest.mark.xfail(strict=True, reason="slo knows no lag but what is told, and grows at full use")
-BLIND = [*product(POLICIES, [1.0, 0.87]), ("slo", 1.0), pytest.param("slo", 0.87, marks=SLO_NEEDS_FULL_USE)]
+BLIND = [("capacity", 1.0), ("capacity", 0.87), ("slo", 1.0), pytest.param("slo", 0.87, marks=SLO_NEEDS_FULL_USE)]
 
 
 @pytest.mark.parametrize(("policy", "busy"), BLIND)
@@ -144,12 +142,11 @@ def test_source_of_unknown_lag_that_waits_for_records_keeps_pace() -> None:
     assert job.parallelism[1] == 1
 
 
-@pytest.mark.parametrize("policy", ["capacity", "proactive"])
-def test_what_is_left_of_a_topic_that_was_read_is_no_backlog(policy: str) -> None:
+def test_what_is_left_of_a_topic_that_was_read_is_no_backlog() -> None:
     job = FetchingJob(
         0.0,
         partitions=64,
-        options={**OPTIONS, "policy": policy, "scale-down.interval": "0"},
+        options={**OPTIONS, "scale-down.interval": "0"},
         parallelism=(16, 16),
         stuck=64.0,
     )

@@ -137,7 +137,7 @@ def test_what_stays_for_want_of_metrics_is_not_sure() -> None:
 
 
 def test_an_unknown_policy_is_an_error_that_names_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match=r"'hpaa', but the policies are capacity, mine, proactive, slo, varga"):
+    with pytest.raises(ConfigError, match=r"'hpaa', but the policies are capacity, mine, slo, varga"):
         chosen({"mine": Wants(None)}, {"policy": "hpaa"})
 
 

@@ -38,7 +38,6 @@ REACTIVE = {
     PREFIX + "metrics.window": "5 min",
     PREFIX + "stabilization.interval": "1 min",
     PREFIX + "catch-up.duration": "15 min",
-    PREFIX + "policy": "proactive",
     PREFIX + "scaling.parallelism-alignment.mode": "OFF",
 }
 AHEAD = {**REACTIVE, PREFIX + "forecast.enabled": "true"}

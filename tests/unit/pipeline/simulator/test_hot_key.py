@@ -15,7 +15,7 @@ from flink_autoscaler.pipeline.simulator.workloads import recorded
 SOURCE, KEYED = "a" * 32, "b" * 32
 FIRST = {SOURCE: 4, KEYED: 4}
 OPTIONS = {"metrics.window": "5 min", "stabilization.interval": "1 min"}
-POLICIES = ["capacity", "slo", "proactive", "varga"]
+POLICIES = ["capacity", "slo", "varga"]
 
 
 def keyed(hot_key: float = 1.0) -> VertexModel:

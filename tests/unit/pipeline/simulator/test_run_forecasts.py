@@ -19,7 +19,6 @@ OPTIONS = {
     PREFIX + "metrics.window": "5 min",
     PREFIX + "stabilization.interval": "1 min",
     PREFIX + "catch-up.duration": "15 min",
-    PREFIX + "policy": "proactive",
     PREFIX + "scaling.parallelism-alignment.mode": "OFF",
 }
 WITH_FORECAST = {**OPTIONS, PREFIX + "forecast.enabled": "true"}
@@ -56,7 +55,7 @@ def reactive() -> BacktestResult:
 
 
 @cache
-def proactive() -> BacktestResult:
+def ahead() -> BacktestResult:
     return run(replace(RAMP, configuration=WITH_FORECAST, profiles=[a_profile()]))
 
 
@@ -65,12 +64,12 @@ def first_up(result: BacktestResult) -> float:
 
 
 def test_the_scale_up_comes_before_the_load_that_the_profile_knows() -> None:
-    assert first_up(proactive()) < RAMP_AT <= first_up(reactive())
+    assert first_up(ahead()) < RAMP_AT <= first_up(reactive())
 
 
 def test_the_lag_stays_lower_than_without_a_forecast() -> None:
-    assert proactive().measures.lag_max < reactive().measures.lag_max
-    assert proactive().measures.over_slo < reactive().measures.over_slo
+    assert ahead().measures.lag_max < reactive().measures.lag_max
+    assert ahead().measures.over_slo < reactive().measures.over_slo
 
 
 def test_a_profile_that_is_made_later_is_not_used_yet() -> None:

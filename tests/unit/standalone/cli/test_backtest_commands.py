@@ -189,7 +189,7 @@ def test_tune_prints_a_table(call: Call, history: Path) -> None:
 
 
 def test_forecasts_of_a_workload_have_the_weeks_before_it(call: Call) -> None:
-    forecasts = ("--set", "job.autoscaler.forecast.enabled=true", "--set", "job.autoscaler.policy=proactive")
+    forecasts = ("--set", "job.autoscaler.forecast.enabled=true")
 
     usual, ahead = (call("backtest", *SHORT, *options, "--json") for options in ((), forecasts))
 
@@ -203,7 +203,7 @@ def test_forecasts_of_a_history_have_what_came_before_the_time_that_is_simulated
     before = arrival_rows(range(-4 * 1440, 0), lambda _: 400.0)
     history = a_history(tmp_path / "history", before, job_rows(minutes=90))
     since = datetime.fromtimestamp(NOON_MS / 1000, UTC).isoformat()
-    forecasts = ("--set", "job.autoscaler.forecast.enabled=true", "--set", "job.autoscaler.policy=proactive")
+    forecasts = ("--set", "job.autoscaler.forecast.enabled=true")
 
     answer = call("backtest", "--history", history, "--since", since, *forecasts, "--json", *INLINE)
 

@@ -22,7 +22,6 @@ def a_site(flink: FakeFlink, folder: Path) -> Settings:
         "job.autoscaler.enabled": "true",
         "job.autoscaler.stabilization.interval": "0 s",
         "job.autoscaler.metrics.window": "20 s",
-        "job.autoscaler.policy": "proactive",
         "job.autoscaler.forecast.enabled": "true",
         "autoscaler.clusters.0.name": "main",
         "autoscaler.clusters.0.url": flink.url,

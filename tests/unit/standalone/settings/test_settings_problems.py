@@ -272,7 +272,7 @@ autoscaler.clusters:
 
     assert len(problems) == 2
     assert "job.autoscaler.policy" in problems[0]
-    assert "no policy is called 'slow'; known: capacity, proactive" in problems[0]
+    assert "no policy is called 'slow'; known: capacity, slo" in problems[0]
     assert problems[0].endswith("did you mean 'slo'?")
     assert "autoscaler.clusters.1.options.job.autoscaler.policy.shadow = 'slo2'" in problems[1]
 

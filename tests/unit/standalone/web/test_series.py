@@ -16,7 +16,6 @@ from flink_autoscaler.pipeline.history.rows import NamedRow
 HOUR_MS = 3_600_000
 FORECAST = {
     "job.autoscaler.forecast.enabled": "true",
-    "job.autoscaler.policy": "proactive",
 }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from flink_autoscaler.core.evaluate.evaluation import is_held_back, is_residual
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import JobObservation, VertexObs
+from flink_autoscaler.core.model.policy_values import DemandForecast, JobObservation, SourceForecast, VertexObs
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.observe.waiting import WaitingShares
 
@@ -235,6 +235,30 @@ def present_arrivals(obs: JobObservation) -> SourceRates:
     """Return what arrives now, of the sources of which it is known."""
     rates = {v: max(0.0, x.target_rate) for v, x in obs.vertices.items() if x.is_source and x.target_rate is not None}
     return SourceRates(rates, rates)
+
+
+def expected_arrivals(present: Mapping[VertexId, float], demand: DemandForecast, cap: float) -> SourceRates:
+    """Return what the sources are sized for: what arrives now, or what a forecast expects where that is more.
+
+    Args:
+        present: What arrives now.
+        demand: Forecast by source; what it lacks arrives as it does now.
+        cap: Times of what arrives now that a forecast counts for at most, unless the usual level is higher.
+
+    Returns:
+        Of the sources that are present, each at least what arrives now, and for going down at least what it is for
+        going up.
+    """
+    up = {v: _expected(rate, demand.get(v), cap) for v, rate in present.items()}
+    down = {v: max(up[v], _expected(rate, demand.get(v), cap, is_down=True)) for v, rate in present.items()}
+    return SourceRates(up, down)
+
+
+def _expected(rate: float, forecast: SourceForecast | None, cap: float, *, is_down: bool = False) -> float:
+    if forecast is None:
+        return rate
+    peak = forecast.down if is_down else forecast.up
+    return min(max(rate, peak), max(cap * rate, forecast.level))
 
 
 def lags(obs: JobObservation) -> dict[VertexId, float]:

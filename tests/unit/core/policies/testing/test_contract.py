@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from flink_autoscaler.core.model.policy_values import DemandForecast, JobObservation, SourceForecast
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
-from flink_autoscaler.core.policies.proactive import ProactivePolicy
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 from flink_autoscaler.core.ports.plugins import ScalingPolicy
 
@@ -28,12 +27,7 @@ class TestCapacityPolicyWithoutCatchUp(TestCapacityPolicy):
         }
 
 
-class TestProactivePolicy(ScalingPolicyContract):
-    patience = 2
-
-    def make_policy(self) -> ScalingPolicy:
-        return ProactivePolicy()
-
+class TestCapacityPolicyWithForecast(TestCapacityPolicy):
     def demand(self, obs: JobObservation) -> DemandForecast | None:
         sources = (vertex for vertex in obs.vertices.values() if vertex.is_source)
         return {each.vertex_id: SourceForecast(5_000.0, 8_000.0, 3_000.0) for each in sources}

@@ -1,3 +1,5 @@
+"""The policy ``capacity`` with a forecast: it sizes a job for what is expected where that is more than arrives now."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -5,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
-from policy_setup import codes, given, observation, run, vertex
+from policy_setup import codes, given, observation, vertex
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.policy_values import (
@@ -14,11 +16,11 @@ from flink_autoscaler.core.model.policy_values import (
     Proposal,
     SourceForecast,
 )
-from flink_autoscaler.core.policies.base.quantities import SourceRates
-from flink_autoscaler.core.policies.proactive import ProactivePolicy, expected_arrivals
+from flink_autoscaler.core.policies.base.quantities import SourceRates, expected_arrivals
+from flink_autoscaler.core.policies.capacity import CapacityPolicy
 from flink_autoscaler.core.policies.testing.model_job import balanced_jobs
 
-POLICY = ProactivePolicy()
+POLICY = CapacityPolicy()
 NO_CATCH_UP = {"catch-up.duration": "0"}
 
 
@@ -37,13 +39,13 @@ def source(up: float, down: float | None = None, level: float = 80_000.0) -> Dem
 
 def test_the_job_is_sized_for_the_coming_peak() -> None:
     narrow = {"utilization.max": "0.9"}
-    reactive, proactive = propose(morning(), None, narrow), propose(morning(), source(109_627.0), narrow)
+    reactive, ahead = propose(morning(), None, narrow), propose(morning(), source(109_627.0), narrow)
 
     assert reactive.capacity["source"] == pytest.approx(110_000.0)
     assert reactive.targets == {"source": 110}
-    assert proactive.capacity["source"] == pytest.approx(156_610.0, abs=1.0)
-    assert proactive.targets == {"source": 157}
-    assert "FORECAST_HIGHER" in codes(proactive)
+    assert ahead.capacity["source"] == pytest.approx(156_610.0, abs=1.0)
+    assert ahead.targets == {"source": 157}
+    assert "FORECAST_HIGHER" in codes(ahead)
 
 
 def test_a_peak_that_the_job_can_just_carry_is_within_the_widest_band() -> None:
@@ -53,8 +55,8 @@ def test_a_peak_that_the_job_can_just_carry_is_within_the_widest_band() -> None:
     assert proposal.targets == {"source": 110}
 
 
-def test_without_a_forecast_it_is_the_policy_it_is_based_on() -> None:
-    assert "FORECAST_ABSENT" in codes(propose(morning(), None))
+def test_without_a_forecast_nothing_is_said_of_one() -> None:
+    assert "FORECAST_HIGHER" not in codes(propose(morning(), None))
 
 
 def quiet() -> JobObservation:
@@ -85,15 +87,11 @@ def test_what_comes_later_counts_for_going_down(demand: DemandForecast, expected
     ],
 )
 def test_a_forecast_counts_within_limits(up: float, level: float, expected: float) -> None:
-    present = SourceRates({"source": 10.0}, {"source": 10.0})
-
-    assert expected_arrivals(present, source(up, level=level), 3.0).up == {"source": expected}
+    assert expected_arrivals({"source": 10.0}, source(up, level=level), 3.0).up == {"source": expected}
 
 
 def test_each_source_is_taken_separately() -> None:
-    present = SourceRates({"a": 10.0, "b": 10.0}, {"a": 10.0, "b": 10.0})
-
-    expected = expected_arrivals(present, {"a": SourceForecast(20.0, 25.0, 0.0)}, 3.0)
+    expected = expected_arrivals({"a": 10.0, "b": 10.0}, {"a": SourceForecast(20.0, 25.0, 0.0)}, 3.0)
 
     assert expected == SourceRates({"a": 20.0, "b": 10.0}, {"a": 25.0, "b": 10.0})
 
@@ -103,9 +101,7 @@ rates = st.floats(0.0, 1e9)
 
 @for_all(now=rates, up=rates, down=rates, level=rates, cap=st.floats(1.0, 10.0))
 def test_a_forecast_only_raises_demand(now: float, up: float, down: float, level: float, cap: float) -> None:
-    present = SourceRates({"source": now}, {"source": now})
-
-    expected = expected_arrivals(present, source(up, down, level), cap)
+    expected = expected_arrivals({"source": now}, source(up, down, level), cap)
 
     assert now <= expected.up["source"] <= expected.down["source"]
 
@@ -122,12 +118,6 @@ def test_a_forecast_never_lowers_a_target(number: int, up: float, down: float) -
 
 
 JOBS = balanced_jobs(50)
-
-
-def test_what_its_base_remembers_is_handed_back() -> None:
-    proposals = run(POLICY, [given(morning()) for _ in range(2)])
-
-    assert set(proposals[-1].state) == {"capacity"}
 
 
 @pytest.mark.parametrize("changes", [{"target_rate": None}, {"complete": False}], ids=str)
