@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -17,22 +17,40 @@ from flink_autoscaler.standalone.cli.command import (
     EXIT_INTERRUPTED,
     TIME,
     GivenSettings,
+    HistorySelection,
     JsonOption,
     SetOption,
     command,
+    mistake,
     valued,
 )
-from flink_autoscaler.standalone.cli.output import print_document, progress, whole_file
+from flink_autoscaler.standalone.cli.output import (
+    first_of,
+    one_line,
+    print_document,
+    print_error,
+    print_table,
+    progress,
+    whole_file,
+    write_out,
+)
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.backtest.compare import Comparison
-    from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Outcome, RunSettings
-    from flink_autoscaler.pipeline.backtest.runner import Runner
-    from flink_autoscaler.pipeline.backtest.subject import FittedHistory
-    from flink_autoscaler.pipeline.backtest.tune import Recommendation
+    from flink_autoscaler.pipeline.backtest.material import Material
+    from flink_autoscaler.pipeline.backtest.plan import Candidate, Outcome, RunSettings
+    from flink_autoscaler.pipeline.backtest.tune import Grid, Recommendation, Trial
     from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 app = typer.Typer()
+
+DEFAULTS: Final = "defaults"
+"""Name of the configuration without a file."""
+
+_MOST_JOBS: Final = 20
+"""Jobs whose tables are printed; JSON and the report have all."""
+
+_MOST_LINES: Final = 10
 
 _CODES: Final = (
     "0 when every job has its results, 1 when jobs or damaged files were left out or something failed,"
@@ -126,18 +144,9 @@ def backtest(
     any cluster.
     """
     from flink_autoscaler.pipeline.backtest.plan import RunSettings
-    from flink_autoscaler.standalone.cli import backtest_view
-    from flink_autoscaler.standalone.cli.backtest_material import candidates_of
-
-    def show(found: _Found) -> Sequence[Recommendation]:
-        if course.as_json:
-            print_document(found.document())
-        else:
-            backtest_view.print_comparison(found.comparison)
-        return ()
 
     prepared, candidates = candidates_of(config or [], settings)
-    return _run(_Work(origin, extent, prepared, candidates, RunSettings(dt=step), course), show)
+    return _run(prepared, origin, extent, candidates, RunSettings(dt=step), course)
 
 
 @command(
@@ -170,122 +179,164 @@ def tune(
     first days and judged on those after; less than two days cannot be divided, and are judged as a whole.
     """
     from flink_autoscaler.pipeline.backtest.plan import RunSettings
-    from flink_autoscaler.pipeline.backtest.tune import recommended, trials_of
-    from flink_autoscaler.standalone.cli import backtest_view
-    from flink_autoscaler.standalone.cli.backtest_material import candidates_of, grid_of
+    from flink_autoscaler.pipeline.backtest.tune import trials_of
 
     prepared, (present,) = candidates_of([given.config] if given.config else [], given.overrides)
-    trials = trials_of(present, grid_of(grid or []))
-
-    def show(found: _Found) -> Sequence[Recommendation]:
-        recommendations = recommended(found.comparison, trials)
-        backtest_view.show_recommendations(
-            recommendations, found.comparison, found.document() if course.as_json else None
-        )
-        return recommendations
-
+    trials = trials_of(present, _grid(grid or []))
     # Bounds are the same whatever is chosen, and take as long as a run.
     run = RunSettings(dt=step, with_bounds=False, is_divided=True)
-    candidates = [trial.candidate for trial in trials.values()]
-    return _run(_Work(origin, extent, prepared, candidates, run, course), show)
+    return _run(prepared, origin, extent, [trial.candidate for trial in trials.values()], run, course, trials)
 
 
-@dataclass(frozen=True)
-class _Work:
-    """What is simulated and how."""
+def candidates_of(files: Sequence[Path], overrides: Sequence[str] | None) -> tuple[Settings, list[Candidate]]:
+    """Read the configurations; the first one also says how Spark and the log are.
 
-    origin: MaterialOrigin
-    extent: Extent
-    settings: Settings
-    candidates: Sequence[Candidate]
-    run: RunSettings
-    course: Course
+    Args:
+        files: Configurations; without any there are the defaults.
+        overrides: Texts ``key=value``.
+
+    Raises:
+        ConfigError: One cannot be read, or is given twice.
+    """
+    from flink_autoscaler.pipeline.backtest.plan import Candidate
+    from flink_autoscaler.standalone.settings.loading import SettingsLoader
+
+    read = [SettingsLoader(files[0] if files else None, overrides or []).read(sets_log=True)]
+    read += [SettingsLoader(file, overrides or []).read() for file in files[1:]]
+    names = [file.name for file in files] or [DEFAULTS]
+    if len(set(names)) < len(names):
+        names = [str(file) for file in files]
+    if len(set(names)) < len(names):
+        raise mistake("--config: every configuration can be given once")
+    candidates = []
+    for name, each in zip(names, read, strict=True):
+        clusters = {one.name: one.job_defaults for one in each.effective_clusters()} if each.clusters else {}
+        candidates.append(Candidate(name, each.job_defaults, clusters))
+    return read[0], candidates
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What a command came to; ``is_whole`` is False after Ctrl-C."""
+def _grid(texts: Sequence[str]) -> Grid:
+    """Read a grid; without any text it is the usual one.
 
-    comparison: Comparison
-    damaged: Sequence[str]
-    is_whole: bool
+    Raises:
+        ConfigError: There is no such option, or a value cannot be read.
+    """
+    from flink_autoscaler.pipeline.backtest.tune import DEFAULT_GRID
 
-    def document(self) -> dict[str, Any]:
-        return {**self.comparison.document(), "damaged": list(self.damaged), "is_whole": self.is_whole}
+    return dict(map(_axis, texts)) if texts else DEFAULT_GRID
 
-    @property
-    def exit_code(self) -> int:
-        if not self.is_whole:
-            return EXIT_INTERRUPTED
-        comparison = self.comparison
-        is_good = bool(comparison.totals) and not (comparison.problems or comparison.left_out or self.damaged)
-        return 0 if is_good else EXIT_FAILED
+
+def _axis(text: str) -> tuple[str, tuple[str, ...]]:
+    """Read ``utilization.target=0.6,0.8``."""
+    from flink_autoscaler.core.options.option import PREFIX
+    from flink_autoscaler.standalone.settings.schema.options import job_keys, unknown_key
+
+    name, equals, values = text.partition("=")
+    key = name.strip() if name.strip().startswith(PREFIX) else PREFIX + name.strip()
+    tried = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
+    if not equals or not tried:
+        raise mistake(f"--grid '{text}': expected an option and its values, such as utilization.target=0.6,0.8")
+    if problem := unknown_key(key):
+        raise mistake(f"--grid '{text}': {key}: {problem}")
+    option = job_keys().get(key)
+    if option is not None:
+        for value in tried:
+            option.read({option.key: value})
+    return key, tried
 
 
 class _Interrupted(BaseException):
     """Ends a runner at once, when everything was shown."""
 
 
-Show = Callable[[_Found], "Sequence[Recommendation]"]
-"""Prints what was found, and returns what of it is recommended."""
-
-
-def _run(work: _Work, show: Show) -> int:
-    """Do everything between the options and the exit code."""
+def _run(
+    settings: Settings,
+    origin: MaterialOrigin,
+    extent: Extent,
+    candidates: Sequence[Candidate],
+    run: RunSettings,
+    course: Course,
+    trials: Mapping[str, Trial] | None = None,
+) -> int:
+    """Do everything between the options and the exit code; with trials, recommend some of them."""
+    from flink_autoscaler.pipeline.backtest.compare import compared
+    from flink_autoscaler.pipeline.backtest.plan import BacktestPlan
     from flink_autoscaler.pipeline.backtest.runner import NO_SPARK, opened_runner
-    from flink_autoscaler.standalone.cli import backtest_view
-    from flink_autoscaler.standalone.cli.backtest_material import source_of
+    from flink_autoscaler.pipeline.backtest.tune import recommended
     from flink_autoscaler.standalone.history.access import spark_settings
 
-    with _report(work.course) as write:
-        source = source_of(work.origin, work.extent, work.settings, work.candidates)
-        master = NO_SPARK if source.is_known_to_be_in_vain else work.course.master
+    target = course.output
+    with nullcontext() if target is None else whole_file(target, replaces=course.replaces) as page:
+        material = _material(origin, extent, settings, candidates)
+        master = NO_SPARK if material.is_known_to_be_in_vain else course.master
         try:
-            with opened_runner(spark_settings(work.settings, master)) as runner:
-                found = _found(runner, source.jobs(runner), work)
-                write(found.comparison, show(found))
-                backtest_view.print_problems(found.comparison, found.damaged)
-                if not found.is_whole:
+            with opened_runner(spark_settings(settings, master)) as runner:
+                fleet = material.jobs(runner)
+                plan = BacktestPlan(fleet.subjects, candidates, fleet.left_out, run)
+                outcomes: list[Outcome] = []
+                is_whole = _collect(runner.outcomes(plan), plan.size, outcomes)
+                comparison = compared(plan, outcomes)
+                chosen = None if trials is None else recommended(comparison, trials)
+                if course.as_json:
+                    _print_json(comparison, chosen, fleet.damaged, is_whole=is_whole)
+                else:
+                    _print_tables(comparison, chosen)
+                if page is not None:
+                    from flink_autoscaler.pipeline.reports.pages import backtest_page
+
+                    page.write(backtest_page(comparison, chosen or ()).encode())
+                _print_problems(comparison, fleet.damaged)
+                if not is_whole:
                     raise _Interrupted
         except _Interrupted:
             pass
-    return found.exit_code
+    if not is_whole:
+        return EXIT_INTERRUPTED
+    is_good = comparison.totals and not (comparison.problems or comparison.left_out or fleet.damaged)
+    return 0 if is_good else EXIT_FAILED
 
 
-@contextmanager
-def _report(course: Course) -> Iterator[Callable[[Comparison, Sequence[Recommendation]], object]]:
-    """Give what writes the report, once it is sure that it can be written.
+def _material(origin: MaterialOrigin, extent: Extent, settings: Settings, candidates: Sequence[Candidate]) -> Material:
+    """Return what finds the jobs, with the past that forecasts of any candidate need.
 
     Raises:
-        ConfigError: It cannot.
+        ConfigError: It is not clear which.
     """
-    if course.output is None:
-        yield lambda *_: None
-        return
-    from flink_autoscaler.pipeline.reports.pages import backtest_page
+    from flink_autoscaler.pipeline.backtest.inline import Choice, past_needed
+    from flink_autoscaler.pipeline.backtest.material import Material, history_material
+    from flink_autoscaler.pipeline.backtest.subject import FittedHistory, builtin
+    from flink_autoscaler.standalone.history.access import SMALL, selection_of
 
-    with whole_file(course.output, replaces=course.replaces) as stream:
-        yield lambda comparison, recommendations: stream.write(backtest_page(comparison, recommendations).encode())
+    past = past_needed(candidates)
+    if origin.workload is not None:
+        of_history = {
+            "--history": origin.history,
+            "--since": extent.since,
+            "--until": extent.until,
+            "--jobs": extent.jobs,
+        }
+        if wrong := [option for option, value in of_history.items() if value is not None]:
+            raise mistake(f"{' and '.join(wrong)} cannot be given with --workload, which has no history")
+        subject = builtin(origin.workload, days=extent.days, seed=extent.seed, with_past=past is not None)
+        fleet = FittedHistory((subject,))
+        return Material(lambda _: fleet, fleet)
+    if extent.days is not None:
+        raise mistake("--days is the length of a --workload; use --since and --until for a history")
+    path = origin.history or settings.history.path
+    if path is None:
+        raise mistake("which jobs? Give --history or --workload, or set autoscaler.history.path")
+    choice = Choice(selection_of(HistorySelection(path, extent.since, extent.until)), extent.jobs, past)
+    return history_material(path, choice, lambda: progress("reading the history", is_timed=True), small=SMALL)
 
 
-def _found(runner: Runner, fleet: FittedHistory, work: _Work) -> _Found:
-    from flink_autoscaler.pipeline.backtest.compare import compared
-    from flink_autoscaler.pipeline.backtest.plan import BacktestPlan
-
-    plan = BacktestPlan(fleet.subjects, work.candidates, fleet.left_out, work.run)
-    outcomes: list[Outcome] = []
-    is_whole = _collect(runner, plan, outcomes)
-    return _Found(compared(plan, outcomes), fleet.damaged, is_whole)
-
-
-def _collect(runner: Runner, plan: BacktestPlan, outcomes: list[Outcome]) -> bool:
+def _collect(found: Iterator[Outcome], size: int, outcomes: list[Outcome]) -> bool:
     """Gather outcomes until all are there, or until Ctrl-C, which is False; pressed again it ends the process."""
     try:
         with _interruptible(), progress("simulating", is_timed=True) as tell:
-            tell(0, plan.size)
-            for outcome in runner.outcomes(plan):
+            tell(0, size)
+            for outcome in found:
                 outcomes.append(outcome)
-                tell(len(outcomes), plan.size)
+                tell(len(outcomes), size)
     except KeyboardInterrupt:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -305,3 +356,53 @@ def _interruptible() -> Iterator[None]:
     finally:
         if is_ours:
             signal.signal(signal.SIGINT, before)
+
+
+def _print_json(
+    comparison: Comparison, chosen: Sequence[Recommendation] | None, damaged: Sequence[str], *, is_whole: bool
+) -> None:
+    from flink_autoscaler.pipeline.backtest.tables import recommendation_document
+
+    recommendations = {} if chosen is None else {"recommendations": list(map(recommendation_document, chosen))}
+    print_document({**recommendations, **comparison.document(), "damaged": list(damaged), "is_whole": is_whole})
+
+
+def _print_tables(comparison: Comparison, chosen: Sequence[Recommendation] | None) -> None:
+    """Print what to change, or the totals, and the jobs where there are several, but not too many."""
+    from flink_autoscaler.pipeline.backtest.tables import job_table, recommendations_table, totals_table
+    from flink_autoscaler.pipeline.backtest.tune import basis_of
+
+    if chosen is not None:
+        print_table(*recommendations_table(chosen))
+        _print_lines(basis_of(chosen), "; --json and --output have all")
+    else:
+        if comparison.totals:
+            print_table(*totals_table(comparison.totals, comparison.bounds))
+        jobs = comparison.jobs if len(comparison.jobs) > 1 or not comparison.totals else ()
+        for job in jobs[:_MOST_JOBS]:
+            write_out("\n")
+            print_table(*job_table(job))
+        if len(jobs) > _MOST_JOBS:
+            write_out(f"\nand {len(jobs) - _MOST_JOBS} more jobs; --json and --output have all\n")
+    notes = [f"{one_line(job.subject.job_key)}: {note}" for job in comparison.jobs for note in job.notes]
+    _print_lines(notes, " remarks; --json and --output have all")
+
+
+def _print_lines(lines: Sequence[str], rest: str) -> None:
+    """Print the first of some lines below an empty one."""
+    if lines:
+        write_out("\n")
+    for line in first_of(list(map(one_line, lines)), _MOST_LINES, rest):
+        write_out(f"{line}\n")
+
+
+def _print_problems(comparison: Comparison, damaged: Sequence[str]) -> None:
+    """Print to standard error what was left out, and what went wrong."""
+    from flink_autoscaler.pipeline.backtest.material import damage
+
+    left_out = [f"{each.job_key} was left out: {each.reason}" for each in comparison.left_out]
+    for lines in ([*comparison.problems, *left_out], damage(damaged)):
+        for line in first_of(list(map(one_line, lines)), _MOST_LINES, "; --json has all"):
+            print_error(line)
+    if comparison.pending:
+        print_error(f"{comparison.pending} of the runs were not finished")

@@ -12,7 +12,7 @@ from flink_autoscaler.standalone.cli.command import EXIT_CONFIG, EXIT_FAILED, Gi
 from flink_autoscaler.standalone.cli.output import json_text, print_error, table_text, write_out
 
 if TYPE_CHECKING:
-    from flink_autoscaler.standalone.cli.start_trial import Tried
+    from flink_autoscaler.standalone.readiness.start_trial import Tried
     from flink_autoscaler.standalone.settings.loading import EffectiveValue
     from flink_autoscaler.standalone.settings.schema.clusters import AccessSettings, YarnSettings
     from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
@@ -42,8 +42,8 @@ def check_config(
     Without --connect nothing is asked over the network: plug-ins, database URL, the folder of a SQLite file, secrets
     and certificates are checked.
     """
-    from flink_autoscaler.standalone.cli.start_trial import connections, start_problems
     from flink_autoscaler.standalone.observability.logs import configure_logging
+    from flink_autoscaler.standalone.readiness.start_trial import connections, start_problems
     from flink_autoscaler.standalone.settings.loading import load_settings
 
     configuration = given.loader().configuration()

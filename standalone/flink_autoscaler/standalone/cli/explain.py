@@ -149,8 +149,8 @@ def _found(given: GivenSettings, job: str, at: str | None, cluster: str | None) 
     if prepared.standalone.jdbc_url is None:
         raise mistake(_HOW_TO_RECORD)
     # Imported here: what a database needs may not be installed.
-    from flink_autoscaler.standalone.cli.named_jobs import chosen_jobs
     from flink_autoscaler.standalone.ha.databases import open_database
+    from flink_autoscaler.standalone.orders.named_jobs import chosen_jobs
     from flink_autoscaler.stores.sql.known_jobs import KnownJob
     from flink_autoscaler.stores.sql.records import SqlRecordStore
 
@@ -168,7 +168,7 @@ def _found(given: GivenSettings, job: str, at: str | None, cluster: str | None) 
 
 def _fetched(url: str, job: str, at: str | None) -> tuple[PassRecord, PassRecord]:
     """Return the pass that was asked for and the newest one of the job, from a running daemon."""
-    from flink_autoscaler.standalone.cli.named_jobs import job_of_daemon
+    from flink_autoscaler.standalone.orders.named_jobs import job_of_daemon
     from flink_autoscaler.standalone.records.codec import read_export
     from flink_autoscaler.standalone.web.client import fetch
 

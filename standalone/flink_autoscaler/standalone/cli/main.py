@@ -23,7 +23,7 @@ _COMMANDS_OF: Final = {
     "jobs": ("jobs",),
     "check_config": ("check-config",),
     "events": ("events",),
-    "orders.commands": ("pause", "resume", "pin", "unpin", "rollback", "reset", "dry-run", "orders"),
+    "orders": ("pause", "resume", "pin", "unpin", "rollback", "reset", "dry-run", "orders"),
     "explain": ("explain", "replay"),
     "meaning": ("meaning",),
     "notify": ("notify",),

@@ -38,7 +38,7 @@ def table_of(titles: Row, rows: Iterable[Row]) -> Table:
 
     table = Table(box=None, pad_edge=False)
     for title in titles:
-        table.add_column(title, overflow="fold")
+        table.add_column(one_line(title), overflow="fold")
     for row in rows:
         table.add_row(*(Text(one_line(cell)) for cell in row))
     return table
@@ -77,7 +77,7 @@ def show(
 
     Args:
         name: Of the list in JSON.
-        documents: All with the same fields.
+        documents: What is printed.
         columns: Title to the field that the column shows, with a format behind a colon where there is one. What is not
             known, or empty, is a dash.
         as_json: Which of the two.
@@ -87,7 +87,7 @@ def show(
         print_document({name: documents})
         return
     fields = [each.partition(":") for each in columns.values()]
-    rows = [tuple(_cell(document[field], form) for field, _, form in fields) for document in documents]
+    rows = [tuple(_cell(document.get(field), form) for field, _, form in fields) for document in documents]
     print_table(tuple(columns), rows, if_empty=if_empty)
 
 

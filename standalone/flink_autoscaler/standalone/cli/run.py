@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,22 +18,17 @@ from flink_autoscaler.standalone.cli.command import (
     mistake,
     valued,
 )
-from flink_autoscaler.standalone.cli.jobs import job_document
 from flink_autoscaler.standalone.cli.output import (
-    Row,
-    Rows,
     print_document,
     print_error,
-    print_table,
+    show,
     told_once,
     write_error,
     write_out,
 )
 
 if TYPE_CHECKING:
-    from flink_autoscaler.core.autoscaler import JobPassReport
     from flink_autoscaler.core.options.context import JobAutoScalerContext
-    from flink_autoscaler.core.ports.passes import PassOutcome
     from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
     from flink_autoscaler.standalone.readiness.findings import Finding
     from flink_autoscaler.standalone.settings.schema.settings import Settings
@@ -114,13 +106,15 @@ def once(
             reports = list(pool.map(lambda each: each.run(), passes))
     if not all(report.is_acting for report in reports):
         write_error("another daemon leads: this pass only looked on, and nothing of it was carried out\n")
+    from flink_autoscaler.standalone.views.passes import PASS_COLUMNS, pass_document, pass_rows
+
     needs = _needs(reports, prepared)
     if as_json:
         print_document(pass_document(reports, needs))
     else:
         from flink_autoscaler.standalone.readiness.report import shared_lines
 
-        print_table(*pass_table(reports), if_empty="no jobs")
+        show("jobs", list(pass_rows(reports)), PASS_COLUMNS, if_empty="no jobs")
         write_out("".join(f"{line}\n" for line in shared_lines(needs)))
         for use in dict.fromkeys(report.engine for report in reports if report.engine is not None):
             write_error(f"evaluated on: {use.engine} ({use.reason})\n")
@@ -179,119 +173,3 @@ def _is_complete(reports: Sequence[PassReport], job_pattern: str | None) -> bool
         print_error(f"no job matches '{job_pattern}'")
         return False
     return all(report.is_clean for report in reports)
-
-
-def pass_table(reports: Iterable[PassReport]) -> Rows:
-    """Return one row per job, and one per cluster, or part of one, that could not be looked at."""
-    return ("JOB", "STATUS", "PHASE", "DECISION", "WHY"), [row for report in reports for row in _rows(report)]
-
-
-def _rows(report: PassReport) -> Iterator[Row]:
-    for context in report.jobs:
-        if context.job_key in report.reports:
-            yield _job_row(context, report.reports[context.job_key])
-    failures = [(job_key, "error", error) for job_key, error in report.failures.items()]
-    gaps = [(f"{report.cluster}: {part}", "gap", error) for part, error in report.gaps.items()]
-    whole = [] if report.error is None else [(report.cluster, "error", report.error)]
-    for subject, kind, problem in (*failures, *gaps, *whole):
-        yield subject, "-", kind, "-", _text(problem)
-
-
-def _job_row(context: JobAutoScalerContext, report: JobPassReport) -> Row:
-    from flink_autoscaler.standalone.daemon.cluster_pass import problems
-    from flink_autoscaler.standalone.settings.secrets import masked
-
-    outcome = report.outcome
-    why = "; ".join(problems(report)) or "; ".join(reason.text for reason in outcome.decision.reasons)
-    return context.job_key, context.status.value, outcome.phase.value, _decision_text(outcome), masked(why)
-
-
-def _decision_text(outcome: PassOutcome) -> str:
-    from flink_autoscaler.core.model.decision import Rescale
-
-    if not isinstance(outcome.decision, Rescale):
-        return "hold"
-    names = {} if outcome.topology is None else {key: vertex.name for key, vertex in outcome.topology.vertices.items()}
-    return ", ".join(
-        f"{names.get(vertex_id, vertex_id)} {summary.current} → {summary.new}"
-        for vertex_id, summary in outcome.decision.summaries.items()
-    )
-
-
-def pass_document(
-    reports: Sequence[PassReport], needs: Mapping[str, tuple[Finding, ...]] = MappingProxyType({})
-) -> dict[str, Any]:
-    """Return the same and more as a document for JSON; numbers that are not known are null.
-
-    Args:
-        reports: Of the passes.
-        needs: What jobs need before they can be scaled, by job.
-    """
-    return {"clusters": [_cluster_document(report, needs) for report in reports]}
-
-
-def _cluster_document(report: PassReport, needs: Mapping[str, tuple[Finding, ...]]) -> dict[str, Any]:
-    return {
-        "cluster": report.cluster,
-        "error": None if report.error is None else _text(report.error),
-        "seconds": round(report.seconds, 3),
-        "engine": None if report.engine is None else {"engine": report.engine.engine, "reason": report.engine.reason},
-        "jobs": [
-            {**_job_document(context, report), "needs": [asdict(each) for each in needs.get(context.job_key, ())]}
-            for context in report.jobs
-        ],
-        "failures": {job_key: _text(error) for job_key, error in report.failures.items()},
-        "gaps": {part: _text(error) for part, error in report.gaps.items()},
-    }
-
-
-def _job_document(context: JobAutoScalerContext, pass_report: PassReport) -> dict[str, Any]:
-    from flink_autoscaler.core.model.decision import Rescale
-    from flink_autoscaler.standalone.daemon.cluster_pass import problems
-    from flink_autoscaler.standalone.settings.secrets import masked
-
-    job = {"enabled": context.is_enabled, **job_document(context)}
-    report = pass_report.reports.get(context.job_key)
-    if report is None:
-        return job
-    outcome = report.outcome
-    return {
-        **job,
-        "phase": outcome.phase.value,
-        "decision": "rescale" if isinstance(outcome.decision, Rescale) else "hold",
-        "reasons": [
-            {"code": reason.code, "text": masked(reason.text), "vertex_id": reason.vertex_id}
-            for reason in outcome.decision.reasons
-        ],
-        "samples": outcome.sample_count,
-        "vertices": _vertex_documents(outcome),
-        "requested": {} if report.realization is None else dict(report.realization.requested),
-        "errors": [masked(text) for text in problems(report)],
-    }
-
-
-def _vertex_documents(outcome: PassOutcome) -> list[dict[str, Any]]:
-    from flink_autoscaler.core.model.metrics import ScalingMetric
-
-    if outcome.topology is None:
-        return []
-    evaluated = {} if outcome.evaluation is None else outcome.evaluation.metrics.vertices
-    documents = []
-    for vertex_id, vertex in outcome.topology.vertices.items():
-        metric = evaluated.get(vertex_id, {}).get(ScalingMetric.RECOMMENDED_PARALLELISM)
-        is_known = metric is not None and math.isfinite(metric.current)
-        documents.append(
-            {
-                "vertex_id": vertex_id,
-                "name": vertex.name,
-                "parallelism": vertex.parallelism,
-                "recommended": int(metric.current) if metric is not None and is_known else None,
-            }
-        )
-    return documents
-
-
-def _text(error: Exception) -> str:
-    from flink_autoscaler.standalone.settings.secrets import masked
-
-    return str(masked(str(error)))

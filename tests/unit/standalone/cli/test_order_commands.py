@@ -26,7 +26,7 @@ from flink_autoscaler.core.model.supervision import (
     SupervisionPhase,
 )
 from flink_autoscaler.standalone.cli.main import app
-from flink_autoscaler.standalone.cli.named_jobs import UnclearJobError, chosen_jobs, new_job
+from flink_autoscaler.standalone.orders.named_jobs import UnclearJobError, chosen_jobs, new_job
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.known_jobs import KnownJob
 from flink_autoscaler.stores.sql.orders import SqlOrderBook

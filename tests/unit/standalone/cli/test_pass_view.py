@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.standalone.cli.jobs import job_document, job_table
-from flink_autoscaler.standalone.cli.output import Rows, table_of
-from flink_autoscaler.standalone.cli.run import pass_document, pass_table
+from flink_autoscaler.standalone.cli.output import show
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.views.jobs import job_document, job_table
+from flink_autoscaler.standalone.views.passes import PASS_COLUMNS, pass_document, pass_rows
+
+Words = Callable[[Mapping[str, str], Sequence[Mapping[str, Any]]], list[list[str]]]
 
 ON_YARN = {"yarn_application_id": "application_1_2", "yarn_queue": "root.a", "yarn_user": "ann"}
 
@@ -27,22 +29,24 @@ def row(context: JobAutoScalerContext) -> dict[str, Any]:
     return {**job_document(context), "enabled": True, "parallelism": 2}
 
 
-def words(table: Rows) -> list[list[str]]:
-    console = Console(width=200, no_color=True)
-    with console.capture() as capture:
-        console.print(table_of(*table))
-    return [line.split() for line in capture.get().splitlines()]
+@pytest.fixture
+def words(capsys: pytest.CaptureFixture[str]) -> Words:
+    def printed(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+        show("rows", rows, columns)
+        return [line.split() for line in capsys.readouterr().out.splitlines()]
+
+    return printed
 
 
-def test_jobs_outside_yarn_have_no_columns_for_it() -> None:
-    assert words(job_table([row(a_job("orders"))])) == [
+def test_jobs_outside_yarn_have_no_columns_for_it(words: Words) -> None:
+    assert words(*job_table([row(a_job("orders"))])) == [
         ["JOB", "JOB", "ID", "STATUS", "ENABLED", "PARALLELISM"],
         ["c/orders", "ab" * 16, "RUNNING", "yes", "2"],
     ]
 
 
-def test_jobs_on_yarn_are_shown_with_application_queue_and_user() -> None:
-    header, first, second = words(job_table([row(a_job("orders", **ON_YARN)), row(a_job("payments"))]))
+def test_jobs_on_yarn_are_shown_with_application_queue_and_user(words: Words) -> None:
+    header, first, second = words(*job_table([row(a_job("orders", **ON_YARN)), row(a_job("payments"))]))
 
     assert header[-3:] == ["APPLICATION", "QUEUE", "USER"]
     assert first[-3:] == ["application_1_2", "root.a", "ann"]
@@ -54,10 +58,10 @@ def test_document_of_a_job_has_its_labels(labels: dict[str, str]) -> None:
     assert job_document(a_job("orders", **labels))["labels"] == labels
 
 
-def test_gaps_of_a_list_are_shown() -> None:
+def test_gaps_of_a_list_are_shown(words: Words) -> None:
     report = PassReport("c", gaps={"application_1_2": ConnectError("no answer")})
 
-    _, line = words(pass_table([report]))
+    _, line = words(PASS_COLUMNS, list(pass_rows([report])))
 
     assert line == ["c:", "application_1_2", "-", "gap", "-", "no", "answer"]
     assert pass_document([report])["clusters"][0]["gaps"] == {"application_1_2": "no answer"}

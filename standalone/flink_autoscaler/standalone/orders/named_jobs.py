@@ -1,4 +1,4 @@
-"""Which jobs a text from the command line means."""
+"""Which jobs a text means that a person has typed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Final
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.option import nearest
-from flink_autoscaler.standalone.cli.output import first_of
 from flink_autoscaler.standalone.fetchers.job_keys import KEY_LIMIT, printable
 from flink_autoscaler.standalone.web.client import jobs_of
 from flink_autoscaler.stores.sql.known_jobs import KnownJob
@@ -77,18 +76,10 @@ def new_job(text: str, clusters: Collection[str], *, names_cluster: bool) -> Job
     return text
 
 
-def _fits_name(job: KnownJob, text: str) -> bool:
-    return text in (job.name, job.job_id)
-
-
-def _fits_pattern(job: KnownJob, pattern: str) -> bool:
-    return any(fnmatchcase(each, pattern) for each in (job.job_key, job.name, job.job_id) if each is not None)
-
-
 _WAYS: Final[tuple[Callable[[KnownJob, str], bool], ...]] = (
     lambda job, text: job.job_key == text,
-    _fits_name,
-    _fits_pattern,
+    lambda job, text: text in (job.name, job.job_id),
+    lambda job, text: any(fnmatchcase(each, text) for each in (job.job_key, job.name, job.job_id) if each is not None),
     lambda job, text: bool(text) and job.job_key.endswith(text),
 )
 
@@ -110,4 +101,6 @@ def _unknown(text: str, known: Sequence[KnownJob], *, is_order: bool) -> str:
 
 
 def _indented(job_keys: Iterable[JobKey]) -> list[str]:
-    return [f"  {line}" for line in first_of(list(job_keys), _LISTED)]
+    keys = list(job_keys)
+    more = [f"  and {len(keys) - _LISTED} more"] if len(keys) > _LISTED else []
+    return [*(f"  {key}" for key in keys[:_LISTED]), *more]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.pipeline.spark.environment import require_environment
@@ -19,9 +19,8 @@ from flink_autoscaler.standalone.settings.loading import with_existing_file
 from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Settings, needs_database
 from flink_autoscaler.standalone.settings.secrets import masked
-
-if TYPE_CHECKING:
-    from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.database.diagnosis import Level, diagnose
 
 _QUERY_TIMEOUT: Final = 30.0
 
@@ -116,8 +115,6 @@ def _database_tried(settings: Settings) -> Iterator[Tried]:
 
 
 def _diagnosed(database: Database) -> Iterator[Tried]:
-    from flink_autoscaler.stores.sql.database.diagnosis import Level, diagnose
-
     file = database.file
     if file is not None and not file.exists():
         yield Tried("database", file.parent.is_dir(), f"{file} is not there yet; run makes it")

@@ -1,0 +1,365 @@
+"""Orders to a running daemon: ``pause``, ``resume``, ``pin``, ``unpin``, ``rollback``, ``reset``, ``dry-run``."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from flink_autoscaler.standalone.cli.command import (
+    EXIT_FAILED,
+    GivenSettings,
+    JsonOption,
+    UrlOption,
+    command,
+    mistake,
+    valued,
+)
+from flink_autoscaler.standalone.cli.output import one_line, print_error, show, write_out
+
+if TYPE_CHECKING:
+    from flink_autoscaler.core.supervise.order_book import OperatorCommand
+
+app = typer.Typer()
+
+_CODES: Final = "0 when it was ordered or is so already, 1 when it was refused, 2 for a mistake in what was given."
+_order = partial(command, app, codes=_CODES)
+_COLUMNS: Final = {
+    "JOB": "job_key",
+    "ORDER": "order",
+    "BY": "by",
+    "SINCE": "since",
+    "UNTIL": "until",
+    "REASON": "reason",
+}
+_LONGEST_REASON: Final = 500
+_LONGEST_NAME: Final = 100
+
+_REASON: Final = valued("--reason", metavar="TEXT", text="Why; kept with the order.")
+ReasonOption = Annotated[str, _REASON]
+OptionalReasonOption = Annotated[str | None, _REASON]
+NewOption = Annotated[
+    bool, typer.Option("--new", help="Take JOB for the exact key of a job that the daemon has not seen yet.")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orderer:
+    """The options of every order: for which jobs, who gives it, and where."""
+
+    job: Annotated[
+        str, typer.Argument(metavar="JOB", help="Key, name or id of a job, or the end of its key; * and ? match.")
+    ]
+    given: GivenSettings
+    who: Annotated[str | None, valued("--as", metavar="NAME", text="Who orders it.  [default: login name@host]")] = None
+    takes_all: Annotated[bool, typer.Option("--all", help="Do it for every job that JOB fits.")] = False
+    url: UrlOption = None
+
+    def give(self, order: str, reason: str | None, *, is_new: bool = False, is_sure: bool = True, **more: Any) -> int:
+        """Give an order for the jobs that are meant, and return the exit code.
+
+        Args:
+            order: Of :class:`flink_autoscaler.core.supervise.order_book.OperatorCommand`, as ``more`` is.
+            reason: Why; None where none is needed.
+            is_new: Whether the job is the key of one that the daemon has not seen yet.
+            is_sure: Whether it was confirmed.
+            more: Further attributes of the order.
+
+        Raises:
+            ConfigError: The name or the reason cannot be kept, or it was not confirmed.
+            UnclearJobError: It is not clear which jobs are meant.
+        """
+        from flink_autoscaler.core.supervise.order_book import NEEDS_REASON, OperatorCommand
+
+        wanted = OperatorCommand(order, **more)
+        who = _kept("--as", _login() if self.who is None else self.who, _LONGEST_NAME)
+        why = _kept("--reason", reason or "", _LONGEST_REASON)
+        if order in NEEDS_REASON and not why:
+            raise mistake("--reason is empty: say why, for those who come after you")
+        if not who:
+            raise mistake("--as is empty: say who you are")
+        if self.url is not None:
+            if not is_sure:
+                raise mistake("nothing was changed: add --yes to have everything that was learned forgotten")
+            return self._send(self.url, wanted, why, is_new=is_new)
+        from flink_autoscaler.standalone.orders.service import opened_service
+
+        with opened_service(self.given.prepare_stored()) as service:
+            job_keys = service.jobs(self.job, takes_all=self.takes_all, is_new=is_new)
+            for job_key in job_keys if order == "reset" else ():
+                _say(job_key, f"A reset forgets: {service.remembered(job_key) or 'nothing'}", is_refused=False)
+            if not is_sure:
+                raise mistake("nothing was changed: add --yes to have this forgotten")
+            given = service.order(job_keys, wanted, who, why)
+            codes = [_say(job_key, ordered.text, is_refused=ordered.is_refused) for job_key, ordered in given]
+        return max(codes, default=0)
+
+    def _send(self, url: str, wanted: OperatorCommand, reason: str, *, is_new: bool) -> int:
+        """Send an order to a running daemon, which signs it with who it takes us for; return the exit code."""
+        from flink_autoscaler.standalone.orders.named_jobs import job_of_daemon
+        from flink_autoscaler.standalone.web.client import tell
+
+        if self.takes_all or is_new or self.who is not None:
+            raise mistake("--all, --new and --as are for the database; with --url name one job, and the token says who")
+        job_key = job_of_daemon(url, self.job)
+        body = {
+            "job_key": job_key,
+            "order": wanted.order,
+            "reason": reason,
+            "direction": wanted.direction.value,
+            "seconds": None if wanted.lasts_ms is None else wanted.lasts_ms / 1000,
+            "vertices": dict(wanted.vertices),
+            "force": wanted.is_forced,
+        }
+        ordered = tell(url, "/api/v1/orders", body)
+        return _say(job_key, ordered["text"], is_refused=ordered["is_refused"])
+
+
+@_order(
+    "flink-autoscaler pause orders --reason 'deployment of release 7' --for 2h",
+    "flink-autoscaler pause 'prod/*' --down --all --reason 'sale on Friday'",
+    short_help="Leave a job as it is.",
+)
+def pause(
+    by: Orderer,
+    *,
+    reason: ReasonOption,
+    up: Annotated[bool, typer.Option("--up", help="Only scaling up.")] = False,
+    down: Annotated[bool, typer.Option("--down", help="Only scaling down.")] = False,
+    duration: Annotated[
+        str | None, valued("--for", metavar="TIME", text="For how long, such as 2h.  [default: until resumed]")
+    ] = None,
+    is_new: NewOption = False,
+) -> int:
+    """Leave a job as it is, from the next pass on.
+
+    It is still watched and reported, nothing new is decided. An earlier pause is replaced. Pins stay in force.
+    """
+    from flink_autoscaler.core.model.orders import PauseScope
+
+    direction = PauseScope.BOTH if up == down else PauseScope.UP if up else PauseScope.DOWN
+    lasts_ms = None if duration is None else _lasting(duration)
+    return by.give("pause", reason, is_new=is_new, direction=direction, lasts_ms=lasts_ms)
+
+
+@_order(
+    "flink-autoscaler resume orders",
+    "flink-autoscaler resume prod/orders --as alice",
+    short_help="Go on with a job.",
+)
+def resume(by: Orderer, *, reason: OptionalReasonOption = None) -> int:
+    """Go on with a job.
+
+    Ends a pause that was ordered, a pause after a rollback, and the time for which somebody else's change of the job's
+    resource requirements is respected. What failed before stays in quarantine.
+    """
+    return by.give("resume", reason)
+
+
+@_order(
+    "flink-autoscaler pin orders 'Source: *=4' sink=2 --reason 'the database takes no more connections'",
+    short_help="Keep vertices at a parallelism.",
+)
+def pin(
+    by: Orderer,
+    *,
+    vertices: Annotated[
+        list[str],
+        typer.Argument(metavar="VERTEX=P...", help="Name or id of a vertex and its parallelism; * and ? match."),
+    ],
+    reason: ReasonOption,
+    is_forced: Annotated[
+        bool, typer.Option("--force", help="Pin what the job has no vertex, bounds, quota or slots for, too.")
+    ] = False,
+    is_new: NewOption = False,
+) -> int:
+    """Keep vertices of a job at a parallelism, from the next pass on, also while a person has paused it.
+
+    The others are scaled as before. Of pins that fit the same vertex the latest counts. A pin that the job could not
+    have in its latest recorded pass is refused.
+    """
+    return by.give("pin", reason, is_new=is_new, vertices=dict(map(_pinned, vertices)), is_forced=is_forced)
+
+
+@_order(
+    "flink-autoscaler unpin orders",
+    "flink-autoscaler unpin orders sink",
+    short_help="Scale vertices by load again.",
+)
+def unpin(
+    by: Orderer,
+    *,
+    vertices: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[VERTEX...]", help="As they were pinned, without the parallelism; all unless given."),
+    ] = None,
+    reason: OptionalReasonOption = None,
+) -> int:
+    """Scale vertices by load again. They stay as they are until that decides something else."""
+    return by.give("unpin", reason, vertices=dict.fromkeys(vertices or (), 1))
+
+
+@_order(
+    "flink-autoscaler rollback orders --reason 'latency doubled at 14:05'",
+    short_help="Undo the last rescale of a job.",
+)
+def rollback(by: Orderer, *, reason: ReasonOption) -> int:
+    """Go back to the parallelism before the last rescale, in the next pass, also where the job fails.
+
+    Scaling is paused after that until the job is resumed.
+    """
+    return by.give("rollback", reason)
+
+
+@_order(
+    "flink-autoscaler reset orders --reason 'other hardware since today'",
+    "flink-autoscaler reset orders --reason 'same' --yes",
+    short_help="Forget what was learned about a job.",
+)
+def reset(
+    by: Orderer,
+    *,
+    reason: ReasonOption,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this only show what would be forgotten.")] = False,
+) -> int:
+    """Forget what was learned and decided about a job, in the next pass.
+
+    The job keeps its parallelism. Metrics are collected anew, so that nothing is decided for a metric window. Pauses,
+    pins and dry runs that were ordered stay in force.
+    """
+    return by.give("reset", reason, is_sure=yes)
+
+
+@_order(
+    "flink-autoscaler dry-run orders on --reason 'new options'",
+    "flink-autoscaler dry-run orders off",
+    short_help="Decide for a job but change nothing.",
+    name="dry-run",
+)
+def dry_run(
+    by: Orderer,
+    *,
+    switch: Annotated[str, typer.Argument(metavar="on|off", help="Whether to only decide and report.")],
+    reason: OptionalReasonOption = None,
+    is_new: NewOption = False,
+) -> int:
+    """Decide and report for a job but change nothing, from the next pass on."""
+    order = {"on": "dry-run", "off": "live"}.get(switch.lower())
+    if order is None:
+        raise mistake(f"dry-run '{switch}': expected on or off")
+    return by.give(order, reason, is_new=is_new)
+
+
+@command(
+    app,
+    "flink-autoscaler orders --config autoscaler.yaml",
+    "flink-autoscaler orders 'prod/*' --json",
+    short_help="Show what is ordered.",
+)
+def orders(
+    *,
+    job: Annotated[
+        str | None, typer.Argument(metavar="[JOB]", help="Only jobs with this key, name or id; * and ? match.")
+    ] = None,
+    given: GivenSettings,
+    as_json: JsonOption = False,
+    url: UrlOption = None,
+) -> int:
+    """Show what is ordered now, by whom and since when."""
+    from flink_autoscaler.core.supervise.order_book import time_text
+
+    if url is not None:
+        from flink_autoscaler.standalone.orders.named_jobs import job_of_daemon
+        from flink_autoscaler.standalone.web.client import ask
+
+        documents = ask(url, "/api/v1/orders", job=None if job is None else job_of_daemon(url, job))["orders"]
+        rows = [{**each, "since": time_text(each["since_ms"])} for each in documents]
+    else:
+        from flink_autoscaler.standalone.orders.service import opened_service, orders_document
+
+        with opened_service(given.prepare_stored()) as service:
+            standing = service.in_force(job)
+        documents = [orders_document(each) for each in standing if each]
+        rows = [
+            {
+                "job_key": each.job_key,
+                "order": what,
+                "by": signed.who,
+                "since": time_text(signed.at_ms),
+                "until": until,
+                "reason": signed.reason,
+            }
+            for each in standing
+            for what, signed, until in each.lines()
+        ]
+    show("orders", documents if as_json else rows, _COLUMNS, as_json=as_json, if_empty="no orders")
+    return 0
+
+
+def _say(job_key: str, text: str, *, is_refused: bool) -> int:
+    """Say what came of an order; return the exit code."""
+    if is_refused:
+        print_error(f"{one_line(job_key)}: {text}")
+        return EXIT_FAILED
+    write_out(f"{one_line(job_key)}: {one_line(text)}\n")
+    return 0
+
+
+def _lasting(text: str) -> int:
+    """Return the milliseconds that ``--for`` means.
+
+    Raises:
+        ConfigError: It is no duration with a unit.
+    """
+    from flink_autoscaler.core.model import syntax
+
+    stripped = text.strip()
+    try:
+        milliseconds = syntax.parse_time(stripped).ms
+    except ValueError:
+        milliseconds = 0
+    if milliseconds <= 0 or stripped.isdigit():
+        raise mistake(f"--for '{text}': expected a duration such as 30min, 2h or 1d")
+    return milliseconds
+
+
+def _pinned(text: str) -> tuple[str, int]:
+    """Return pattern and parallelism of ``VERTEX=PARALLELISM``.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    from flink_autoscaler.core.model import syntax
+    from flink_autoscaler.core.model.orders import MOST_PARALLELISM
+    from flink_autoscaler.standalone.fetchers.job_keys import printable
+
+    pattern, equals, number = text.rpartition("=")
+    try:
+        parallelism = syntax.parse_int(number.strip())
+    except ValueError:
+        parallelism = 0
+    if not (pattern.strip() and equals) or not 1 <= parallelism <= MOST_PARALLELISM:
+        raise mistake(f"'{text}': expected VERTEX=PARALLELISM, such as 'Source: *=4', from 1 to {MOST_PARALLELISM}")
+    return printable(pattern.strip()), parallelism
+
+
+def _kept(option: str, text: str, longest: int) -> str:
+    from flink_autoscaler.standalone.fetchers.job_keys import printable
+
+    if len(text) > longest:
+        raise mistake(f"{option}: {len(text)} characters; at most {longest} are kept")
+    return printable(" ".join(text.split()))
+
+
+def _login() -> str:
+    """Name the person as far as the system knows; who became root has a name besides."""
+    try:
+        name = os.environ.get("SUDO_USER") or getpass.getuser()
+    except (OSError, KeyError):
+        name = f"uid {os.getuid()}"  # a container need not know its users
+    return f"{name}@{socket.gethostname()}"[:_LONGEST_NAME]
