@@ -12,7 +12,7 @@ from functools import lru_cache
 _MONTHS = {name.upper(): number for number, name in enumerate(calendar.month_abbr) if name}
 _DAYS = {name: number for number, name in enumerate(("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"), 1)}
 _NO_NAMES: Mapping[str, int] = {}
-_FIELDS = ((0, 59, _NO_NAMES), (0, 59, _NO_NAMES), (0, 23, _NO_NAMES))
+_FIELDS = ((0, 59), (0, 59), (0, 23))
 _YEARS = (1970, 2199)
 _WEEK = 7
 _MAX_WEEKS = 5
@@ -34,7 +34,7 @@ class _InvalidError(ValueError):
     """Not a cron expression."""
 
 
-def _number(text: str, low: int, high: int, names: Mapping[str, int]) -> int:
+def _number(text: str, low: int, high: int, names: Mapping[str, int] = _NO_NAMES) -> int:
     number = names.get(text)
     if number is None:
         digits = text.lstrip("0") or text[-1:]
@@ -46,40 +46,35 @@ def _number(text: str, low: int, high: int, names: Mapping[str, int]) -> int:
     return number
 
 
-def _values(text: str, low: int, high: int, names: Mapping[str, int]) -> frozenset[int]:
+def _values(text: str, low: int, high: int, names: Mapping[str, int] = _NO_NAMES) -> frozenset[int]:
     """Read a list of numbers, ranges (that may wrap) and steps."""
     values: set[int] = set()
     for item in text.split(","):
-        values.update(_item(item, low, high, names))
+        span, has_step, step_text = item.partition("/")
+        step = _number(step_text, 1, high) if has_step else 1
+        start_text, is_range, end_text = span.partition("-")
+        if span == "*" or (not span and has_step):
+            values.update(range(low, high + 1, step))
+            continue
+        start = _number(start_text, low, high, names)
+        end = _number(end_text, low, high, names) if is_range else high if has_step else start
+        if end < start:
+            end += high - low + 1
+        values.update(low + (value - low) % (high - low + 1) for value in range(start, end + 1, step))
     return frozenset(values)
-
-
-def _item(item: str, low: int, high: int, names: Mapping[str, int]) -> list[int]:
-    span, has_step, step_text = item.partition("/")
-    step = _number(step_text, 1, high, _NO_NAMES) if has_step else 1
-    if span == "*" or (not span and has_step):
-        return list(range(low, high + 1, step))
-    start_text, is_range, end_text = span.partition("-")
-    start = _number(start_text, low, high, names)
-    if not is_range:
-        return list(range(start, high + 1, step)) if has_step else [start]
-    end = _number(end_text, low, high, names)
-    if end < start:
-        end += high - low + 1
-    return [low + (value - low) % (high - low + 1) for value in range(start, end + 1, step)]
 
 
 def _day_of_month(text: str) -> DayRule:
     """Read days of a month: numbers, a day before the last, or the weekday nearest to a day."""
     if last := _FROM_LAST.fullmatch(text):
-        offset = _number(last[1] or "0", 0, 30, _NO_NAMES)
+        offset = _number(last[1] or "0", 0, 30)
         if last[2]:
             return lambda day: _nearest_weekday(day, _last_of(day) - offset) == day.day
         return lambda day: _last_of(day) - day.day == offset
     if nearest := _NEAREST_WEEKDAY.fullmatch(text):
-        number = _number(nearest[1], 1, 31, _NO_NAMES)
+        number = _number(nearest[1], 1, 31)
         return lambda day: _nearest_weekday(day, min(number, _last_of(day))) == day.day
-    days = _values(text, 1, 31, _NO_NAMES)
+    days = _values(text, 1, 31)
     return lambda day: day.day in days
 
 
@@ -103,7 +98,7 @@ def _nearest_weekday(month: date, number: int) -> int | None:
 def _day_of_week(text: str) -> DayRule:
     """Read days of the week, 1 = Sunday, or the n-th or the last such day of a month."""
     if nth := _NTH.fullmatch(text):
-        wanted = _number(nth[1], 1, _WEEK, _DAYS), _number(nth[2], 1, _MAX_WEEKS, _NO_NAMES)
+        wanted = _number(nth[1], 1, _WEEK, _DAYS), _number(nth[2], 1, _MAX_WEEKS)
         return lambda day: wanted == (_weekday(day), (day.day - 1) // _WEEK + 1)
     if last := _LAST_DAY.fullmatch(text):
         number = _number(last[1], 1, _WEEK, _DAYS)
@@ -145,7 +140,7 @@ class CronExpression:
                 hours,
                 months=_values(parts[4], 1, 12, _MONTHS),
                 day=_day_of_month(parts[3]) if parts[5] == "?" else _day_of_week(parts[5]),
-                years=_values(parts[6], *_YEARS, _NO_NAMES) if len(parts) > 6 else frozenset(),  # noqa: PLR2004
+                years=_values(parts[6], *_YEARS) if len(parts) > 6 else frozenset(),  # noqa: PLR2004
             )
         except _InvalidError:
             return None

@@ -50,19 +50,6 @@ def number_from(least: float, most: float = math.inf) -> Reader[float]:
     return Reader(parse, allowed)
 
 
-def count_from(least: int) -> Reader[int]:
-    """Return a reader of whole numbers from ``least`` on."""
-    allowed = f"at least {least}"
-
-    def parse(text: str) -> int:
-        value = syntax.parse_int(text)
-        if value < least:
-            raise ValueError(allowed)
-        return value
-
-    return Reader(parse, allowed)
-
-
 def limits_text(least: float, most: float = math.inf) -> str:
     """Write limits as the reference page shows them."""
     return f"[{least:g}, {'+Infinity' if math.isinf(most) else f'{most:g}'}]"

@@ -55,14 +55,16 @@ MOST_COMPARED: Final = 50
 
 @dataclass(frozen=True)
 class DocumentedOption:
-    """An option as the documents and the error messages show it.
+    """An option as the documents and the error messages show it; those of the daemon say where their values go.
 
     Attributes:
-        key: The key.
+        key: The key; has ``<n>`` for the number of a list entry and ``<key>`` for any key.
         default_text: The default as a user would write it; empty when unset.
         allowed: What is accepted, as the end of "expected ...".
         description: One line.
         old_keys: Keys that are looked up where the key is not set.
+        path: Where the value goes in the nested input of :class:`DaemonSettings`; placeholders as in the key.
+        is_required: Whether it has to be set wherever its section is there.
     """
 
     key: str
@@ -70,17 +72,6 @@ class DocumentedOption:
     allowed: str
     description: str
     old_keys: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class DaemonOption(DocumentedOption):
-    """One option of the daemon; its key has ``<n>`` for the number of a list entry and ``<key>`` for any key.
-
-    Attributes:
-        path: Where the value goes in the nested input of :class:`DaemonSettings`; placeholders as in the key.
-        is_required: Whether it has to be set wherever its section is there.
-    """
-
     path: tuple[str, ...] = ()
     is_required: bool = False
 
@@ -99,7 +90,7 @@ class OptionPlace(NamedTuple):
         filled: What stands for the placeholders.
     """
 
-    option: DaemonOption
+    option: DocumentedOption
     template: str
     filled: tuple[str, ...]
 
@@ -116,12 +107,12 @@ def _with(filled: Iterable[str], key: str) -> str:
 
 
 @cache
-def daemon_options() -> tuple[DaemonOption, ...]:
+def daemon_options() -> tuple[DocumentedOption, ...]:
     """Every option of the daemon, in the order of declaration."""
     return tuple(_walk(DaemonSettings, ()))
 
 
-def _walk(section: type[OptionSection], path: tuple[str, ...]) -> Iterator[DaemonOption]:
+def _walk(section: type[OptionSection], path: tuple[str, ...]) -> Iterator[DocumentedOption]:
     for name, field in section.model_fields.items():
         here = (*path, str(field.validation_alias or name))
         nested, is_list = _nested(field.annotation)
@@ -140,11 +131,11 @@ def _nested(annotation: Any) -> tuple[type[OptionSection] | None, bool]:
     return None, False
 
 
-def _leaf(field: FieldInfo, path: tuple[str, ...]) -> DaemonOption:
+def _leaf(field: FieldInfo, path: tuple[str, ...]) -> DocumentedOption:
     syntax = syntax_of(field)
     full_path = (*path, FREE) if syntax.is_map else path
     default = None if field.is_required() else field.get_default(call_default_factory=True)
-    return DaemonOption(
+    return DocumentedOption(
         key=PREFIX + ".".join(full_path),
         default_text="" if default is None else syntax.write(default),
         allowed=_allowed_by(field, syntax),
@@ -182,14 +173,14 @@ def job_keys() -> dict[str, Option[Any]]:
 
 
 @cache
-def daemon_keys() -> dict[str, DaemonOption]:
+def daemon_keys() -> dict[str, DocumentedOption]:
     """Every key without placeholders that sets an option of the daemon, old keys too, and the option."""
     plain = (option for option in daemon_options() if not option.is_pattern)
     return {key: option for option in plain for key in (option.key, *option.old_keys)}
 
 
 @cache
-def _templates() -> dict[str, DaemonOption]:
+def _templates() -> dict[str, DocumentedOption]:
     """Every key that sets an option of the daemon, old ones too, with placeholders."""
     return {key: option for option in daemon_options() for key in (option.key, *option.old_keys)}
 
@@ -214,7 +205,7 @@ def place_of(key: str) -> OptionPlace | None:
     return None
 
 
-def daemon_option(key: str) -> DaemonOption | None:
+def daemon_option(key: str) -> DocumentedOption | None:
     """Return the option of the daemon that a key sets, or None."""
     place = place_of(key)
     return None if place is None else place.option

@@ -7,7 +7,7 @@ written instead of becoming what YAML 1.1 makes of them, and tags cannot do anyt
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,9 @@ def parse_yaml(text: str, name: str) -> Layer:
         _check_size(text, name)
         root = yaml.compose(text, Loader=_LOADER)
         if root is not None and not _is_null(root):
-            flattening.document(root)
+            if not isinstance(root, yaml.MappingNode):
+                raise flattening.invalid(root, "expected a mapping of keys to values at the top level")
+            flattening.mapping(root, "", 0)
     except _InvalidError as error:
         return failed(error)
     except yaml.YAMLError as error:
@@ -111,11 +113,6 @@ class _Flattening:
     lines: dict[str, int] = field(default_factory=dict)
     visited: int = 0
 
-    def document(self, root: yaml.Node) -> None:
-        if not isinstance(root, yaml.MappingNode):
-            raise self.invalid(root, "expected a mapping of keys to values at the top level")
-        self.mapping(root, "", 0)
-
     def invalid(self, node: yaml.Node, message: str) -> _InvalidError:
         return _InvalidError(f"{self.name} line {node.start_mark.line + 1}: {message}")
 
@@ -126,13 +123,10 @@ class _Flattening:
             raise self.invalid(node, _TOO_LARGE)
 
     def mapping(self, node: yaml.MappingNode, prefix: str, depth: int) -> None:
-        for key_node, value_node in node.value:
-            self.value(value_node, prefix + self.key(key_node), depth=depth + 1, line=key_node.start_mark.line + 1)
-
-    def key(self, node: yaml.Node) -> str:
-        if not isinstance(node, yaml.ScalarNode) or not node.value:
-            raise self.invalid(node, "a key must be text")
-        return str(node.value)
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode) or not key.value:
+                raise self.invalid(key, "a key must be text")
+            self.value(value, prefix + str(key.value), depth=depth + 1, line=key.start_mark.line + 1)
 
     def value(self, node: yaml.Node, key: str, *, depth: int, line: int) -> None:
         self.visit(node, depth)
@@ -148,15 +142,14 @@ class _Flattening:
         if node.value and all(isinstance(item, yaml.MappingNode) for item in node.value):
             for index, item in enumerate(node.value):
                 self.value(item, f"{key}.{index}", depth=depth + 1, line=item.start_mark.line + 1)
-        else:
-            self.store(key, format_list(list(self.texts(node, depth))), line)
-
-    def texts(self, node: yaml.SequenceNode, depth: int) -> Iterator[str]:
+            return
+        texts = []
         for item in node.value:
             self.visit(item, depth)
             if not isinstance(item, yaml.ScalarNode) or _is_null(item):
                 raise self.invalid(item, "a list holds either maps or plain values")
-            yield self.text(item)
+            texts.append(self.text(item))
+        self.store(key, format_list(texts), line)
 
     def text(self, node: yaml.Node) -> str:
         if node.tag not in _SCALARS:
