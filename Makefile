@@ -67,7 +67,7 @@ check-tools: ## Print what this machine lacks, with the Debian package that has 
 
 .PHONY: demo
 demo: jdk $(VENV)/.setup-demo ## Watch a real Flink job being scaled up and down (DEMO_SECONDS=300, POLICY=slo).
-	@DEMO_SECONDS=$(DEMO_SECONDS) POLICY=$(POLICY) PYTHONPATH=tools:tests/support $(BIN)/python -m demo
+	@DEMO_SECONDS=$(DEMO_SECONDS) POLICY=$(POLICY) PYTHONPATH=tools:tests $(BIN)/python -m demo
 
 .PHONY: run
 run: setup ## Run the daemon: make run CONFIG=conf/autoscaler.yaml ARGS="--dry-run".
@@ -107,41 +107,41 @@ suite: $(VENV)/.setup-test ## Run a suite that make test leaves out: make suite 
 
 .PHONY: lock
 lock: $(VENV)/.setup-test ## Write the lock files of deployments and of this clone in requirements/ (LOCK_ARGS=--upgrade takes what is new).
-	PYTHONPATH=tools:tests/support $(BIN)/python -m locks $(LOCK_ARGS)
+	PYTHONPATH=tools:tests $(BIN)/python -m locks $(LOCK_ARGS)
 
 .PHONY: deb
 deb: $(VENV)/.setup-test ## Build a Debian package with unit, configuration and environment into dist (DEB=inline: without Spark).
-	PYTHONPATH=tools:tests/support $(BIN)/python -m releasing.deb $(DEB)
+	PYTHONPATH=tools:tests $(BIN)/python -m releasing.deb $(DEB)
 
 .PHONY: release
 release: $(VENV)/.setup-test ## Build all that is released into dist, try it in empty environments; checksums and notes.
-	PYTHONPATH=tools:tests/support $(BIN)/python -m releasing $(RELEASE_ARGS)
+	PYTHONPATH=tools:tests $(BIN)/python -m releasing $(RELEASE_ARGS)
 
 .PHONY: check-supply
 check-supply: $(VENV)/.setup-test ## Known vulnerabilities and licences of what is pinned (SUPPLY_ARGS=--offline: licences alone).
-	PYTHONPATH=tools:tests/support $(BIN)/python -m supply $(SUPPLY_ARGS)
+	PYTHONPATH=tools:tests $(BIN)/python -m supply $(SUPPLY_ARGS)
 
 .PHONY: bench
 bench: jdk $(VENV)/.setup-test ## Run the benchmarks, one after the other (about 50 min).
 	@.ci/check-tools nginx
-	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=tools:tests/support:. $(BIN)/python "$$file"; done
+	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=tools:tests:. $(BIN)/python "$$file"; done
 
 .PHONY: docs
 docs: setup ## Build the documentation as a site in build/site; a broken link fails.
-	PYTHONPATH=tools:tests/support $(BIN)/python -m docs_site $(BUILD)
+	PYTHONPATH=tools:tests $(BIN)/python -m docs_site $(BUILD)
 
 .PHONY: pictures
 pictures: setup pictures-page ## Make the pictures of README and guide, also from a real demo (17 min; needs chromium and chromium-driver).
 	@.ci/check-tools jdk
-	PYTHONPATH=tools:tests/support $(BIN)/python -m pictures
+	PYTHONPATH=tools:tests $(BIN)/python -m pictures
 
 .PHONY: pictures-page
 pictures-page: setup ## Make the pictures of the page in its guide, on a fake cluster (1 min).
-	PYTHONPATH=tools:tests/support:. $(BIN)/python -m pictures.page
+	PYTHONPATH=tools:tests:. $(BIN)/python -m pictures.page
 
 .PHONY: diagrams
 diagrams: setup ## Draw the Mermaid diagrams of docs/ as SVG (needs npm, chromium and chromium-driver).
-	PYTHONPATH=tools:tests/support $(BIN)/python -m pictures.diagrams
+	PYTHONPATH=tools:tests $(BIN)/python -m pictures.diagrams
 
 # Spark executors import the archive through zipimport, which before Python 3.14 sees a namespace
 # package only where the archive has directory entries. A renamed wheel has none, so it is packed here.

@@ -1,6 +1,6 @@
 """Backtests: job-days per minute of a process, and of runs as the command makes them, on one core and on two.
 
-Run: ``PYTHONPATH=tests/support:. python benchmarks/bench_backtest.py [--days 2] [--jobs 16] [--only-policies]``. One
+Run: ``PYTHONPATH=tests:. python benchmarks/bench_backtest.py [--days 2] [--jobs 16] [--only-policies]``. One
 production pass per simulated minute is included, and where a policy has forecasts the profiles of every night. The two
 first tables go by processor time. ``--only-policies`` leaves out jobs of other shapes and the runs, which need Java.
 """

@@ -1,6 +1,6 @@
 """What many clusters cost per pass: discovery alone, and whole passes inline and with Spark.
 
-Run: PYTHONPATH=tests/support:. python benchmarks/bench_discovery.py [--clusters 200] [--jobs 5] [--passes 5]
+Run: PYTHONPATH=tests:. python benchmarks/bench_discovery.py [--clusters 200] [--jobs 5] [--passes 5]
     [--only TITLE]
 Needs nginx, for Spark also Java. The clusters are path prefixes of one static server. All clusters begin a pass at the
 same instant, each in a thread of its own as in the daemon. Processor time is that of the daemon, the JVM and the Python
@@ -16,13 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from pipeline_setup.static_flink import StaticFlink
-
 from benchmarks.measuring import cpu, quiet_logs
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import EngineSettings, Settings
+from testkit.builders.pipeline.static_flink import StaticFlink
 
 ENABLED = {"job.autoscaler.enabled": "true", "job.autoscaler.stabilization.interval": "0 s"}
 

@@ -1,6 +1,6 @@
 """Time, processor time and memory of passes: Spark and inline side by side.
 
-Run: PYTHONPATH=tests/support:. python benchmarks/bench_engines.py [--jobs 10 100 1000 3000] [--passes 5] [--samples 0]
+Run: PYTHONPATH=tests:. python benchmarks/bench_engines.py [--jobs 10 100 1000 3000] [--passes 5] [--samples 0]
 Needs nginx and Java. Processor time is that of the daemon, the JVM and the Python workers, without nginx.
 """
 
@@ -13,9 +13,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipeline_setup import a_request, next_pass
-from pipeline_setup.static_flink import StaticFlink
-
 from benchmarks.measuring import cpu, processes, quiet_logs
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
@@ -25,6 +22,8 @@ from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.pipeline.inline.engine import InlineEngine
 from flink_autoscaler.pipeline.spark.live import SparkEngine
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
+from testkit.builders.pipeline import a_request, next_pass
+from testkit.builders.pipeline.static_flink import StaticFlink
 
 
 def following(requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome], samples: int) -> list[PassRequest]:

@@ -1,6 +1,6 @@
 """How true the first rate is after nobody has asked Flink for metrics for a while, and how old samples are.
 
-Run: ``PYTHONPATH=tests/support:. python benchmarks/bench_freshness.py [--flink 2.3] [--quiet 1 --quiet 10]``.
+Run: ``PYTHONPATH=tests:. python benchmarks/bench_freshness.py [--flink 2.3] [--quiet 1 --quiet 10]``.
 
 Each version of Flink has two clusters, whose daemons take samples under ``compat: improved`` and ``compat:
 reference``. A job reads 300 records/s from its first second on, so that its counter tells when it was gathered. Minutes
@@ -25,8 +25,8 @@ from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
-from flink_cluster import FlinkCluster, job
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink import FlinkCluster, job
+from testkit.clusters.flink.waiting import wait_until
 
 RATE = 300.0
 INTERVAL = 10.0

@@ -22,7 +22,7 @@ import aiohttp
 import httpx
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / part) for part in (".", "core", "clients", "tests/support")]
+sys.path[:0] = [str(ROOT / part) for part in (".", "core", "clients", "tests")]
 
 from benchmarks.bench_collect import fake_cluster, nginx  # noqa: E402 - the paths come first
 from flink_autoscaler.clients import FlinkRestClient, HttpTransport  # noqa: E402

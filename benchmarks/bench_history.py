@@ -1,6 +1,6 @@
 """The metric history: what a pass costs, how files are written, compacted and read, and what it takes of the daemon.
 
-Run: ``PYTHONPATH=tests/support:. python benchmarks/bench_history.py [--jobs 1000] [--vertices 10] [--minutes 1440]
+Run: ``PYTHONPATH=tests:. python benchmarks/bench_history.py [--jobs 1000] [--vertices 10] [--minutes 1440]
 [--daemon-jobs 40] [--daemon-seconds 30]``. A pass a minute is kept, written every few minutes as the daemon does by
 default. Compaction and reading run in a process of their own each, so that their greatest memory is theirs alone; once
 more the day is compacted through Hadoop, in the heap that Spark's JVM has by default.
@@ -25,10 +25,8 @@ from statistics import median
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
-from fake_flink import FakeFlink, chain
 from rich.console import Console
 from rich.table import Table
-from watching.process import DaemonProcess
 
 from benchmarks.bench_core import CLUSTER, full_window
 from benchmarks.measuring import processes, quiet_logs
@@ -46,6 +44,8 @@ from flink_autoscaler.pipeline.history.spark_files import HadoopFiles
 from flink_autoscaler.pipeline.history.storage import Batch, append, own_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.sink import Turns
+from testkit.fakes.flink import FakeFlink, chain
+from testkit.scenarios.watching.process import DaemonProcess
 
 DAY_MS: Final = 86_400_000
 START_MS: Final = 1_769_817_600_000

@@ -1,4 +1,4 @@
-"""What reading its jobs costs a JobManager: ``PYTHONPATH=tests/support:. python benchmarks/bench_jobmanager.py``.
+"""What reading its jobs costs a JobManager: ``PYTHONPATH=tests:. python benchmarks/bench_jobmanager.py``.
 
 Starts a real Flink 2.3 with 20 small jobs (``--jobs``) and a Prometheus, and lets it alone, lets a daemon read it over
 REST and one by Prometheus, in turns (``--rounds`` of ``--seconds`` each), with a pass every ``--interval`` seconds.
@@ -19,16 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from prometheus_server import Prometheus
-
 from benchmarks.counting_proxy import CountingProxy
 from benchmarks.measuring import TICKS, quiet_logs
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
-from flink_cluster import job
-from flink_cluster.reporter import ReportingCluster
+from testkit.clusters.flink import job
+from testkit.clusters.flink.reporter import ReportingCluster
+from testkit.servers.prometheus import Prometheus
 
 FLINK: Final = {"metrics.fetcher.update-interval": "10000", "web.refresh-interval": "3000"}
 """What Flink comes with: the test cluster is set to gather more often."""

@@ -2,7 +2,7 @@
 
 Run it with::
 
-    PYTHONPATH=tests/support:. .venv/bin/python benchmarks/bench_page.py --jobs 1000 --vertices 10 --views 1000
+    PYTHONPATH=tests:. .venv/bin/python benchmarks/bench_page.py --jobs 1000 --vertices 10 --views 1000
 
 The passes are those of the daemon's own wiring over a fake cluster in this process, the requests go over loopback.
 """
@@ -16,12 +16,12 @@ import time
 from collections.abc import Callable
 
 import httpx
-from fake_flink import chain
 from pictures.browser import chromium
-from web_setup import WebSite
 
 from benchmarks.bench_viewers import with_two_hours, worked
-from flink_cluster.errors import HarnessError
+from testkit.builders.web import WebSite
+from testkit.clusters.flink.errors import HarnessError
+from testkit.fakes.flink import chain
 
 _PATHS = ("/", "/?search=job-77", "/job?job=main/job-7", "/pass?job=main/job-7", "/api/v1/jobs?limit=1000")
 

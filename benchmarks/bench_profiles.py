@@ -1,6 +1,6 @@
 """Time and memory of the nightly job that makes load profiles, on a history that Spark makes up.
 
-Run: PYTHONPATH=tests/support:. python benchmarks/bench_profiles.py [--jobs 1000] [--weeks 4] [--memory 1g]
+Run: PYTHONPATH=tests:. python benchmarks/bench_profiles.py [--jobs 1000] [--weeks 4] [--memory 1g]
 A sample per minute and job with one source; 1,000 jobs and 4 weeks are 40 million samples. Needs Java.
 """
 

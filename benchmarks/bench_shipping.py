@@ -1,6 +1,6 @@
 """How a job's state may travel to Spark's workers: size and processor time of the alternatives.
 
-Run: ``PYTHONPATH=tests/support python benchmarks/bench_shipping.py [--vertices 10] [--samples 16 91] [--repeat 200]``.
+Run: ``PYTHONPATH=tests python benchmarks/bench_shipping.py [--vertices 10] [--samples 16 91] [--repeat 200]``.
 One request and one outcome of a job with noisy metrics; the last columns are for 1,000 jobs there and back. Needs no
 Java.
 """
@@ -20,7 +20,6 @@ from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
-from core_builders import a_context
 from rich.console import Console
 from rich.table import Table
 
@@ -30,6 +29,7 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.pipeline.spark.codec import decode, decode_outcome, encode, encode_outcome
 from flink_autoscaler.pipeline.spark.pickling import PROTOCOL
+from testkit.builders.core import a_context
 
 METRICS: Final = tuple(ScalingMetric)[:8]
 JOBS: Final = 1000

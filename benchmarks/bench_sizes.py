@@ -1,4 +1,4 @@
-"""What a whole daemon takes by the number of jobs: ``PYTHONPATH=tests/support:. python benchmarks/bench_sizes.py``.
+"""What a whole daemon takes by the number of jobs: ``PYTHONPATH=tests:. python benchmarks/bench_sizes.py``.
 
 Starts ``flink-autoscaler run`` as a user does, with its default store, events, records and page, against a cluster of
 so many equal jobs of ten vertices, and measures warm passes with full windows of 16 samples: processor time of the
@@ -34,10 +34,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
 
-from databases import create_tables
-from fake_flink import Canned, FakeFlink, FakeRequest, Fault, chain
-from fake_prometheus import FakePrometheus
-from spark_cluster import SparkCluster, equipped_python, make_pyfiles
 from sqlalchemy import delete, insert, select
 
 from benchmarks.measuring import TICKS
@@ -50,6 +46,10 @@ from flink_autoscaler.standalone.settings.sources.configuration import load_conf
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import JOBS, STATE
+from testkit.clusters.spark import SparkCluster, equipped_python, make_pyfiles
+from testkit.fakes.flink import Canned, FakeFlink, FakeRequest, Fault, chain
+from testkit.fakes.prometheus import FakePrometheus
+from testkit.servers.databases import create_tables
 
 WINDOW: Final = 16
 STEP_MS: Final = 120_000

@@ -1,4 +1,4 @@
-"""What a warm pass costs by source: ``PYTHONPATH=tests/support:. python benchmarks/bench_sources.py [--jobs 100]``.
+"""What a warm pass costs by source: ``PYTHONPATH=tests:. python benchmarks/bench_sources.py [--jobs 100]``.
 
 Prints, for jobs whose metric windows are full, over REST and by Prometheus: requests to the JobManager and to
 Prometheus, processor and wall time of the daemon's pass, and its resident memory. Both servers are fakes in a process
@@ -16,13 +16,12 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Final
 
-from fake_flink import Canned, FakeFlink, FakeRequest, Fault, chain
-from fake_prometheus import FakePrometheus
-
 from benchmarks.measuring import Peak, quiet_logs
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from testkit.fakes.flink import Canned, FakeFlink, FakeRequest, Fault, chain
+from testkit.fakes.prometheus import FakePrometheus
 
 WINDOW: Final = 16
 STEP_MS: Final = 60_000

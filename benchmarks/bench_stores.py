@@ -1,6 +1,6 @@
 """Save the metric window of many jobs, as every pass does, on each database.
 
-Run: ``PYTHONPATH=tests/support python benchmarks/bench_stores.py [--jobs 1000] [--passes 5] [--threads 10]``.
+Run: ``PYTHONPATH=tests python benchmarks/bench_stores.py [--jobs 1000] [--passes 5] [--threads 10]``.
 Every job has 16
 samples of ten vertices; a pass replaces the oldest sample of each and saves, which is one UPDATE in a transaction of
 its own. The servers force every commit to disk, as they do by default. "CPU" is this process alone.
@@ -17,7 +17,6 @@ from contextlib import ExitStack, closing
 from statistics import median
 from typing import NamedTuple
 
-from databases import MariadbServer, MissingServerError, PostgresqlServer, create_tables
 from rich.console import Console
 from rich.table import Table
 
@@ -26,6 +25,7 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.codec import StateType, encode
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
+from testkit.servers.databases import MariadbServer, MissingServerError, PostgresqlServer, create_tables
 
 SAMPLES = 16
 VERTICES = 10

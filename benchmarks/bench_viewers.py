@@ -2,7 +2,7 @@
 
 Run it with::
 
-    PYTHONPATH=tests/support:. .venv/bin/python benchmarks/bench_viewers.py --jobs 1000 --vertices 10
+    PYTHONPATH=tests:. .venv/bin/python benchmarks/bench_viewers.py --jobs 1000 --vertices 10
 
 The passes are those of the daemon's own wiring over a fake cluster in this process; viewers are in another one, and
 do what the page's script does: they follow the stream, and ask for the page again after every pass. Costs are processor
@@ -22,11 +22,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import httpx
-from fake_flink import chain
-from fault_setup.driving import drive
-from web_setup import WebSite, hanging
 
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from testkit.builders.web import WebSite, hanging
+from testkit.fakes.flink import chain
+from testkit.scenarios.faults.driving import drive
 
 _BETWEEN = 10.0
 """Seconds between two passes, as by default."""

@@ -1,6 +1,6 @@
 """What a pass of discovery costs on a YARN cluster of many applications with one job each.
 
-Run: PYTHONPATH=tests/support:. python benchmarks/bench_yarn.py [--applications 1000] [--passes 5]
+Run: PYTHONPATH=tests:. python benchmarks/bench_yarn.py [--applications 1000] [--passes 5]
 Needs nginx, which is the ResourceManager, its web proxy, and every JobManager on a loopback address of its own.
 Processor time is that of the daemon, without nginx.
 """
@@ -17,14 +17,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from pipeline_setup.static_flink import StaticFlink
-
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.fetchers.yarn import YarnFetcher
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
+from testkit.builders.pipeline.static_flink import StaticFlink
 
 RECORDED = Path(__file__).parents[1] / "tests" / "fixtures" / "yarn"
 SERVER = """

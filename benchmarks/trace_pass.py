@@ -1,6 +1,6 @@
 """The way of one sample through the core: files, functions and changes of file of one rescaling pass.
 
-Run: ``PYTHONPATH=tests/support python benchmarks/trace_pass.py [--list]``. A job of three vertices has a full window,
+Run: ``PYTHONPATH=tests python benchmarks/trace_pass.py [--list]``. A job of three vertices has a full window,
 and its source needs more. A change of file is a call into, or a return to, another file of the core. ``--list`` adds
 the pairs of files between which most calls go.
 """
@@ -13,7 +13,6 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
-from core_builders import JobDriver, a_context, a_reading, a_vertex, operator_answers, source_answers, vertex_id
 from rich.console import Console
 from rich.table import Table
 
@@ -22,6 +21,7 @@ from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 from flink_autoscaler.core.ports.passes import PassOutcome
+from testkit.builders.core import JobDriver, a_context, a_reading, a_vertex, operator_answers, source_answers, vertex_id
 
 ROOT = str(Path(core.__file__).parent)
 MINUTE_MS = 60_000

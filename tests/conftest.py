@@ -8,7 +8,12 @@ from uuid import uuid4
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["databases.fixtures", "fake_flink.fixtures", "flink_cluster.fixtures", "parallel_run"]
+pytest_plugins = [
+    "testkit.servers.databases.fixtures",
+    "testkit.fakes.flink.fixtures",
+    "testkit.clusters.flink.fixtures",
+    "testkit.parallel_run",
+]
 
 
 def pytest_configure(config: pytest.Config) -> None:

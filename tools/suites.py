@@ -60,7 +60,7 @@ SUITES: Final = {
         "attacks, then 20,000 lies; one lie again: ARGS=\"--only 'a lie'\"",
         "nothing",
         "150",
-        (*_tests('suite(name="hostile")'), "-m hostile_flink"),
+        (*_tests('suite(name="hostile")'), "-m testkit.scenarios.hostile_flink"),
     ),
     "model": Suite(
         "100,000 steps of a model of rescales, then a simulated day of every policy under eleven loads; "
@@ -70,7 +70,9 @@ SUITES: Final = {
         ("-m pytest -s tests/unit/properties/test_rescale_machine.py", "tools/decision_digests.py"),
         {"MODEL_STEPS": "100000"},
     ),
-    "soak": Suite('a week of a daemon; ARGS="--seconds 7200 --engine spark"', "faketime", "23", ("-m soak",)),
+    "soak": Suite(
+        'a week of a daemon; ARGS="--seconds 7200 --engine spark"', "faketime", "23", ("-m testkit.scenarios.soak",)
+    ),
     "yarn": Suite("a real YARN and HDFS, Flink and Spark on them", _FLINK, "30", _tests('suite(name="yarn")')),
     "cluster": Suite("real Spark clusters and Spark Connect", _FLINK, "20", _tests('suite(name="cluster")')),
     "services": Suite(
@@ -104,7 +106,7 @@ def main(arguments: list[str]) -> int:
     check = _CHECK_TOOLS.get(suite.needs)
     if check is not None and subprocess.run([_PROJECT / ".ci" / "check-tools", check], check=False).returncode:
         return 1
-    path = os.pathsep.join(str(_PROJECT / each) for each in ("tools", "tests/support"))
+    path = os.pathsep.join(str(_PROJECT / each) for each in ("tools", "tests"))
     environment = {**suite.variables, **os.environ, "PYTHONPATH": path}
     for command in suite.commands[-1:] if given else suite.commands:
         line = [sys.executable, *shlex.split(command), *given]

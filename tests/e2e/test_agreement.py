@@ -6,13 +6,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from agreement.report import reported
-from agreement.site import recorded
+
+from testkit.scenarios.agreement.report import reported
+from testkit.scenarios.agreement.site import recorded
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="long")]
 
 KEPT = Path(__file__).parents[2] / "build" / "agreement"
-"""Where the recording and the table stay; ``python -m agreement build/agreement`` compares it again."""
+"""Where recording and table stay; ``python -m testkit.scenarios.agreement build/agreement`` compares it again."""
 
 
 def test_the_simulator_agrees_with_flink(tmp_path: Path) -> None:

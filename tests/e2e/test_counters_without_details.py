@@ -18,8 +18,8 @@ from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.model.topology import VertexDetails
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
-from flink_cluster import FlinkCluster
-from flink_cluster.job import WORK_VERTEX, ScalingJob, submit
+from testkit.clusters.flink import FlinkCluster
+from testkit.clusters.flink.job import WORK_VERTEX, ScalingJob, submit
 
 pytestmark = pytest.mark.e2e
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 
 PROJECT = Path(__file__).parents[2]
-SOURCES = os.pathsep.join([str(PROJECT / "tools"), str(PROJECT / "tests" / "support")])
+SOURCES = os.pathsep.join([str(PROJECT / "tools"), str(PROJECT / "tests")])
 
 
 @contextmanager

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rescue import FAST_OPTIONS, ONLY_WORK
 
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Origin, Stage, SupervisionPhase
-from flink_cluster import FlinkCluster, HarnessError, job
+from testkit.clusters.flink import FlinkCluster, HarnessError, job
+from testkit.scenarios.rescue import FAST_OPTIONS, ONLY_WORK
 
 pytestmark = pytest.mark.e2e
 

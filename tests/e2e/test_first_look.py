@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flink_cluster import FlinkCluster, job
+from testkit.clusters.flink import FlinkCluster, job
 
 pytestmark = pytest.mark.e2e
 

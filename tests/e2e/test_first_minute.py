@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import pytest
-from watching.wired import settings_of
 
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_cluster import FlinkCluster, job
+from testkit.clusters.flink import FlinkCluster, job
+from testkit.scenarios.watching.wired import settings_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="long")]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hour import ORDERS, PAYMENTS, PAYMENTS_RATE, QUIET_SECONDS, Site, daemon, opened, widths
-from hour.picture import beside
 from pyarrow import dataset
 
-from flink_cluster.job import WORK_VERTEX
+from testkit.clusters.flink.job import WORK_VERTEX
+from testkit.scenarios.hour import ORDERS, PAYMENTS, PAYMENTS_RATE, QUIET_SECONDS, Site, daemon, opened, widths
+from testkit.scenarios.hour.picture import beside
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.suite(name="long")]
 

@@ -13,8 +13,8 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
-from flink_cluster import FlinkCluster, job
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink import FlinkCluster, job
+from testkit.clusters.flink.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 

@@ -17,16 +17,16 @@ from functools import partial
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from kafka_broker import running_broker, why_not
-from kafka_job import SOURCE_VERTEX, WORK_VERTEX, Arriving, KafkaReadingCluster, submit
-from prometheus_server import Prometheus, require
-from watching.wired import settings_of
 
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import FlinkMetric
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
+from testkit.scenarios.watching.wired import settings_of
+from testkit.servers.kafka import running_broker, why_not
+from testkit.servers.kafka_job import SOURCE_VERTEX, WORK_VERTEX, Arriving, KafkaReadingCluster, submit
+from testkit.servers.prometheus import Prometheus, require
 
 pytestmark = [pytest.mark.suite(name="services"), pytest.mark.e2e]
 

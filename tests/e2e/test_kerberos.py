@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from fake_flink import FakeFlink
-from fault_setup import BusyCluster, DaemonProcess
-from kerberos import GuardedServer, Identity, Realm
 
 from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink
+from testkit.scenarios.faults import BusyCluster, DaemonProcess
+from testkit.servers.kerberos import GuardedServer, Identity, Realm
 
 pytestmark = pytest.mark.suite(name="services")
-pytest_plugins = ["kerberos.fixtures"]
+pytest_plugins = ["testkit.servers.kerberos.fixtures"]
 
 
 T = TypeVar("T")

@@ -9,10 +9,10 @@ import httpx
 import pytest
 from pictures.browser import chromium, text_of, type_into
 from selenium.webdriver import Chrome
-from watching.process import DaemonProcess
 
-from flink_cluster import FlinkCluster, job
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink import FlinkCluster, job
+from testkit.clusters.flink.waiting import wait_until
+from testkit.scenarios.watching.process import DaemonProcess
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="long"), pytest.mark.browser]
 

@@ -9,15 +9,15 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import pytest
-from prometheus_server import Prometheus, require
-from watching.wired import settings_of
 
 from flink_autoscaler.core.model.metrics import FlinkMetric, ScalingMetric
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_cluster import FlinkCluster, job
-from flink_cluster.reporter import ReportingCluster
+from testkit.clusters.flink import FlinkCluster, job
+from testkit.clusters.flink.reporter import ReportingCluster
+from testkit.scenarios.watching.wired import settings_of
+from testkit.servers.prometheus import Prometheus, require
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="long")]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from watching.process import DaemonProcess
 
-from flink_cluster import FlinkApplicationCluster, job
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink import FlinkApplicationCluster, job
+from testkit.clusters.flink.waiting import wait_until
+from testkit.scenarios.watching.process import DaemonProcess
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="rescue")]
 

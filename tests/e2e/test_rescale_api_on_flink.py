@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
-from realizer_setup import ADAPTIVE, Clients, Clock
 
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import Realization, RealizeResult
 from flink_autoscaler.realizers import RescaleApiRealizer
-from flink_cluster import FlinkCluster
-from flink_cluster.job import WORK_VERTEX, ScalingJob, submit
+from testkit.builders.realizers import ADAPTIVE, Clients, Clock
+from testkit.clusters.flink import FlinkCluster
+from testkit.clusters.flink.job import WORK_VERTEX, ScalingJob, submit
 
 pytestmark = pytest.mark.e2e
 

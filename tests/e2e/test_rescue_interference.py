@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from rescue import SupervisedPasses
-from rescue.interference import RequestLog, RequirementsWatch, high_availability
 
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.supervision import Stage, SupervisionPhase
-from flink_cluster import FlinkApplicationCluster, FlinkCluster, job
+from testkit.clusters.flink import FlinkApplicationCluster, FlinkCluster, job
+from testkit.scenarios.rescue import SupervisedPasses
+from testkit.scenarios.rescue.interference import RequestLog, RequirementsWatch, high_availability
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="rescue")]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rescue import FAST_OPTIONS, ONLY_WORK
-from watching.process import DaemonProcess
 
-from flink_cluster import FlinkCluster, job
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink import FlinkCluster, job
+from testkit.clusters.flink.waiting import wait_until
+from testkit.scenarios.rescue import FAST_OPTIONS, ONLY_WORK
+from testkit.scenarios.watching.process import DaemonProcess
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="rescue")]
 

@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from rescue import ONLY_WORK, SupervisedPasses
 
 from flink_autoscaler.core.model.orders import Orders
 from flink_autoscaler.core.model.supervision import Origin, Stage, SupervisionPhase
-from flink_cluster import FlinkCluster, job
+from testkit.clusters.flink import FlinkCluster, job
+from testkit.scenarios.rescue import ONLY_WORK, SupervisedPasses
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="rescue")]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import pytest
-from rescue import SupervisedPasses
-from rescue.passes import ONLY_WORK
 
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
-from flink_cluster import FlinkCluster, job
+from testkit.clusters.flink import FlinkCluster, job
+from testkit.scenarios.rescue import SupervisedPasses
+from testkit.scenarios.rescue.passes import ONLY_WORK
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="long")]
 

@@ -16,7 +16,7 @@ from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
-from flink_cluster import FlinkCluster, job
+from testkit.clusters.flink import FlinkCluster, job
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark]
 

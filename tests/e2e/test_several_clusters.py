@@ -18,9 +18,9 @@ import httpx
 import pytest
 import yaml
 
-from flink_cluster import FlinkApplicationCluster, FlinkCluster, job
-from flink_cluster.configuration import free_ports
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink import FlinkApplicationCluster, FlinkCluster, job
+from testkit.clusters.flink.configuration import free_ports
+from testkit.clusters.flink.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 

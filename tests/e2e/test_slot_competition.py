@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import pytest
-from rescue import SupervisedPasses
 
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, Signed
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Stage
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_cluster import FlinkCluster, job
+from testkit.clusters.flink import FlinkCluster, job
+from testkit.scenarios.rescue import SupervisedPasses
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="rescue")]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from rescue import ONLY_WORK, SupervisedPasses, logged
 
 from flink_autoscaler.core.model.supervision import Origin, Stage, SupervisionPhase
-from flink_cluster import FlinkCluster, job
+from testkit.clusters.flink import FlinkCluster, job
+from testkit.scenarios.rescue import ONLY_WORK, SupervisedPasses, logged
 
 pytestmark = pytest.mark.e2e
 

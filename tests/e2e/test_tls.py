@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from tls_setup import Authority, Identity, encrypted
-from tls_setup.flink import rest_options
 
 from flink_autoscaler.clients.flink.decode import ParallelismBounds
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint, Tls
-from flink_cluster import FlinkCluster, job
+from testkit.clusters.flink import FlinkCluster, job
+from testkit.servers.tls import Authority, Identity, encrypted
+from testkit.servers.tls.flink import rest_options
 
 pytestmark = pytest.mark.e2e
 

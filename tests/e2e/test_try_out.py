@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from flink_cluster import FlinkCluster, job
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink import FlinkCluster, job
+from testkit.clusters.flink.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="long")]
 

@@ -6,18 +6,18 @@ import json
 from collections import deque
 
 import pytest
-from fake_flink import FakeRequest
-from hostile_flink.cluster import HEALTHY, HostileCluster
-from hostile_flink.daemon import Log
-from hostile_flink.judging import Figures, Verdict
-from hostile_flink.lies import Lie, Scope, catalogue, chosen
-from hostile_flink.running import Plan, run_lies
-from hostile_flink.truth import TrueJob
 
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from testkit.fakes.flink import FakeRequest
+from testkit.scenarios.hostile_flink.cluster import HEALTHY, HostileCluster
+from testkit.scenarios.hostile_flink.daemon import Log
+from testkit.scenarios.hostile_flink.judging import Figures, Verdict
+from testkit.scenarios.hostile_flink.lies import Lie, Scope, catalogue, chosen
+from testkit.scenarios.hostile_flink.running import Plan, run_lies
+from testkit.scenarios.hostile_flink.truth import TrueJob
 
 QUICK = Plan(interval=0.25, options={"job.autoscaler.metrics.window": "1 s"}, steps_every=4, passes=44)
 LIE = Lie("details", "/vertices/1/parallelism", "null", 1)

@@ -7,15 +7,14 @@ from collections import deque
 from dataclasses import replace
 from pathlib import Path
 
-from hostile_flink.cluster import HostileCluster
-from hostile_flink.daemon import RunningDaemon, settings_of
-from hostile_flink.judging import Verdict
-from hostile_flink.lies import Scope, catalogue, chosen
-from hostile_flink.server import Servers
-
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.scenarios.hostile_flink.cluster import HostileCluster
+from testkit.scenarios.hostile_flink.daemon import RunningDaemon, settings_of
+from testkit.scenarios.hostile_flink.judging import Verdict
+from testkit.scenarios.hostile_flink.lies import Scope, catalogue, chosen
+from testkit.scenarios.hostile_flink.server import Servers
 
 INTERVAL = 0.25
 WINDOW = 6

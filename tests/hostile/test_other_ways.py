@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from fake_flink import Canned, FakeFlink
-from fake_yarn import FakeApplication, FakeYarn
-from hostile_flink.cluster import HostileCluster
-from hostile_flink.daemon import RunningDaemon, settings_of
-from hostile_flink.lies import catalogue, chosen
-from hostile_flink.running import Plan, confirmed, run_lies
-from hostile_flink.server import Servers
-from hostile_flink.values import MISSING, VALUES, changed, places, text_of
 
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import Canned, FakeFlink
+from testkit.fakes.yarn import FakeApplication, FakeYarn
+from testkit.scenarios.hostile_flink.cluster import HostileCluster
+from testkit.scenarios.hostile_flink.daemon import RunningDaemon, settings_of
+from testkit.scenarios.hostile_flink.lies import catalogue, chosen
+from testkit.scenarios.hostile_flink.running import Plan, confirmed, run_lies
+from testkit.scenarios.hostile_flink.server import Servers
+from testkit.scenarios.hostile_flink.values import MISSING, VALUES, changed, places, text_of
 
 SPARK = {"autoscaler.engine.kind": "spark", "job.autoscaler.metrics.window": "8 s"}
 ON_SPARK = Plan(slots=24, interval=2.0, options=SPARK, seconds=240.0, steps_every=10**9, engine="spark")

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 
 import pytest
-from hostile_flink.judging import Figures
-from hostile_flink.lies import chosen
-from hostile_flink.running import Plan, confirmed, run_lies
+
+from testkit.scenarios.hostile_flink.judging import Figures
+from testkit.scenarios.hostile_flink.lies import chosen
+from testkit.scenarios.hostile_flink.running import Plan, confirmed, run_lies
 
 COUNT = int(os.environ.get("HOSTILE_LIES", "100"))
 SEED = 16

@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from fake_flink import FakeFlink, FakeMetricStore, chain
-from machines import missing_tools
-from machines.engine import Engine, docker_engine
-from machines.images import build_images, docker_data, scratch
+
+from testkit.clusters.machines import missing_tools
+from testkit.clusters.machines.engine import Engine, docker_engine
+from testkit.clusters.machines.images import build_images, docker_data, scratch
+from testkit.fakes.flink import FakeFlink, FakeMetricStore, chain
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
-from machines import MachineError
-from machines.engine import Engine
-from machines.images import FLINK, INLINE, PROJECT, WITH_SPARK
-from machines.site import DAEMON, Site
 
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.clusters.machines import MachineError
+from testkit.clusters.machines.engine import Engine
+from testkit.clusters.machines.images import FLINK, INLINE, PROJECT, WITH_SPARK
+from testkit.clusters.machines.site import DAEMON, Site
 
 pytestmark = pytest.mark.suite(name="docker")
 

@@ -7,12 +7,12 @@ import time
 from datetime import UTC, datetime
 
 import pytest
-from fake_flink import FakeFlink
-from machines.engine import Engine
-from machines.given import clusters, configured, page
-from machines.images import INLINE, WITH_SPARK
 
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.clusters.machines.engine import Engine
+from testkit.clusters.machines.given import clusters, configured, page
+from testkit.clusters.machines.images import INLINE, WITH_SPARK
+from testkit.fakes.flink import FakeFlink
 
 pytestmark = pytest.mark.suite(name="docker")
 

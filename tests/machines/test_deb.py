@@ -10,13 +10,13 @@ from urllib.request import urlopen
 
 import pytest
 import yaml
-from fake_flink import FakeFlink, chain
-from machines import missing_tools
-from machines.booted import Server, booted_server
 from releasing.deb import KINDS, Kind, build
 
-from flink_cluster.cache import cache_directory
-from flink_cluster.configuration import free_ports
+from testkit.clusters.flink.cache import cache_directory
+from testkit.clusters.flink.configuration import free_ports
+from testkit.clusters.machines import missing_tools
+from testkit.clusters.machines.booted import Server, booted_server
+from testkit.fakes.flink import FakeFlink, chain
 
 CONFIGURATION = "/etc/flink-autoscaler/autoscaler.yaml"
 UNIT = "flink-autoscaler"

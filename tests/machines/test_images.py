@@ -6,18 +6,18 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from databases import DatabaseServer, MariadbServer, PostgresqlServer, rows_of
-from fake_flink import FakeFlink
-from machines import MachineError
-from machines.engine import Container, Engine
-from machines.given import AS_IN_THE_GUIDE, CONFIGURATION, clusters, configured, page
-from machines.images import INLINE, WITH_SPARK
-from receiver import Receiver
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.tables import STATE
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.clusters.machines import MachineError
+from testkit.clusters.machines.engine import Container, Engine
+from testkit.clusters.machines.given import AS_IN_THE_GUIDE, CONFIGURATION, clusters, configured, page
+from testkit.clusters.machines.images import INLINE, WITH_SPARK
+from testkit.fakes.flink import FakeFlink
+from testkit.fakes.receiver import Receiver
+from testkit.servers.databases import DatabaseServer, MariadbServer, PostgresqlServer, rows_of
 
 pytestmark = pytest.mark.suite(name="docker")
 

@@ -12,13 +12,13 @@ from urllib.request import urlopen
 
 import pytest
 import yaml
-from fake_flink import FakeFlink, chain
-from machines import MachineError, missing_tools
-from machines.booted import Server, booted_server
-from machines.roots import run
 
-from flink_cluster.cache import cache_directory
-from flink_cluster.configuration import free_ports
+from testkit.clusters.flink.cache import cache_directory
+from testkit.clusters.flink.configuration import free_ports
+from testkit.clusters.machines import MachineError, missing_tools
+from testkit.clusters.machines.booted import Server, booted_server
+from testkit.clusters.machines.roots import run
+from testkit.fakes.flink import FakeFlink, chain
 
 PROJECT = Path(__file__).parents[2]
 CONFIGURATION = "/etc/flink-autoscaler/autoscaler.yaml"

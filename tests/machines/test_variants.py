@@ -6,13 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
-from fake_flink import FakeFlink
-from kerberos.httpd import GuardedServer
-from kerberos.kdc import Realm
-from machines.engine import Engine
-from machines.given import AS_IN_THE_GUIDE, CONFIGURATION, configured, for_containers
-from machines.images import FULL, INLINE_KERBEROS
-from spark_cluster import ConnectServer, equipped_python
+
+from testkit.clusters.machines.engine import Engine
+from testkit.clusters.machines.given import AS_IN_THE_GUIDE, CONFIGURATION, configured, for_containers
+from testkit.clusters.machines.images import FULL, INLINE_KERBEROS
+from testkit.clusters.spark import ConnectServer, equipped_python
+from testkit.fakes.flink import FakeFlink
+from testkit.servers.kerberos.httpd import GuardedServer
+from testkit.servers.kerberos.kdc import Realm
 
 pytestmark = pytest.mark.suite(name="docker")
 

@@ -17,7 +17,7 @@ from demo.screen import print_summary
 from demo.show import Show
 from demo.stop_signals import StoppedError, StopSignals
 from demo.story import Story
-from flink_cluster.errors import HarnessError
+from testkit.clusters.flink.errors import HarnessError
 
 _PLAIN_WIDTH = 140
 # Of Flink's directory: large, and of no use to a reader.

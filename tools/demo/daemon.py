@@ -15,8 +15,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from demo.stop_signals import StoppedError
-from flink_cluster.errors import HarnessError
-from flink_cluster.guard import Guard
+from testkit.clusters.flink.errors import HarnessError
+from testkit.clusters.flink.guard import Guard
 
 _STOP_TIMEOUT = 20.0
 _HURRY_TIMEOUT = 4.0

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from demo.plan import SLOTS
 from demo.story import Look
-from flink_cluster.job import SOURCE_VERTEX
-from flink_cluster.rest import FlinkRest, Json
+from testkit.clusters.flink.job import SOURCE_VERTEX
+from testkit.clusters.flink.rest import FlinkRest, Json
 
 _LAG = "Source__orders.pendingRecords"
 _OFFSETS = tuple(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flink_cluster.curve import Curve
-from flink_cluster.job import ScalingJob
+from testkit.clusters.flink.curve import Curve
+from testkit.clusters.flink.job import ScalingJob
 
 SHORTEST = 120
 LONGEST = 7200

@@ -17,7 +17,7 @@ from rich.text import Text
 from demo.daemon import PASSES
 from demo.plan import JOB_NAME, DemoPlan
 from demo.story import Change, Rescale, Story
-from flink_cluster.job import WORK_VERTEX
+from testkit.clusters.flink.job import WORK_VERTEX
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 # Everything fits a terminal of 80 columns and 24 rows.

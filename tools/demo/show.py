@@ -16,10 +16,10 @@ from demo.plan import LEAD_IN, SLOTS, DemoPlan
 from demo.screen import Frame, Screen
 from demo.stop_signals import StopSignals
 from demo.story import LogReader, Story, shortfalls
-from flink_cluster import FlinkCluster
-from flink_cluster import job as scaling_job
-from flink_cluster.distribution import distribution
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink import FlinkCluster
+from testkit.clusters.flink import job as scaling_job
+from testkit.clusters.flink.distribution import distribution
+from testkit.clusters.flink.waiting import wait_until
 
 FLINK_VERSION = "2.3"
 OVERTIME = 60.0

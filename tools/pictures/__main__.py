@@ -15,9 +15,9 @@ from demo.show import Show
 from demo.stop_signals import StoppedError, StopSignals
 from rich.console import Console
 
-from flink_cluster.errors import HarnessError
 from pictures.browser import report_picture
 from pictures.live_view import RecordingScreen
+from testkit.clusters.flink.errors import HarnessError
 
 PROJECT = Path(__file__).parents[2]
 PICTURES = PROJECT / "docs" / "pictures"

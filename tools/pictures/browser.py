@@ -12,8 +12,8 @@ from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 
-from flink_cluster.errors import HarnessError
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.errors import HarnessError
+from testkit.clusters.flink.waiting import wait_until
 
 _ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars")
 

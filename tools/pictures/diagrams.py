@@ -15,8 +15,8 @@ from pathlib import Path
 
 from selenium.webdriver import Chrome
 
-from flink_cluster.errors import HarnessError
 from pictures.browser import chromium
+from testkit.clusters.flink.errors import HarnessError
 
 PROJECT = Path(__file__).parents[2]
 MERMAID = "mermaid@12.3.0"

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Final
 
 import structlog
-from fake_flink import FakeJob, chain
-from fault_setup.driving import drive
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
-from web_setup import WebSite
 
 from flink_autoscaler.core.model.orders import PauseScope, Signed
 from flink_autoscaler.core.supervise import order_book
-from flink_cluster.errors import HarnessError
-from flink_cluster.waiting import wait_until
 from pictures.browser import chromium, lay_out, top_picture
+from testkit.builders.web import WebSite
+from testkit.clusters.flink.errors import HarnessError
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeJob, chain
+from testkit.scenarios.faults.driving import drive
 
 PICTURES: Final = Path(__file__).parents[2] / "docs" / "guide"
 WIDTH: Final = 1400

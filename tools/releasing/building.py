@@ -12,7 +12,7 @@ from typing import Final
 
 from pip_settings import read_settings
 
-from flink_cluster.cache import cache_directory
+from testkit.clusters.flink.cache import cache_directory
 
 PROJECT: Final = Path(__file__).parents[2]
 

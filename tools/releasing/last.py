@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from flink_cluster.cache import cache_directory, cached
 from releasing.building import PROJECT, ReleaseError, run, version
+from testkit.clusters.flink.cache import cache_directory, cached
 
 _TAG: Final = re.compile(r"v(?P<version>\d+\.\d+\.\d+)")
 

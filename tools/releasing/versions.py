@@ -14,9 +14,8 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from machines.pythons import on_debian
-
 from releasing.building import PROJECT, ReleaseError, environment, install, run, uv
+from testkit.clusters.machines.pythons import on_debian
 
 _TESTS = ("tests/unit/core", "tests/unit/clients", "tests/unit/stores", "tests/unit/realizers", "tests/unit/standalone")
 _EXTRAS = "history,postgresql,mysql,notifications"

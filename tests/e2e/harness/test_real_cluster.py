@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from flink_cluster import FlinkApplicationCluster, FlinkCluster, HarnessError, job
-from flink_cluster.configuration import free_ports
-from flink_cluster.job import ScalingJob
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink import FlinkApplicationCluster, FlinkCluster, HarnessError, job
+from testkit.clusters.flink.configuration import free_ports
+from testkit.clusters.flink.job import ScalingJob
+from testkit.clusters.flink.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -19,7 +19,7 @@ both_versions = pytest.mark.parametrize("version", [pytest.param("1.20", marks=p
 STARTS_A_CLUSTER_AND_WAITS = """
 import signal, sys
 sys.path.insert(0, sys.argv[1])
-from flink_cluster import FlinkCluster
+from testkit.clusters.flink import FlinkCluster
 cluster = FlinkCluster("2.3", slots=1).start()
 print(cluster.directory, cluster.jobmanager.pid, *(each.pid for each in cluster.taskmanagers), flush=True)
 signal.pause()
@@ -58,7 +58,7 @@ def test_taskmanagers_and_jobmanager_come_and_go(version: str) -> None:
 
 
 def test_cluster_ends_with_a_killed_parent() -> None:
-    tests = str(Path(__file__).parents[2] / "support")
+    tests = str(Path(__file__).parents[2])
     with subprocess.Popen(
         [sys.executable, "-c", STARTS_A_CLUSTER_AND_WAITS, tests], stdout=subprocess.PIPE, text=True
     ) as parent:

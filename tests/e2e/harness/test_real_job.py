@@ -6,12 +6,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from flink_cluster import FlinkCluster, job
-from flink_cluster.curve import Curve
-from flink_cluster.job import SINK_VERTEX, SOURCE_VERTEX, WORK_VERTEX, ScalingJob
+from testkit.clusters.flink import FlinkCluster, job
+from testkit.clusters.flink.curve import Curve
+from testkit.clusters.flink.job import SINK_VERTEX, SOURCE_VERTEX, WORK_VERTEX, ScalingJob
 
 pytestmark = pytest.mark.e2e
-pytest_plugins = ["flink_cluster.fixtures"]
+pytest_plugins = ["testkit.clusters.flink.fixtures"]
 
 PENDING = "Source__orders.pendingRecords"
 

@@ -1,6 +1,6 @@
 """The arguments of the scaling job."""
 
-from flink_cluster.job import ScalingJob
+from testkit.clusters.flink.job import ScalingJob
 
 
 def test_arguments_are_pairs_of_option_and_value() -> None:

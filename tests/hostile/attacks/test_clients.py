@@ -10,12 +10,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from fake_flink import FakeFlink
-from fake_flink.load import repeated
-from watching.process import DaemonProcess
 
 from flink_autoscaler.standalone.observability.http import MOST_CONNECTIONS
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink
+from testkit.fakes.flink.load import repeated
+from testkit.scenarios.watching.process import DaemonProcess
 
 pytestmark = pytest.mark.suite(name="hostile")
 PROBES = ("/healthz", "/readyz", "/metrics")

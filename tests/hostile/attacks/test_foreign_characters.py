@@ -13,12 +13,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from fake_flink import FakeFlink, chain
-from receiver import Receiver
-from watching.process import DaemonProcess
 
 from flink_autoscaler.standalone.cli.output import json_text
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, chain
+from testkit.fakes.receiver import Receiver
+from testkit.scenarios.watching.process import DaemonProcess
 
 pytestmark = pytest.mark.suite(name="hostile")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fault_setup import BusyCluster, DaemonProcess
 
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
+from testkit.scenarios.faults import BusyCluster, DaemonProcess
 
 pytestmark = pytest.mark.suite(name="hostile")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from fake_flink import FakeFlink, chain
-from watching.process import DaemonProcess
 
 from flink_autoscaler.standalone.settings.secrets import masked
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, chain
+from testkit.scenarios.watching.process import DaemonProcess
 
 pytestmark = pytest.mark.suite(name="hostile")
 

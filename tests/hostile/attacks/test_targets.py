@@ -9,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from fake_flink import FakeFlink, chain
-from receiver import Receiver
-from watching.process import DaemonProcess
 
 from flink_autoscaler.standalone.notifications.apprise_process import MOST_MEMORY
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, chain
+from testkit.fakes.receiver import Receiver
+from testkit.scenarios.watching.process import DaemonProcess
 
 pytestmark = pytest.mark.suite(name="hostile")
 

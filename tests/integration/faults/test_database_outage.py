@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from databases import DatabaseServer, MissingServerError, PostgresqlServer
-from fault_setup import BusyCluster, DaemonProcess, rounds
 
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
+from testkit.scenarios.faults import BusyCluster, DaemonProcess, rounds
+from testkit.servers.databases import DatabaseServer, MissingServerError, PostgresqlServer
 
 pytestmark = pytest.mark.faults
 

@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from databases import DatabaseServer
-from fault_setup import BusyCluster, DaemonProcess, History, Put, StateChange, rounds
-from fault_setup.daemon_process import pause
 
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
+from testkit.scenarios.faults import BusyCluster, DaemonProcess, History, Put, StateChange, rounds
+from testkit.scenarios.faults.daemon_process import pause
+from testkit.servers.databases import DatabaseServer
 
 pytestmark = pytest.mark.faults
 

@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from databases import DatabaseServer
-from fault_setup import Pair, Put, rounds
-from fault_setup.pair import TTL
 
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.schema import upgrade
+from testkit.scenarios.faults import Pair, Put, rounds
+from testkit.scenarios.faults.pair import TTL
+from testkit.servers.databases import DatabaseServer
 
 pytestmark = pytest.mark.faults
 

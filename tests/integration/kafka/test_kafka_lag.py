@@ -14,11 +14,6 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
-from fake_flink import FakeFlink, FakeJob, chain
-from fault_setup.driving import drive
-from kafka_broker import ADMIN, GUEST, Broker, running_broker, why_not
-from lag_contracts import LagSourceContract
-from watching.wired import settings_of
 
 from flink_autoscaler.clients.kafka.lag import KafkaAddress, KafkaLag
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ConnectError, RefusedError, ResponseError
@@ -28,7 +23,12 @@ from flink_autoscaler.core.ports.lag_sources import LagQuery
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.contracts.lags import LagSourceContract
+from testkit.fakes.flink import FakeFlink, FakeJob, chain
+from testkit.scenarios.faults.driving import drive
+from testkit.scenarios.watching.wired import settings_of
+from testkit.servers.kafka import ADMIN, GUEST, Broker, running_broker, why_not
 
 pytestmark = pytest.mark.suite(name="services")
 

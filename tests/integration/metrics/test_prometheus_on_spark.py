@@ -8,17 +8,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
-from fake_flink import FakeFlink, chain
-from fake_prometheus import FakePrometheus
-from spark_cluster import SparkCluster, equipped_python, make_pyfiles
-from watching.wired import settings_of
 
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.clusters.spark import SparkCluster, equipped_python, make_pyfiles
+from testkit.fakes.flink import FakeFlink, chain
+from testkit.fakes.prometheus import FakePrometheus
+from testkit.scenarios.watching.wired import settings_of
 
 pytestmark = pytest.mark.spark
 

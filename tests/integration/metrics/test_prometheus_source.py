@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from fake_flink import FakeFlink, FakeJob, chain
-from prometheus_server import Prometheus, require
-from watching.wired import passes_of
 
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId, VertexMetrics
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, FakeJob, chain
+from testkit.scenarios.watching.wired import passes_of
+from testkit.servers.prometheus import Prometheus, require
 
 JOBS = 40
 RATE = 1000.0

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from fake_flink import FakeFlink, FakeJob, chain
-from fault_setup.driving import drive
-from prometheus_server import Prometheus, require
-from watching.wired import settings_of
 
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, FakeJob, chain
+from testkit.scenarios.faults.driving import drive
+from testkit.scenarios.watching.wired import settings_of
+from testkit.servers.prometheus import Prometheus, require
 
 RATE, TICK, TIMEOUT = 40.0, 0.3, 90.0
 """Records/s of a job of four subtasks that do 100 each: it has too many."""

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from fake_flink import FakeFlink, FakeJob, Fault, chain
-from fake_prometheus import FakePrometheus
-from fault_setup.driving import drive
-from watching.wired import settings_of
 
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, FakeJob, Fault, chain
+from testkit.fakes.prometheus import FakePrometheus
+from testkit.scenarios.faults.driving import drive
+from testkit.scenarios.watching.wired import settings_of
 
 TICK, ENOUGH = 0.3, 15
 """Seconds between passes, and passes in which a job whose metrics are right has long been scaled down."""

@@ -18,13 +18,13 @@ import pytest
 import yaml
 from dashboards import FOLDER
 from dashboards.expressions import expressions
-from fake_flink import Fault
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_server import RATE_INTERVAL, quickened, require
-from prometheus_server.site import TIMEOUT, Site
 
 from flink_autoscaler.standalone.observability.profile_builds import BuildMetrics, BuildStatus
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import Fault
+from testkit.servers.prometheus import RATE_INTERVAL, quickened, require
+from testkit.servers.prometheus.site import TIMEOUT, Site
 
 PROJECT = Path(__file__).parents[3]
 RULES: dict[str, Any] = yaml.safe_load((PROJECT / "conf" / "prometheus" / "alerts.yml").read_text())

@@ -7,12 +7,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
-from fake_flink import Fault
-from pipeline_setup import Fleet
-from spark_cluster import Recorded, SparkCluster, comparables, equipped_python, evaluate_while, make_pyfiles
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
+from testkit.builders.pipeline import Fleet
+from testkit.clusters.spark import Recorded, SparkCluster, comparables, equipped_python, evaluate_while, make_pyfiles
+from testkit.fakes.flink import Fault
 
 pytestmark = [pytest.mark.spark, pytest.mark.suite(name="cluster")]
 

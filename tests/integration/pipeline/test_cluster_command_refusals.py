@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from backtest_setup import a_history, job_rows
-from profile_setup import write_samples
-from spark_cluster import ConnectServer, SparkCluster, commands, equipped_python, executor_python
 
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
+from testkit.builders.backtests import a_history, job_rows
+from testkit.builders.profiles import write_samples
+from testkit.clusters.spark import ConnectServer, SparkCluster, commands, equipped_python, executor_python
 
 pytest.importorskip("grpc", reason="needs the extra: pip install 'flink-autoscaler[connect]'")
 
-from spark_cluster.version_server import VersionServer
+from testkit.clusters.spark.version_server import VersionServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.suite(name="cluster")]
 

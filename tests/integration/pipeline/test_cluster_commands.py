@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from backtest_setup import a_history, job_rows, rescale_row
-from profile_setup import ASOF, write_samples
-from spark_cluster import ConnectServer, SparkCluster, commands, equipped_python, make_pyfiles
 
 from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.forecasts import SqlForecastStore
-from flink_cluster.waiting import wait_until
+from testkit.builders.backtests import a_history, job_rows, rescale_row
+from testkit.builders.profiles import ASOF, write_samples
+from testkit.clusters.flink.waiting import wait_until
+from testkit.clusters.spark import ConnectServer, SparkCluster, commands, equipped_python, make_pyfiles
 
 pytestmark = [pytest.mark.spark, pytest.mark.suite(name="cluster")]
 

@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pipeline_setup import Fleet
-from spark_cluster import Recorded, SparkCluster, comparables, equipped_python, executor_python
-from spark_cluster.recorded import START_SECONDS
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.pipeline.spark.session import open_session
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
-from flink_cluster.waiting import wait_until
+from testkit.builders.pipeline import Fleet
+from testkit.clusters.flink.waiting import wait_until
+from testkit.clusters.spark import Recorded, SparkCluster, comparables, equipped_python, executor_python
+from testkit.clusters.spark.recorded import START_SECONDS
 
 pytestmark = [pytest.mark.spark, pytest.mark.suite(name="cluster")]
 

@@ -6,17 +6,17 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from pipeline_setup import Fleet
-from spark_cluster import ConnectServer, equipped_python, executor_python
 
 from flink_autoscaler.pipeline.data_source import FlinkMetrics
 from flink_autoscaler.pipeline.spark.session import open_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
+from testkit.builders.pipeline import Fleet
+from testkit.clusters.spark import ConnectServer, equipped_python, executor_python
 
 pytest.importorskip("grpc", reason="needs the extra: pip install 'flink-autoscaler[connect]'")
 
-from spark_cluster.version_server import VersionServer
+from testkit.clusters.spark.version_server import VersionServer
 
 pytestmark = pytest.mark.spark
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from fake_flink import FakeFlink, Fault
-from history_setup import part_files
-from watching.process import DaemonProcess
 
-from flink_cluster.waiting import wait_until
+from testkit.builders.history import part_files
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, Fault
+from testkit.scenarios.watching.process import DaemonProcess
 
 pytestmark = pytest.mark.spark
 

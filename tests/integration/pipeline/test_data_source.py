@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_flink import FakeFlink, FakeJob, chain, flink_error
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
@@ -22,6 +21,7 @@ from flink_autoscaler.pipeline.data_source.tables import TABLES
 from flink_autoscaler.pipeline.spark.driver import DriverSession
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.notebook import metrics_options
+from testkit.fakes.flink import FakeFlink, FakeJob, chain, flink_error
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "guide" / "notebooks.md").read_text()
 SECRET = "s3cr3t-value"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
-from fake_flink import Fault
-from pipeline_setup import Fleet, comparable, next_pass
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.ports.passes import EngineUse
@@ -18,6 +16,8 @@ from flink_autoscaler.pipeline.spark.live import SparkEngine
 from flink_autoscaler.pipeline.spark.session import PassSession, open_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
+from testkit.builders.pipeline import Fleet, comparable, next_pass
+from testkit.fakes.flink import Fault
 
 pytestmark = pytest.mark.spark
 

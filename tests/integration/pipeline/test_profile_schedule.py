@@ -13,14 +13,14 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from fake_flink import FakeFlink
-from profile_setup import DAYS, write_samples
-from watching.process import DaemonProcess
 
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.events.log import EventFilter, newest_events
 from flink_autoscaler.stores.sql.forecasts import SqlForecastStore
-from flink_cluster.waiting import wait_until
+from testkit.builders.profiles import DAYS, write_samples
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink
+from testkit.scenarios.watching.process import DaemonProcess
 
 pytestmark = pytest.mark.spark
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from fake_flink import FakeFlink, Fault
-from pipeline_setup import Fleet, a_request, comparable
 
 from flink_autoscaler.clients.flink.freshness import ALWAYS_THERE, CLOCK
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
@@ -18,6 +16,8 @@ from flink_autoscaler.core.ports.deployment import EvaluationEngine
 from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.pipeline.spark.live import SparkEngine
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
+from testkit.builders.pipeline import Fleet, a_request, comparable
+from testkit.fakes.flink import FakeFlink, Fault
 
 APPLICATIONS = 5
 FALLBACKS: list[str] = []

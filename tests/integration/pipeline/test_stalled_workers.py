@@ -11,10 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_flink import FakeFlink, FakeJob, FakeRequest, chain
-from fake_flink.load import rates_of, repeated
-from fake_flink.metric_store import FakeMetricStore
-from pipeline_setup import a_request
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
@@ -24,7 +20,11 @@ from flink_autoscaler.pipeline.spark.driver import DriverSession
 from flink_autoscaler.pipeline.spark.live import SparkEngine
 from flink_autoscaler.pipeline.spark.session import PassSession, open_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
-from flink_cluster.waiting import wait_until
+from testkit.builders.pipeline import a_request
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, FakeJob, FakeRequest, chain
+from testkit.fakes.flink.load import rates_of, repeated
+from testkit.fakes.flink.metric_store import FakeMetricStore
 
 pytestmark = pytest.mark.spark
 

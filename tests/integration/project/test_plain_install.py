@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fake_flink import FakeFlink, chain
 from pip_settings import read_settings
+
+from testkit.fakes.flink import FakeFlink, chain
 
 PROJECT = Path(__file__).parents[3]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 import pytest
-from databases import MissingServerError
-from soak import Outcome, Plan, soak
-from soak.clock import MissingClockError
+
+from testkit.scenarios.soak import Outcome, Plan, soak
+from testkit.scenarios.soak.clock import MissingClockError
+from testkit.servers.databases import MissingServerError
 
 SHORT = Plan(seconds=300.0, jobs=24, clusters=2, leaving=0.2, interval=3.0, viewers=1, samples=4, patience=240.0)
 

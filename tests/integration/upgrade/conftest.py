@@ -1,3 +1,3 @@
 """The versions that upgrades are tried with, installed once."""
 
-from upgrading.fixtures import *  # noqa: F403 - fixtures
+from testkit.scenarios.upgrading.fixtures import *  # noqa: F403 - fixtures

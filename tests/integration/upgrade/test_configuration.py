@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from upgrading import Version, said
+
+from testkit.scenarios.upgrading import Version, said
 
 pytestmark = pytest.mark.suite(name="upgrade")
 

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fault_setup import BusyCluster
-from upgrading import Site, Version, said
-from upgrading.site import JOBS, LEARNING
 
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
+from testkit.scenarios.faults import BusyCluster
+from testkit.scenarios.upgrading import Site, Version, said
+from testkit.scenarios.upgrading.site import JOBS, LEARNING
 
 pytestmark = [pytest.mark.suite(name="upgrade"), pytest.mark.parametrize("settings", ["sqlite"], indirect=True)]
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from fake_flink import FakeFlink, Fault
-from fault_setup import DaemonProcess
-from upgrading import Version, driven, known_revision, said
 
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
+from testkit.fakes.flink import FakeFlink, Fault
+from testkit.scenarios.faults import DaemonProcess
+from testkit.scenarios.upgrading import Version, driven, known_revision, said
 
 pytestmark = [
     pytest.mark.suite(name="upgrade"),

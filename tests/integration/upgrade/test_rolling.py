@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from fault_setup import DaemonProcess, Pair
-from upgrading import Version, known_revision, said
 
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
+from testkit.scenarios.faults import DaemonProcess, Pair
+from testkit.scenarios.upgrading import Version, known_revision, said
 
 pytestmark = [pytest.mark.suite(name="upgrade"), pytest.mark.parametrize("settings", ["postgresql"], indirect=True)]
 

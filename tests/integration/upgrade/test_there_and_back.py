@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from upgrading import Kept, Site, Version, known_revision, said
+
+from testkit.scenarios.upgrading import Kept, Site, Version, known_revision, said
 
 pytestmark = pytest.mark.suite(name="upgrade")
 

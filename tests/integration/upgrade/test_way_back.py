@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from upgrading import Site, Version, known_revision, said
+
+from testkit.scenarios.upgrading import Site, Version, known_revision, said
 
 pytestmark = [
     pytest.mark.suite(name="upgrade"),

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from axe import findings
-from backtest_setup import a_history, job_rows
-from history_setup import NOON_MS
 from pictures.browser import chromium, text_of
 from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.by import By
-from web_setup import TOKEN, WebSite
 
 from flink_autoscaler.standalone.web.rights import Access
-from flink_cluster.waiting import wait_until
+from testkit.builders.backtests import a_history, job_rows
+from testkit.builders.history import NOON_MS
+from testkit.builders.web import TOKEN, WebSite
+from testkit.clusters.flink.waiting import wait_until
+from testkit.contracts.axe import findings
 
 pytestmark = pytest.mark.browser
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import httpx
 import pytest
-from fake_flink import FakeFlink, chain
-from fake_flink.load import overloaded, working
 from pictures.browser import chromium, text_of, type_into
 from selenium.webdriver import Keys
-from watching.process import DaemonProcess
 
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, chain
+from testkit.fakes.flink.load import overloaded, working
+from testkit.scenarios.watching.process import DaemonProcess
 
 TOKEN = "operators-token"
 LINK_TO_JOB = "return [...document.links].find(each => each.textContent === 'main/orders')?.href"

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from yarn_cluster import FlinkOnYarn, MavenUnreachableError, YarnCluster
-from yarn_cluster.autoscaling import Autoscaling
+
+from testkit.clusters.yarn import FlinkOnYarn, MavenUnreachableError, YarnCluster
+from testkit.clusters.yarn.autoscaling import Autoscaling
 
 
 @pytest.fixture(scope="module")

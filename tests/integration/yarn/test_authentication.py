@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from yarn_cluster import FlinkOnYarn, MavenUnreachableError, YarnApplication, YarnCluster
-from yarn_cluster.autoscaling import Autoscaling
-from yarn_cluster.secured import ADMIN, PRIVATE_QUEUES, simple_authentication
 
-from flink_cluster import job
+from testkit.clusters.flink import job
+from testkit.clusters.yarn import FlinkOnYarn, MavenUnreachableError, YarnApplication, YarnCluster
+from testkit.clusters.yarn.autoscaling import Autoscaling
+from testkit.clusters.yarn.secured import ADMIN, PRIVATE_QUEUES, simple_authentication
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="yarn")]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from yarn_cluster.distribution import RELEASE, Artifact, MavenUnreachableError, artifacts, download
 
-from flink_cluster.configuration import free_ports
-from flink_cluster.errors import HarnessError
+from testkit.clusters.flink.configuration import free_ports
+from testkit.clusters.flink.errors import HarnessError
+from testkit.clusters.yarn.distribution import RELEASE, Artifact, MavenUnreachableError, artifacts, download
 
 JAR = b"jar"
 GENUINE = hashlib.sha256(JAR).hexdigest()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from yarn_cluster import FlinkOnYarn, YarnApplication
-from yarn_cluster.autoscaling import Autoscaling
-from yarn_cluster.configuration import PATIENCE
 
-from flink_cluster import job
+from testkit.clusters.flink import job
+from testkit.clusters.yarn import FlinkOnYarn, YarnApplication
+from testkit.clusters.yarn.autoscaling import Autoscaling
+from testkit.clusters.yarn.configuration import PATIENCE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="yarn")]
 

@@ -16,15 +16,7 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 import pytest
-from backtest_setup import a_history, job_rows
-from fake_flink import FakeFlink, chain
-from fault_setup.daemon_process import DaemonProcess
-from history_setup import DAY_MS, NOON_MS, a_batch, sample_rows
-from profile_setup import ASOF, write_samples
 from pyspark.sql import SparkSession
-from spark_cluster import commands
-from yarn_cluster import HdfsCluster, MavenUnreachableError
-from yarn_cluster.configuration import PATIENCE
 
 from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import DECISIONS, SAMPLES
@@ -33,10 +25,18 @@ from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.sink import HistorySink
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
+from testkit.builders.backtests import a_history, job_rows
+from testkit.builders.history import DAY_MS, NOON_MS, a_batch, sample_rows
+from testkit.builders.profiles import ASOF, write_samples
+from testkit.clusters.spark import commands
+from testkit.clusters.yarn import HdfsCluster, MavenUnreachableError
+from testkit.clusters.yarn.configuration import PATIENCE
+from testkit.fakes.flink import FakeFlink, chain
+from testkit.scenarios.faults.daemon_process import DaemonProcess
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.suite(name="yarn")]
 
-WRITER: Final = Path(__file__).parents[2] / "support" / "history_setup" / "endless.py"
+WRITER: Final = Path(__file__).parents[2] / "testkit" / "builders" / "history" / "endless.py"
 SMALL: Final = ("--set", "autoscaler.engine.spark-master=local[1]")
 COMMANDS: Final = (
     ("history", "info", "--path"),

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from yarn_cluster.processes import ContainerGuard, end_processes_of, processes_of
 
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.clusters.yarn.processes import ContainerGuard, end_processes_of, processes_of
 
 
 class Shells:
@@ -82,7 +82,7 @@ def test_the_guard_does_so_when_its_parent_is_killed(tmp_path: Path, shells: She
         "import os, pathlib, signal, sys; from yarn_cluster.processes import ContainerGuard; "
         "ContainerGuard(pathlib.Path(sys.argv[1])); os.kill(os.getpid(), signal.SIGKILL)"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "support")}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
     subprocess.run([sys.executable, "-c", code, str(folder)], check=False, env=environment)
 

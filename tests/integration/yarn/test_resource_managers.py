@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import aclosing
 
 import pytest
-from yarn_cluster import YarnCluster
 
 from flink_autoscaler.clients.yarn import ResourceManagerClient
 from flink_autoscaler.core.errors import FlinkRestError
 from flink_autoscaler.core.model.job import Endpoint
+from testkit.clusters.yarn import YarnCluster
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="yarn")]
 

@@ -8,17 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from backtest_setup import a_history, job_rows
-from pipeline_setup import Fleet
-from spark_cluster import Recorded, commands, comparables, equipped_python, make_pyfiles, spark_home
-from yarn_cluster import MavenUnreachableError, YarnCluster
-from yarn_cluster.configuration import LOOPBACK
-from yarn_cluster.processes import processes_of
 
 from flink_autoscaler.pipeline.spark.session import open_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
-from flink_cluster.java import tool
+from testkit.builders.backtests import a_history, job_rows
+from testkit.builders.pipeline import Fleet
+from testkit.clusters.flink.java import tool
+from testkit.clusters.spark import Recorded, commands, comparables, equipped_python, make_pyfiles, spark_home
+from testkit.clusters.yarn import MavenUnreachableError, YarnCluster
+from testkit.clusters.yarn.configuration import LOOPBACK
+from testkit.clusters.yarn.processes import processes_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.suite(name="yarn")]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from yarn_cluster import FlinkOnYarn, MavenUnreachableError, YarnCluster
-from yarn_cluster.processes import processes_of
+
+from testkit.clusters.yarn import FlinkOnYarn, MavenUnreachableError, YarnCluster
+from testkit.clusters.yarn.processes import processes_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="yarn")]
 

@@ -2,7 +2,16 @@ import dataclasses
 from dataclasses import dataclass, field
 
 import pytest
-from core_builders import (
+
+from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
+from flink_autoscaler.core.errors import ConnectError, RealizeError, StoreError
+from flink_autoscaler.core.model.decision import PassPhase, Rescale
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.state import EMPTY_STATE, ConfigChanges
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from testkit.builders.core import (
     MINUTE,
     SINGLE_SOURCE,
     SINGLE_SOURCE_OPTIONS,
@@ -14,15 +23,6 @@ from core_builders import (
     a_context,
     single_source,
 )
-
-from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
-from flink_autoscaler.core.errors import ConnectError, RealizeError, StoreError
-from flink_autoscaler.core.model.decision import PassPhase, Rescale
-from flink_autoscaler.core.model.events import Event, EventType
-from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.reading import JobReading
-from flink_autoscaler.core.model.state import EMPTY_STATE, ConfigChanges
-from flink_autoscaler.core.options.context import JobAutoScalerContext
 
 CONTEXT = a_context(dict(SINGLE_SOURCE_OPTIONS))
 STATE = dataclasses.replace(EMPTY_STATE, overrides={SINGLE_SOURCE: 6})

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from core_builders import (
+from flink_autoscaler.core.autoscaler import JobAutoScaler
+from flink_autoscaler.core.errors import StoreError
+from flink_autoscaler.core.model.decision import Rescale
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.state import JobState
+from testkit.builders.core import (
     MINUTE,
     SINGLE_SOURCE,
     SINGLE_SOURCE_OPTIONS,
@@ -13,12 +18,6 @@ from core_builders import (
     a_context,
     single_source,
 )
-
-from flink_autoscaler.core.autoscaler import JobAutoScaler
-from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.model.decision import Rescale
-from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.state import JobState
 
 CONTEXT = a_context(dict(SINGLE_SOURCE_OPTIONS))
 KEY = CONTEXT.job_key

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from visible_names import texts
 
 from flink_autoscaler.core import ports
+from testkit.contracts.visible_names import texts
 
 PROJECT = Path(__file__).parents[3]
 PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_flink import FakeFlink, chain
+
+from testkit.fakes.flink import FakeFlink, chain
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "docs" / "examples" / "fetcher"

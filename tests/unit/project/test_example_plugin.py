@@ -16,7 +16,7 @@ EXAMPLE = ROOT / "docs" / "examples" / "plugin"
 # Runs in a process of its own: entry points are read once per process.
 SCRIPT = """
 import json, sys
-from core_passes import outcome_after_full_window
+from testkit.builders.core_passes import outcome_after_full_window
 
 outcome = outcome_after_full_window(json.loads(sys.argv[1]))
 print(json.dumps({"overrides": dict(outcome.state.overrides), "events": [event.reason for event in outcome.events]}))
@@ -49,7 +49,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def decide(site: Path | None, **options: str) -> dict[str, object]:
     """Decide about one job in a fresh process that has the plug-in installed, or not."""
-    path = os.pathsep.join(map(str, [ROOT / "tests" / "support", *([site] if site else [])]))
+    path = os.pathsep.join(map(str, [ROOT / "tests", *([site] if site else [])]))
     command = [sys.executable, "-c", SCRIPT, json.dumps(options)]
     result = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
     decided: dict[str, object] = json.loads(result.stdout.splitlines()[-1])

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from policy_setup import codes, given, observation, run, vertex
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.policy_values import JobObservation
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 from flink_autoscaler.core.ports.plugins import ScalingPolicy
+from testkit.builders.policies import codes, given, observation, run, vertex
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "policy"
 PLAIN = {"ds2.warm-up": "0", "ds2.activation": "1", "ds2.scaling-factor": "0", "catch-up.duration": "0 s"}

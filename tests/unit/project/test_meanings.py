@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from told_words import FoundWords, find_words
 
 from flink_autoscaler.core import errors
 from flink_autoscaler.core.model.decision import PassPhase
@@ -17,6 +16,7 @@ from flink_autoscaler.core.model.supervision import Stage, SupervisionPhase
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import PREFIX
 from flink_autoscaler.standalone.settings.schema.options import daemon_keys
+from testkit.contracts.told_words import FoundWords, find_words
 
 ROOT = Path(__file__).parents[3]
 PARTS = ("core", "clients", "stores", "realizers", "pipeline", "standalone")

@@ -14,13 +14,13 @@ import yaml
 from dashboards import files
 from dashboards.expressions import expressions, panels
 from dashboards.panels import WIDTH
-from prometheus_server import quickened, require
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.meanings import Kind, chapters
 from flink_autoscaler.core.model.supervision import Stage, SupervisionPhase
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from testkit.servers.prometheus import quickened, require
 
 PROJECT = Path(__file__).parents[3]
 GRAFANA, PROMETHEUS = PROJECT / "conf" / "grafana", PROJECT / "conf" / "prometheus"

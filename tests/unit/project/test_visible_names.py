@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from visible_names import names, texts
 
 from flink_autoscaler.standalone.settings.removed import REMOVED_PLUGINS, removed_key
+from testkit.contracts.visible_names import names, texts
 
 PINNED: dict[str, list[str]] = json.loads(
     (Path(__file__).parents[2] / "fixtures" / "visible-names.json").read_text(encoding="utf-8")

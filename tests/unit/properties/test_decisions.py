@@ -6,16 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from core_builders import (
-    JobDriver,
-    a_cluster,
-    a_context,
-    a_reading,
-    a_vertex,
-    evaluated,
-    operator_answers,
-    source_answers,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +16,16 @@ from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy, Vertex
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, size_vertex
 from flink_autoscaler.core.ports.passes import PassOutcome
+from testkit.builders.core import (
+    JobDriver,
+    a_cluster,
+    a_context,
+    a_reading,
+    a_vertex,
+    evaluated,
+    operator_answers,
+    source_answers,
+)
 
 WINDOW = 60_000
 SLOTS = 2

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pytest
-from core_builders import a_cluster, a_context, a_reading, a_vertex, source_answers, vertex_id
 
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.ending import without_reading
@@ -18,6 +17,7 @@ from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFa
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.model.topology import IoMetrics
 from flink_autoscaler.core.ports.passes import PassRequest
+from testkit.builders.core import a_cluster, a_context, a_reading, a_vertex, source_answers, vertex_id
 
 VERTEX: Final = vertex_id(1)
 MINUTE, DAY = 60_000, 86_400_000

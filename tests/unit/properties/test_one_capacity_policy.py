@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from behaviour_vectors import read_vectors, replay
-from vectors import scenario_differences
 
 from flink_autoscaler.core.model.decision import Hold
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.pipeline.simulator import JobModel, Simulation, VertexModel, run
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, WORKLOADS, Workload, recorded
+from testkit.contracts.vectors import scenario_differences
 
 VECTORS = Path(__file__).parents[2] / "fixtures" / "vectors"
 PREFIX = "job.autoscaler."

@@ -13,11 +13,21 @@ import structlog
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
-from rescale_model import MAP, OPTIONS, OTHER, SOURCE, Daemon, FactsFate, LossyNetwork, PutFate, SimulatedCluster
-from rescale_model.promises import BOUND_TO_SETTLE, Promises
 
 from flink_autoscaler.core.model.orders import Orders, PauseOrder, Pin, Signed
 from flink_autoscaler.core.model.supervision import SupervisionPhase as RescalePhase
+from testkit.scenarios.rescale_model import (
+    MAP,
+    OPTIONS,
+    OTHER,
+    SOURCE,
+    Daemon,
+    FactsFate,
+    LossyNetwork,
+    PutFate,
+    SimulatedCluster,
+)
+from testkit.scenarios.rescale_model.promises import BOUND_TO_SETTLE, Promises
 
 STEPS = int(os.environ.get("MODEL_STEPS", "3000"))
 """Least number of steps: passes over the job, and things that happen between them."""

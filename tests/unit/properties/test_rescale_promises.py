@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from rescale_model import MAP, OPTIONS, SOURCE, Daemon, FactsFate, LossyNetwork, SimulatedCluster
-from rescale_model.promises import Promises
+
+from testkit.scenarios.rescale_model import MAP, OPTIONS, SOURCE, Daemon, FactsFate, LossyNetwork, SimulatedCluster
+from testkit.scenarios.rescale_model.promises import Promises
 
 THREE = {SOURCE: (1, 3), MAP: (1, 3)}
 EDITED = {SOURCE: (1, 1), MAP: (1, 1)}

@@ -3,10 +3,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from fake_flink import FakeFlink
-from realizer_setup import Clients, Clock, Cluster
 
 from flink_autoscaler.realizers import RescaleApiRealizer
+from testkit.builders.realizers import Clients, Clock, Cluster
+from testkit.fakes.flink import FakeFlink
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Sequence
 
 import pytest
-from realizer_setup import SINK, SOURCE, Cluster
 from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import RealizeError
@@ -14,6 +13,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import ScalingRealizer
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.realizers.testing.realizer_contract import ScalingRealizerContract
+from testkit.builders.realizers import SINK, SOURCE, Cluster
 
 JOB = JobAutoScalerContext("c/orders", "0" * 32, JobStatus.RUNNING, {}, Endpoint("http://127.0.0.1:1"), cluster="c")
 

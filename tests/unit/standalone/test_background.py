@@ -9,7 +9,7 @@ import pytest
 
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.standalone.background import BackgroundWriter
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
 
 PATIENCE = 60.0
 BAD = "bad"

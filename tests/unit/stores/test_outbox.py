@@ -3,8 +3,6 @@ from __future__ import annotations
 import math
 
 import pytest
-from databases import rows_of
-from store_contracts.outbox import CLAIM, OutboxContract, a_notice, claimed
 
 from flink_autoscaler.core.model.notices import Batch
 from flink_autoscaler.standalone.notifications.delivery import Outbox
@@ -14,6 +12,8 @@ from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 from flink_autoscaler.stores.sql.lease import Lease, LeaseFence
 from flink_autoscaler.stores.sql.outbox import SqlOutbox
 from flink_autoscaler.stores.sql.tables import NOTIFICATIONS
+from testkit.contracts.stores.outbox import CLAIM, OutboxContract, a_notice, claimed
+from testkit.servers.databases import rows_of
 
 OURS = "our installation"
 

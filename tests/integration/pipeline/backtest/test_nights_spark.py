@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
-from backtest_setup import LATER, NOON, SOURCE, arrival_rows, job_rows, records
 from pyspark.sql import DataFrame, SparkSession
 
 from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
@@ -19,6 +18,7 @@ from flink_autoscaler.pipeline.history.storage import own_session
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
+from testkit.builders.backtests import LATER, NOON, SOURCE, arrival_rows, job_rows, records
 
 pytestmark = pytest.mark.spark
 

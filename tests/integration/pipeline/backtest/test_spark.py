@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from backtest_setup import LATER, SOURCE, a_history, job_rows, rescale_row
-from history_setup import NOON_MS, part_files
 
 from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate
@@ -17,6 +15,8 @@ from flink_autoscaler.pipeline.backtest.runner import Runner, opened_runner
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
+from testkit.builders.backtests import LATER, SOURCE, a_history, job_rows, rescale_row
+from testkit.builders.history import NOON_MS, part_files
 
 pytestmark = pytest.mark.spark
 

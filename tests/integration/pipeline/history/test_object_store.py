@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from backtest_setup import a_history, job_rows
-from history_setup import DAY_MS, NOON_MS, a_batch, sample_rows
-from object_store import KEY_ID, SECRET, NoMavenError, ObjectStore, s3_jars, spark_options
-from profile_setup import ASOF, write_samples
 from pyspark.sql import SparkSession
-from spark_cluster import commands
 
 from flink_autoscaler.pipeline.history.files import GoneError, HistoryError
 from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import SAMPLES
 from flink_autoscaler.pipeline.history.storage import append, files_at, own_session, read_rows
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
+from testkit.builders.backtests import a_history, job_rows
+from testkit.builders.history import DAY_MS, NOON_MS, a_batch, sample_rows
+from testkit.builders.profiles import ASOF, write_samples
+from testkit.clusters.spark import commands
+from testkit.servers.object_store import KEY_ID, SECRET, NoMavenError, ObjectStore, s3_jars, spark_options
 
 pytestmark = [pytest.mark.spark, pytest.mark.suite(name="services")]
 

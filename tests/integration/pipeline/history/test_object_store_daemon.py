@@ -14,11 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from fake_flink import FakeFlink, chain
-from fault_setup import StallingProxy
-from object_store import KEY_ID, SECRET, NoMavenError, ObjectStore, s3_jars, spark_options
 from pyspark.sql import SparkSession
-from watching.process import DaemonProcess
 
 from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import DECISIONS
@@ -26,7 +22,11 @@ from flink_autoscaler.pipeline.history.storage import files_at, own_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.sink import HistorySink
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, chain
+from testkit.scenarios.faults import StallingProxy
+from testkit.scenarios.watching.process import DaemonProcess
+from testkit.servers.object_store import KEY_ID, SECRET, NoMavenError, ObjectStore, s3_jars, spark_options
 
 pytestmark = [pytest.mark.spark, pytest.mark.suite(name="services")]
 

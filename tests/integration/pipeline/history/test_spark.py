@@ -9,18 +9,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from history_setup import (
-    DAY_MS,
-    NOON_MS,
-    CrashingFiles,
-    a_batch,
-    a_storage,
-    files_of,
-    part_files,
-    rates,
-    sample_rows,
-    write,
-)
 from pyspark.sql import SparkSession
 from structlog.testing import capture_logs
 
@@ -36,6 +24,18 @@ from flink_autoscaler.pipeline.history.spark_files import BLOCK_BYTES, HadoopFil
 from flink_autoscaler.pipeline.history.storage import append, opened, own_session, read_rows
 from flink_autoscaler.pipeline.profiles.run import parquet_samples
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
+from testkit.builders.history import (
+    DAY_MS,
+    NOON_MS,
+    CrashingFiles,
+    a_batch,
+    a_storage,
+    files_of,
+    part_files,
+    rates,
+    sample_rows,
+    write,
+)
 
 pytestmark = pytest.mark.spark
 

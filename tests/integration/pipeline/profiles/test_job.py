@@ -14,7 +14,6 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from history_setup import DAY_MS, a_storage, part_files, sample_rows, write
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from structlog.testing import capture_logs
@@ -32,6 +31,7 @@ from flink_autoscaler.pipeline.profiles.source import RESULT
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.cli.forecast import profile_job, show_profiles
 from flink_autoscaler.standalone.settings.loading import SettingsLoader
+from testkit.builders.history import DAY_MS, a_storage, part_files, sample_rows, write
 
 pytestmark = pytest.mark.spark
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_setup.values import a_comparison, a_report
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 
 from flink_autoscaler.pipeline.reports.pages import backtest_page, fleet_page
+from testkit.builders.reports.values import a_comparison, a_report
 
 pytestmark = pytest.mark.browser
 

@@ -8,9 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from history_setup import a_storage, part_files, write
 from pyspark.sql import SparkSession
-from report_setup import DAY, NOON, MadeJob, write_history
 
 from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistoryError
 from flink_autoscaler.pipeline.history.rows import NamedRow
@@ -21,6 +19,8 @@ from flink_autoscaler.pipeline.reports.build import ReportRequest, build_report,
 from flink_autoscaler.pipeline.reports.pages import fleet_page
 from flink_autoscaler.pipeline.reports.report import Concern, JobFigures, Report
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
+from testkit.builders.history import a_storage, part_files, write
+from testkit.builders.reports import DAY, NOON, MadeJob, write_history
 
 pytestmark = pytest.mark.spark
 

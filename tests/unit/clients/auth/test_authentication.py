@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from kerberos import REALM, Identity, Realm, SilentPort
 
 from flink_autoscaler.clients.auth.authentication import KerberosAuthenticator, KerberosProof, authenticator_for
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ConnectError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.servers.kerberos import REALM, Identity, Realm, SilentPort
 
 pytestmark = pytest.mark.suite(name="services")
-pytest_plugins = ["kerberos.fixtures"]
+pytest_plugins = ["testkit.servers.kerberos.fixtures"]
 
 
 T = TypeVar("T")

@@ -11,14 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_flink import Canned, FakeFlink
-from tls_setup import Authority, Identity, TlsFront, encrypted, server_context
-from transport_setup import exchange
 
 from flink_autoscaler.clients.auth.tls import client_context
 from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import ConfigError, ConnectError
 from flink_autoscaler.core.model.job import Endpoint, Tls
+from testkit.builders.transport import exchange
+from testkit.fakes.flink import Canned, FakeFlink
+from testkit.servers.tls import Authority, Identity, TlsFront, encrypted, server_context
 
 HOST = "127.0.0.1"
 PASSWORD = "open sesame"

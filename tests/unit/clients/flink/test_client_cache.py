@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from fake_flink import FakeFlink
 
 from flink_autoscaler.clients.flink.client_cache import BEHIND, IDLE_SECONDS, Admission, ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint
+from testkit.fakes.flink import FakeFlink
 
 
 class Clock:

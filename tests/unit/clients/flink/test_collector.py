@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from fake_flink import Canned, FakeFlink, FakeJob, Fault, chain, flink_error
 
 from flink_autoscaler.clients.flink.collector import (
     REFRESH_MS,
@@ -31,6 +30,7 @@ from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.model.topology import IoMetrics
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
+from testkit.fakes.flink import Canned, FakeFlink, FakeJob, Fault, chain, flink_error
 
 NOW = 1_000_000_000_000
 START = NOW - 3_600_000

@@ -4,8 +4,6 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from fake_flink import Canned, FakeFlink, chain
-from fake_flink.answers import details
 
 from flink_autoscaler.clients.flink.collector import read_job
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
@@ -15,6 +13,8 @@ from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
+from testkit.fakes.flink import Canned, FakeFlink, chain
+from testkit.fakes.flink.answers import details
 
 TASKS = 4
 """Two vertices of parallelism 2."""

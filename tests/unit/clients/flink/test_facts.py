@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from core_builders import a_context, a_request
 
 from flink_autoscaler.clients.flink import decode_facts as facts_decode
 from flink_autoscaler.clients.flink.facts import read_facts
@@ -22,6 +21,7 @@ from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Superv
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, VertexDetails
 from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.core.supervise.supervised import FactsWanted
+from testkit.builders.core import a_context, a_request
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "flink-2.3"
 HISTORY = json.loads((FIXTURES / "rescales_history.json").read_text())

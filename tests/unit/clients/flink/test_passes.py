@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from fake_flink import Canned, FakeFlink, FakeJob, Fault
 
 from flink_autoscaler.clients.flink.collector import read_cluster
 from flink_autoscaler.clients.flink.passes import COLLECT, EVALUATE, run_passes
@@ -16,6 +15,7 @@ from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from testkit.fakes.flink import Canned, FakeFlink, FakeJob, Fault
 
 ENABLED = {"job.autoscaler.enabled": "true"}
 

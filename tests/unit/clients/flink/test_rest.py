@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from fake_flink import Canned, FakeFlink
 
 from flink_autoscaler.clients.flink.decode import ParallelismBounds
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import JobGoneError, RealizeError, RefusedError, ResponseError
 from flink_autoscaler.core.model.metrics import Aggregate
+from testkit.fakes.flink import Canned, FakeFlink
 
 T = TypeVar("T")
 FIXTURES = Path(__file__).parents[3] / "fixtures"

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from core_builders import RecordingEvents
-from fake_flink import FakeFlink, FakeJob, chain
 
 from flink_autoscaler.clients import EventLoopThread, FlinkRestClient, RestMetricCollector
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
@@ -22,6 +20,8 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.stores import HeapStateStore
+from testkit.builders.core import RecordingEvents
+from testkit.fakes.flink import FakeFlink, FakeJob, chain
 
 OPTIONS = {
     "jobmanager.scheduler": "adaptive",

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from fake_flink import FakeFlink, Fault
 
 from flink_autoscaler.clients.flink.decode import ParallelismBounds
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread, in_thread
 from flink_autoscaler.core.errors import ConnectError, JobGoneError
+from testkit.fakes.flink import FakeFlink, Fault
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tls_setup import Authority, server_context
 
 from flink_autoscaler.clients.http.forms import FormTransport
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint, Tls
+from testkit.servers.tls import Authority, server_context
 
 FORM = {"query": "up{job='a b'} + 1"}
 

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from fake_flink import FakeFlink, Fault
 
 from flink_autoscaler.clients.http.kept import HungUpError, KeptConnections, Server
 from flink_autoscaler.core.errors import ResponseError
+from testkit.fakes.flink import FakeFlink, Fault
 
 GET = b"GET /config HTTP/1.1\r\nHost: x\r\n\r\n"
 

@@ -9,11 +9,11 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from receiver import Receiver
 
 from flink_autoscaler.clients.http.posting import Posted, post
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ConnectError, NotLeaderError
 from flink_autoscaler.core.model.job import Endpoint
+from testkit.fakes.receiver import Receiver
 
 
 @pytest.fixture

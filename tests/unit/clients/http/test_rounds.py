@@ -7,12 +7,12 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 import pytest
-from fake_flink import Canned, FakeFlink, Fault, flink_error
-from transport_setup import exchange
 
 from flink_autoscaler.clients.http.transport import ATTEMPTS, HttpTransport
 from flink_autoscaler.core.errors import ConnectError, JobGoneError, RefusedError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
+from testkit.builders.transport import exchange
+from testkit.fakes.flink import Canned, FakeFlink, Fault, flink_error
 
 NOTHING: Mapping[str, str] = {}
 PATHS = [f"/numbers/{number:02}" for number in range(20)]

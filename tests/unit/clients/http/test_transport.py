@@ -9,8 +9,6 @@ import zlib
 from collections.abc import Callable
 
 import pytest
-from fake_flink import Canned, FakeFlink, Fault, flink_error
-from transport_setup import exchange
 
 from flink_autoscaler.clients.http.transport import ATTEMPTS, HttpTransport
 from flink_autoscaler.core.errors import (
@@ -22,6 +20,8 @@ from flink_autoscaler.core.errors import (
     ResponseError,
 )
 from flink_autoscaler.core.model.job import Endpoint
+from testkit.builders.transport import exchange
+from testkit.fakes.flink import Canned, FakeFlink, Fault, flink_error
 
 JOB = "/jobs/" + "a" * 32
 MIB = 1 << 20

@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from fake_flink import Canned, FakeFlink
-from fake_flink.server import FakeRequest, Server
-from transport_setup import exchange
 
 from flink_autoscaler.clients.auth.authentication import asked_for
 from flink_autoscaler.clients.http.connections import LONGEST_COOKIE, MOST_COOKIES
 from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import RefusedError
 from flink_autoscaler.core.model.job import Endpoint
+from testkit.builders.transport import exchange
+from testkit.fakes.flink import Canned, FakeFlink
+from testkit.fakes.flink.server import FakeRequest, Server
 
 SIGNED = '"u=ann&p=ann&t=simple&e=1700000000000&s=c2lnbmVk="'
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from http.cookies import SimpleCookie
 
 import pytest
-from fake_flink import Canned, FakeFlink
-from fake_flink.server import FakeRequest, Server
 
 from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import NotLeaderError, RefusedError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
+from testkit.fakes.flink import Canned, FakeFlink
+from testkit.fakes.flink.server import FakeRequest, Server
 
 APPLICATION = "application_1700000000000_0007"
 COOKIE = f"checked_{APPLICATION}"

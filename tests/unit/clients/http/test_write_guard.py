@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 
 import pytest
-from fake_flink import FakeFlink
 
 from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import NotLeaderError
+from testkit.fakes.flink import FakeFlink
 
 PATH = "/jobs/" + "ab" * 16 + "/resource-requirements"
 

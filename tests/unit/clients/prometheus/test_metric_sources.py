@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 
 import pytest
-from fake_flink import FakeFlink, chain
-from fake_prometheus import FakePrometheus
 
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.flink.rest_source import RestMetricSource
@@ -20,6 +18,8 @@ from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.metric_source import MetricSource
 from flink_autoscaler.core.ports.passes import PassRequest
+from testkit.fakes.flink import FakeFlink, chain
+from testkit.fakes.prometheus import FakePrometheus
 
 
 @dataclass

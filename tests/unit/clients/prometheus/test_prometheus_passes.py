@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import pytest
-from fake_flink import Canned, FakeFlink, FakeJob, Fault, chain
-from fake_prometheus import FakePrometheus
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.flink.passes import passes_behind
@@ -19,6 +17,8 @@ from flink_autoscaler.core.model.metrics import FlinkMetric, ScalingMetric
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from testkit.fakes.flink import Canned, FakeFlink, FakeJob, Fault, chain
+from testkit.fakes.prometheus import FakePrometheus
 
 PASS_MS = 30_000
 CONFIGURATION = {

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 import pytest
-from fake_flink import Canned, Fault
-from fake_yarn import FakeYarn, Standby
 
 from flink_autoscaler.clients.yarn import ApplicationFilter, ResourceManagerClient
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, FlinkRestError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
+from testkit.fakes.flink import Canned, Fault
+from testkit.fakes.yarn import FakeYarn, Standby
 
 T = TypeVar("T")
 

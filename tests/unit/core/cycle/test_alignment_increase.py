@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from core_builders import (
+
+from flink_autoscaler.core.model.decision import Rescale
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
+from flink_autoscaler.core.ports.passes import PassOutcome
+from testkit.builders.core import (
     SINGLE_SOURCE,
     SINGLE_SOURCE_OPTIONS,
     JobDriver,
@@ -14,11 +19,6 @@ from core_builders import (
     source_answers,
     vertex_id,
 )
-
-from flink_autoscaler.core.model.decision import Rescale
-from flink_autoscaler.core.model.reading import JobReading
-from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
-from flink_autoscaler.core.ports.passes import PassOutcome
 
 KEYED = vertex_id(2)
 KEY = "scaling.parallelism-alignment.max-increase"

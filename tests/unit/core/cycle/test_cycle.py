@@ -1,5 +1,15 @@
 import pytest
-from core_builders import (
+
+from flink_autoscaler.core.cycle.ending import without_reading
+from flink_autoscaler.core.errors import ConnectError, EvaluationError, MissingMetricError, NotReadyError
+from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
+from flink_autoscaler.core.model.events import EventType
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.state import EMPTY_STATE, DelayedRecommendation, DelayedVertex, JobState, ScalingRecord
+from flink_autoscaler.core.model.supervision import Supervision
+from flink_autoscaler.core.ports.passes import PassOutcome
+from testkit.builders.core import (
     JOB_ID,
     MINUTE,
     SINGLE_SOURCE,
@@ -13,16 +23,6 @@ from core_builders import (
     single_source,
     vertex_id,
 )
-
-from flink_autoscaler.core.cycle.ending import without_reading
-from flink_autoscaler.core.errors import ConnectError, EvaluationError, MissingMetricError, NotReadyError
-from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
-from flink_autoscaler.core.model.events import EventType
-from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.reading import JobReading
-from flink_autoscaler.core.model.state import EMPTY_STATE, DelayedRecommendation, DelayedVertex, JobState, ScalingRecord
-from flink_autoscaler.core.model.supervision import Supervision
-from flink_autoscaler.core.ports.passes import PassOutcome
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
 REMEMBERED = JobState(

@@ -4,7 +4,13 @@ import dataclasses
 from datetime import UTC, datetime
 
 import pytest
-from core_builders import (
+
+from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
+from flink_autoscaler.core.model.events import EventType
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric
+from flink_autoscaler.core.model.state import ConfigChanges, JobState, ScalingRecord
+from flink_autoscaler.core.ports.passes import PassOutcome
+from testkit.builders.core import (
     MINUTE,
     PIPELINE_MAP,
     PIPELINE_SOURCE,
@@ -18,12 +24,6 @@ from core_builders import (
     stuck_pipeline,
     vertex_id,
 )
-
-from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
-from flink_autoscaler.core.model.events import EventType
-from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric
-from flink_autoscaler.core.model.state import ConfigChanges, JobState, ScalingRecord
-from flink_autoscaler.core.ports.passes import PassOutcome
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
 

@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pytest
-from core_builders import (
+
+from flink_autoscaler.core.forecast.pass_forecast import forecast_states, profiles_around
+from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
+from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
+from flink_autoscaler.core.policies.capacity import CapacityPolicy
+from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.core.ports.plugins import Plugins
+from testkit.builders.core import (
     MINUTE,
     SINGLE_SOURCE,
     SINGLE_SOURCE_OPTIONS,
@@ -21,14 +29,6 @@ from core_builders import (
     source_answers,
     vertex_id,
 )
-
-from flink_autoscaler.core.forecast.pass_forecast import forecast_states, profiles_around
-from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
-from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
-from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
-from flink_autoscaler.core.policies.capacity import CapacityPolicy
-from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.core.ports.plugins import Plugins
 
 # 200 records/s arrive at a source that is sized for them; its profile always expects 600, twice of which it needs.
 PROFILE = LoadProfile(

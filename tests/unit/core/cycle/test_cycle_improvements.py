@@ -3,7 +3,12 @@
 import dataclasses
 
 import pytest
-from core_builders import (
+
+from flink_autoscaler.core.model.decision import Rescale
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome
+from testkit.builders.core import (
     PIPELINE_MAP,
     SINGLE_SOURCE,
     SINGLE_SOURCE_OPTIONS,
@@ -14,11 +19,6 @@ from core_builders import (
     single_source,
     stuck_pipeline,
 )
-
-from flink_autoscaler.core.model.decision import Rescale
-from flink_autoscaler.core.model.reading import JobReading
-from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.core.ports.passes import PassOutcome
 
 
 def context(options: dict[str, str], **job: float) -> JobAutoScalerContext:

@@ -7,7 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from core_builders import (
+
+from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
+from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
+from flink_autoscaler.core.options.checks import validate
+from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
+from flink_autoscaler.core.policies.choosing import POLICIES, unknown_policies
+from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.core.ports.plugins import Plugins
+from testkit.builders.core import (
     MINUTE,
     PIPELINE_MAP,
     PIPELINE_SOURCE,
@@ -25,18 +37,6 @@ from core_builders import (
     source_answers,
     vertex_id,
 )
-
-from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
-from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.metrics import ScalingMetric
-from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
-from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
-from flink_autoscaler.core.options.checks import validate
-from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
-from flink_autoscaler.core.policies.choosing import POLICIES, unknown_policies
-from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.core.ports.plugins import Plugins
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
 

@@ -4,7 +4,12 @@ import dataclasses
 import math
 
 import pytest
-from core_builders import (
+
+from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
+from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.model.reading import ClusterReading
+from flink_autoscaler.core.model.state import JobState
+from testkit.builders.core import (
     MINUTE,
     SINGLE_SOURCE,
     SINGLE_SOURCE_OPTIONS,
@@ -16,11 +21,6 @@ from core_builders import (
     single_source,
     vertex_id,
 )
-
-from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
-from flink_autoscaler.core.model.metrics import ScalingMetric
-from flink_autoscaler.core.model.reading import ClusterReading
-from flink_autoscaler.core.model.state import JobState
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
 REFERENCE = {**OPTIONS, "compat": "reference"}

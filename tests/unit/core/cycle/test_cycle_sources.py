@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from core_builders import FETCHING_SOURCE, FetchingJob
 
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric
 from flink_autoscaler.core.model.reading import JobReading
+from testkit.builders.core import FETCHING_SOURCE, FetchingJob
 
 OPTIONS = {
     "metrics.window": "15 min",

@@ -5,7 +5,18 @@ import math
 from collections.abc import Mapping
 
 import pytest
-from core_builders import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.model.decision import PassPhase, Rescale
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
+from flink_autoscaler.core.model.reading import ClusterReading, JobReading, VertexAggregates
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy, Vertex
+from flink_autoscaler.core.observe import metric_names
+from flink_autoscaler.core.options.safety import Compat
+from flink_autoscaler.core.ports.passes import PassOutcome
+from testkit.builders.core import (
     MINUTE,
     SINGLE_SOURCE,
     SINGLE_SOURCE_OPTIONS,
@@ -18,17 +29,6 @@ from core_builders import (
     source_answers,
     vertex_id,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.model.decision import PassPhase, Rescale
-from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
-from flink_autoscaler.core.model.reading import ClusterReading, JobReading, VertexAggregates
-from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy, Vertex
-from flink_autoscaler.core.observe import metric_names
-from flink_autoscaler.core.options.safety import Compat
-from flink_autoscaler.core.ports.passes import PassOutcome
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
 REFERENCE = {**OPTIONS, "compat": "reference"}

@@ -1,7 +1,15 @@
 import dataclasses
 
 import pytest
-from core_builders import (
+
+from flink_autoscaler.core.cycle.ending import without_reading
+from flink_autoscaler.core.cycle.wanted import wanted_parallelism
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model.decision import PassPhase
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.state import EMPTY_STATE
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
+from testkit.builders.core import (
     MINUTE,
     SINGLE_SOURCE,
     SINGLE_SOURCE_OPTIONS,
@@ -16,14 +24,6 @@ from core_builders import (
     source_answers,
     vertex_id,
 )
-
-from flink_autoscaler.core.cycle.ending import without_reading
-from flink_autoscaler.core.cycle.wanted import wanted_parallelism
-from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.state import EMPTY_STATE
-from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
 V, OTHER, USER_ONLY = vertex_id(1), vertex_id(2), vertex_id(3)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pytest
-from core_builders import (
+
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import RescaleRecord, Supervision
+from flink_autoscaler.core.model.topology import IoMetrics
+from flink_autoscaler.core.ports.passes import PassOutcome
+from testkit.builders.core import (
     MINUTE,
     SINGLE_SOURCE,
     SINGLE_SOURCE_OPTIONS,
@@ -16,13 +23,6 @@ from core_builders import (
     history_entry,
     source_answers,
 )
-
-from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
-from flink_autoscaler.core.model.reading import JobReading
-from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.model.supervision import RescaleRecord, Supervision
-from flink_autoscaler.core.model.topology import IoMetrics
-from flink_autoscaler.core.ports.passes import PassOutcome
 
 NAN = float("nan")
 RAISED = {SINGLE_SOURCE: (history_entry(MINUTE, 2, 4, rate=1000.0, expected=2000.0),)}

@@ -9,7 +9,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from core_builders import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flink_autoscaler.core.cycle.doubt import Difference, difference, suspects
+from flink_autoscaler.core.model.decision import Hold, Rescale
+from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric, VertexId
+from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal, ProposalDirection
+from flink_autoscaler.core.model.reading import JobReading, VertexAggregates
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
+from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.core.ports.plugins import Plugins
+from testkit.builders.core import (
     MINUTE,
     PIPELINE_MAP,
     PIPELINE_SOURCE,
@@ -25,19 +38,6 @@ from core_builders import (
     source_answers,
     vertex_id,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from flink_autoscaler.core.cycle.doubt import Difference, difference, suspects
-from flink_autoscaler.core.model.decision import Hold, Rescale
-from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric, VertexId
-from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal, ProposalDirection
-from flink_autoscaler.core.model.reading import JobReading, VertexAggregates
-from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
-from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.core.ports.plugins import Plugins
 
 OPTIONS = {**SINGLE_SOURCE_OPTIONS, "metrics.window": "5 min", "vertex.max-parallelism": "50"}
 A, B = vertex_id(1), vertex_id(2)

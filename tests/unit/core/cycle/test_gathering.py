@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 
 import pytest
-from core_passes import CLUSTER, JOB_ID, OPTIONS, SOURCE, START_MS
 
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.model.decision import PassPhase
@@ -17,6 +16,7 @@ from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, PlanNode, VertexDetails
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from testkit.builders.core_passes import CLUSTER, JOB_ID, OPTIONS, SOURCE, START_MS
 
 GATHERS_EVERY_10_S = replace(CLUSTER, interval_ms=10_000)
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from core_builders import a_cluster, a_context, pipeline
-from core_builders.pipeline import PIPELINE_SOURCE
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
@@ -21,6 +19,8 @@ from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.source_lag import FLINK, SourceLag, hot_partition, spread_lag
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from testkit.builders.core import a_cluster, a_context, pipeline
+from testkit.builders.core.pipeline import PIPELINE_SOURCE
 
 MINUTE = 60_000
 ALWAYS_FULL = {

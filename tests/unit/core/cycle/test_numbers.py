@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping
 
 import pytest
-from core_builders import a_cluster, a_context, pipeline
-from core_builders.pipeline import PIPELINE_SOURCE
 
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.model.decision import Rescale
@@ -15,6 +13,8 @@ from flink_autoscaler.core.model.metrics import FlinkMetric, ScalingMetric
 from flink_autoscaler.core.model.outside_number import NumberKind, OutsideNumber
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from testkit.builders.core import a_cluster, a_context, pipeline
+from testkit.builders.core.pipeline import PIPELINE_SOURCE
 
 MINUTE = 60_000
 ALWAYS_FULL = {"stabilization.interval": "0 s", "metrics.window": "2 min", "scale-down.interval": "0 s"}

@@ -3,13 +3,22 @@
 import math
 
 import pytest
-from core_builders import MINUTE, JobDriver, a_context, a_reading, a_vertex, operator_answers, source_answers, vertex_id
 
 from flink_autoscaler.core.model.decision import PassPhase, Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 from flink_autoscaler.core.ports.passes import PassOutcome
+from testkit.builders.core import (
+    MINUTE,
+    JobDriver,
+    a_context,
+    a_reading,
+    a_vertex,
+    operator_answers,
+    source_answers,
+    vertex_id,
+)
 
 M = ScalingMetric
 S, MAP, SINK = vertex_id(1), vertex_id(2), vertex_id(3)

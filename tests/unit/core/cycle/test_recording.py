@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from core_builders import MINUTE, SINGLE_SOURCE, SINGLE_SOURCE_OPTIONS, JobDriver, a_context, a_request, full_window
 
 from flink_autoscaler.core.cycle.recording import is_worth, signature
 from flink_autoscaler.core.errors import ConnectError, EvaluationError
@@ -16,6 +15,15 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Fingerprint, Pause, RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest, Recorded
+from testkit.builders.core import (
+    MINUTE,
+    SINGLE_SOURCE,
+    SINGLE_SOURCE_OPTIONS,
+    JobDriver,
+    a_context,
+    a_request,
+    full_window,
+)
 
 NOON_MS = 720 * MINUTE
 INTERVAL_MS = 10 * MINUTE

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from core_builders import SINGLE_SOURCE, SINGLE_SOURCE_OPTIONS, JobDriver, a_context, full_window
 
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.ports.passes import PassOutcome
+from testkit.builders.core import SINGLE_SOURCE, SINGLE_SOURCE_OPTIONS, JobDriver, a_context, full_window
 
 INCREASE = "jobmanager.adaptive-scheduler.min-parallelism-increase"
 FORCED = "jobmanager.adaptive-scheduler.scaling-interval.max"

@@ -7,13 +7,22 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import pytest
-from core_builders import MINUTE, JobDriver, a_context, a_reading, a_vertex, operator_answers, source_answers, vertex_id
 
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 from flink_autoscaler.core.ports.passes import PassOutcome
+from testkit.builders.core import (
+    MINUTE,
+    JobDriver,
+    a_context,
+    a_reading,
+    a_vertex,
+    operator_answers,
+    source_answers,
+    vertex_id,
+)
 
 OPTIONS: Mapping[str, str] = MappingProxyType(
     {

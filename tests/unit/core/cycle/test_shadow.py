@@ -7,7 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from core_builders import (
+
+from flink_autoscaler.core.cycle.recording import signature
+from flink_autoscaler.core.cycle.shadow import MEMORY
+from flink_autoscaler.core.model.decision import PassPhase, Rescale
+from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal, ProposalDirection
+from flink_autoscaler.core.model.topology import IoMetrics
+from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
+from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.core.ports.plugins import Plugins
+from testkit.builders.core import (
     MINUTE,
     SINGLE_SOURCE,
     SINGLE_SOURCE_OPTIONS,
@@ -19,16 +29,6 @@ from core_builders import (
     source_answers,
     vertex_id,
 )
-
-from flink_autoscaler.core.cycle.recording import signature
-from flink_autoscaler.core.cycle.shadow import MEMORY
-from flink_autoscaler.core.model.decision import PassPhase, Rescale
-from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal, ProposalDirection
-from flink_autoscaler.core.model.topology import IoMetrics
-from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
-from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.core.ports.plugins import Plugins
 
 OPTIONS = {**SINGLE_SOURCE_OPTIONS, "policy.shadow": "second"}
 

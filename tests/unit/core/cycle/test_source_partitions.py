@@ -6,7 +6,13 @@ import math
 from dataclasses import replace
 
 import pytest
-from core_builders import (
+
+from flink_autoscaler.core.model.decision import Rescale
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.topology import IoMetrics
+from flink_autoscaler.core.ports.passes import PassOutcome
+from testkit.builders.core import (
     SINGLE_SOURCE,
     SINGLE_SOURCE_OPTIONS,
     JobDriver,
@@ -15,12 +21,6 @@ from core_builders import (
     a_vertex,
     source_answers,
 )
-
-from flink_autoscaler.core.model.decision import Rescale
-from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric
-from flink_autoscaler.core.model.reading import JobReading
-from flink_autoscaler.core.model.topology import IoMetrics
-from flink_autoscaler.core.ports.passes import PassOutcome
 
 # 15 of 100 subtasks have a partition. Each of them can do 10 records/s.
 PARALLELISM, PARTITIONS, PER_SUBTASK = 100, 15, 10.0

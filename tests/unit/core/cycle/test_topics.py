@@ -6,8 +6,6 @@ import math
 from dataclasses import replace
 
 import pytest
-from core_builders import a_cluster, a_context, pipeline
-from core_builders.pipeline import PIPELINE_SOURCE
 
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.external_metrics import external_metrics
@@ -17,6 +15,8 @@ from flink_autoscaler.core.model.source_lag import FLINK, SourceLag, TopicLag, t
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.observe.metric_names import topics_of
 from flink_autoscaler.core.ports.passes import PassRequest
+from testkit.builders.core import a_cluster, a_context, pipeline
+from testkit.builders.core.pipeline import PIPELINE_SOURCE
 
 MINUTE = 60_000
 ORDERS = topic_lag("orders.eu", {"orders.eu-0": 10.0, "orders.eu-1": 30.0})

@@ -3,17 +3,6 @@
 import pickle
 
 import pytest
-from core_builders import (
-    MINUTE,
-    SINGLE_SOURCE,
-    SINGLE_SOURCE_OPTIONS,
-    JobDriver,
-    a_cluster,
-    a_context,
-    a_request,
-    full_window,
-    single_source,
-)
 
 from flink_autoscaler.core.errors import (
     AutoscalerError,
@@ -24,6 +13,17 @@ from flink_autoscaler.core.errors import (
     StoreError,
 )
 from flink_autoscaler.core.model.reading import JobReading
+from testkit.builders.core import (
+    MINUTE,
+    SINGLE_SOURCE,
+    SINGLE_SOURCE_OPTIONS,
+    JobDriver,
+    a_cluster,
+    a_context,
+    a_request,
+    full_window,
+    single_source,
+)
 
 
 def test_an_executed_outcome_travels() -> None:

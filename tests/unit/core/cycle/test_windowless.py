@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
-from core_builders import (
+
+from flink_autoscaler.core.model.decision import PassPhase, Rescale
+from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.policy_values import LATEST_SAMPLES, JobSample, PolicyInput, Proposal, VertexSample
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.rescale_facts import RescaleFacts
+from flink_autoscaler.core.model.topology import IoMetrics
+from flink_autoscaler.core.policies.base.proposals import direction_of
+from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.core.ports.plugins import Plugins
+from testkit.builders.core import (
     MINUTE,
     SINGLE_SOURCE,
     SINGLE_SOURCE_OPTIONS,
@@ -19,16 +29,6 @@ from core_builders import (
     source_answers,
     vertex_id,
 )
-
-from flink_autoscaler.core.model.decision import PassPhase, Rescale
-from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.policy_values import LATEST_SAMPLES, JobSample, PolicyInput, Proposal, VertexSample
-from flink_autoscaler.core.model.reading import JobReading
-from flink_autoscaler.core.model.rescale_facts import RescaleFacts
-from flink_autoscaler.core.model.topology import IoMetrics
-from flink_autoscaler.core.policies.base.proposals import direction_of
-from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.core.ports.plugins import Plugins
 
 OPTIONS = {**SINGLE_SOURCE_OPTIONS, "metrics.window": "10 min", "stabilization.interval": "5 min"}
 

@@ -2,7 +2,6 @@ import dataclasses
 import math
 
 import pytest
-from core_builders import a_plan, a_topology, a_vertex, vertex_id
 
 from flink_autoscaler.core.decide.report import blocked_header, parallelism_hash, scaling_report
 from flink_autoscaler.core.model.events import EventType, exception_event
@@ -10,6 +9,7 @@ from flink_autoscaler.core.model.metrics import ScalingMetric, avg, of
 from flink_autoscaler.core.model.state import ScalingSummary
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.model.topology import ShipStrategy
+from testkit.builders.core import a_plan, a_topology, a_vertex, vertex_id
 
 INF = math.inf
 INTERVAL = Duration(1)

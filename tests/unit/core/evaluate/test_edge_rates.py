@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 
 import pytest
-from core_builders import a_sample, a_topology, a_vertex, options_with, vertex_id
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, evalua
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
 from flink_autoscaler.core.observe.window import MetricWindow
+from testkit.builders.core import a_sample, a_topology, a_vertex, options_with, vertex_id
 
 M = ScalingMetric
 NAN, INF = math.nan, math.inf

@@ -3,7 +3,6 @@ import math
 from collections.abc import Mapping
 
 import pytest
-from core_builders import a_sample, a_topology, a_vertex, evaluated, options_with, vertex_id
 
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.evaluation import (
@@ -18,6 +17,7 @@ from flink_autoscaler.core.evaluate.evaluation import (
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, MetricSample, ScalingMetric, avg, of
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
 from flink_autoscaler.core.observe.window import MetricWindow
+from testkit.builders.core import a_sample, a_topology, a_vertex, evaluated, options_with, vertex_id
 
 NAN, INF = math.nan, math.inf
 M = ScalingMetric

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 
 import pytest
-from core_builders import a_sample, a_topology, a_vertex, options_with, vertex_id
 
 from flink_autoscaler.core.evaluate.evaluation import (
     EvaluationSettings,
@@ -23,6 +22,7 @@ from flink_autoscaler.core.model.metrics import (
 )
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
 from flink_autoscaler.core.observe.window import MetricWindow
+from testkit.builders.core import a_sample, a_topology, a_vertex, options_with, vertex_id
 
 NAN, INF = math.nan, math.inf
 M = ScalingMetric

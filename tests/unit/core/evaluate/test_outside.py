@@ -6,8 +6,6 @@ import math
 from dataclasses import replace
 
 import pytest
-from core_builders import a_context, a_vertex, pipeline
-from core_builders.pipeline import PIPELINE_MAP, PIPELINE_SOURCE
 from hypothesis import given
 from hypothesis import strategies as some
 
@@ -18,6 +16,8 @@ from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.source_lag import SourceLag
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from testkit.builders.core import a_context, a_vertex, pipeline
+from testkit.builders.core.pipeline import PIPELINE_MAP, PIPELINE_SOURCE
 
 CATCH_UP = 100.0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core_builders import a_context
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from flink_autoscaler.core.evaluate.restart_time import ClusterOutages, assumed_
 from flink_autoscaler.core.model.decision import RestartSource, RestartTime
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
+from testkit.builders.core import a_context
 
 ASSUMED = 300
 LARGEST_MS = 10**9

@@ -1,9 +1,9 @@
 import pickle
 
 import pytest
-from core_builders import a_context
 
 from flink_autoscaler.core.model.job import Endpoint, JobStatus, effective_status
+from testkit.builders.core import a_context
 
 
 @pytest.mark.parametrize(

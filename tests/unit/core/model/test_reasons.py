@@ -3,7 +3,13 @@
 from collections.abc import Mapping
 
 import pytest
-from core_builders import (
+
+from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.reading import ClusterReading
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
+from flink_autoscaler.core.ports.passes import PassOutcome
+from testkit.builders.core import (
     MINUTE,
     PIPELINE_MAP,
     PIPELINE_SOURCE,
@@ -24,12 +30,6 @@ from core_builders import (
     stuck_pipeline,
     vertex_id,
 )
-
-from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.reading import ClusterReading
-from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
-from flink_autoscaler.core.ports.passes import PassOutcome
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
 NO_CHANGE = Reason("NO_CHANGE", "no vertex needs another parallelism now")

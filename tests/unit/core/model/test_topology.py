@@ -1,10 +1,10 @@
 from dataclasses import replace
 
 import pytest
-from core_builders import a_vertex, details_of, vertex_id
 
 from flink_autoscaler.core.errors import NotReadyError, ResponseError
 from flink_autoscaler.core.model.topology import IoMetrics, PlanNode, ShipStrategy, build_topology
+from testkit.builders.core import a_vertex, details_of, vertex_id
 
 HASH, FORWARD = ShipStrategy.HASH, ShipStrategy.FORWARD
 SOURCE = a_vertex(1, parallelism=4, max_parallelism=720, group="g1", io=IoMetrics(10, 20, 30.0))

@@ -3,10 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from core_builders import a_topology, a_vertex, vertex_id
 
 from flink_autoscaler.core.model.vertex_patterns import VertexBounds, matching, parse_vertex_bounds
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
+from testkit.builders.core import a_topology, a_vertex, vertex_id
 
 TOPOLOGY = a_topology(a_vertex(1), a_vertex(2), a_vertex(12))
 

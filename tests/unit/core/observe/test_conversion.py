@@ -2,7 +2,6 @@ import dataclasses
 import math
 
 import pytest
-from core_builders import a_cluster, a_reading, a_sample, a_topology, a_vertex, of_total, options_with, vertex_id
 
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, MetricSample, ScalingMetric
 from flink_autoscaler.core.model.numbers import r3
@@ -10,6 +9,16 @@ from flink_autoscaler.core.model.reading import ClusterReading, VertexAggregates
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy, Vertex
 from flink_autoscaler.core.observe import metric_names
 from flink_autoscaler.core.observe.conversion import Conversion, convert, convert_globals, convert_vertex
+from testkit.builders.core import (
+    a_cluster,
+    a_reading,
+    a_sample,
+    a_topology,
+    a_vertex,
+    of_total,
+    options_with,
+    vertex_id,
+)
 
 NAN, INF = math.nan, math.inf
 SOURCE = a_vertex(1)

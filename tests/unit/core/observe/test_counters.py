@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 import pytest
-from core_builders import a_sample, vertex_id
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, WaitingTime
 from flink_autoscaler.core.observe.counters import BACK_WITHIN, Samples, counted
 from flink_autoscaler.core.observe.window import MetricWindow
+from testkit.builders.core import a_sample, vertex_id
 
 NAN = math.nan
 V, OTHER = vertex_id(1), vertex_id(2)

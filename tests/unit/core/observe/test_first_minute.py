@@ -4,7 +4,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from core_builders import (
+
+from flink_autoscaler.core.model.metrics import ScalingMetric, VertexMetrics
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy, Vertex
+from flink_autoscaler.core.observe.conversion import Conversion, convert_vertex
+from flink_autoscaler.core.observe.first_minute import ages_of
+from flink_autoscaler.core.ports.passes import PassOutcome
+from testkit.builders.core import (
     JobDriver,
     a_context,
     a_reading,
@@ -15,13 +22,6 @@ from core_builders import (
     source_answers,
     vertex_id,
 )
-
-from flink_autoscaler.core.model.metrics import ScalingMetric, VertexMetrics
-from flink_autoscaler.core.model.reading import JobReading
-from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy, Vertex
-from flink_autoscaler.core.observe.conversion import Conversion, convert_vertex
-from flink_autoscaler.core.observe.first_minute import ages_of
-from flink_autoscaler.core.ports.passes import PassOutcome
 
 SOURCE, WORK = vertex_id(1), vertex_id(2)
 REFERENCE = {"compat": "reference"}

@@ -5,11 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from core_builders import MINUTE, SINGLE_SOURCE_OPTIONS, JobDriver, a_cluster, a_context, a_request, single_source
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.observe.gathering import at_reading_time, late_ms
+from testkit.builders.core import (
+    MINUTE,
+    SINGLE_SOURCE_OPTIONS,
+    JobDriver,
+    a_cluster,
+    a_context,
+    a_request,
+    single_source,
+)
 
 NOW_MS = 1_900_000_000_000
 SECOND = 1000

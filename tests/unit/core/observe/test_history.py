@@ -1,5 +1,4 @@
 import pytest
-from core_builders import a_plan, a_topology, a_vertex, history_entry, options_with, vertex_id
 
 from flink_autoscaler.core.model.state import HistoryEntry, ScalingRecord
 from flink_autoscaler.core.observe.history import (
@@ -10,6 +9,7 @@ from flink_autoscaler.core.observe.history import (
     trim_history,
     trim_tracking,
 )
+from testkit.builders.core import a_plan, a_topology, a_vertex, history_entry, options_with, vertex_id
 
 V = vertex_id(1)
 LIMITS = {"history.max.age": "2 h", "history.max.count": "3"}

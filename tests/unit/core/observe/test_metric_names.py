@@ -2,12 +2,12 @@ import math
 import time
 
 import pytest
-from core_builders import a_vertex
 
 from flink_autoscaler.core.errors import MissingMetricError
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.core.observe.metric_names import active_partitions, by_meaning, choose_names, count_partitions
+from testkit.builders.core import a_vertex
 
 SOURCE = a_vertex(1)
 OPERATOR = a_vertex(2, inputs={1: ShipStrategy.HASH})

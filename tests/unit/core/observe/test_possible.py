@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 
 import pytest
-from core_builders import MINUTE, SINGLE_SOURCE_OPTIONS, JobDriver, a_context, full_window, single_source
 
 from flink_autoscaler.core.decide.limits.headroom import TaskManagerSize, room_in
 from flink_autoscaler.core.errors import ResponseError
@@ -19,6 +18,7 @@ from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFa
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.model.topology import JobDetails
 from flink_autoscaler.core.observe.possible import possible_aggregates
+from testkit.builders.core import MINUTE, SINGLE_SOURCE_OPTIONS, JobDriver, a_context, full_window, single_source
 
 NOW = 1_700_000_000_000
 

@@ -3,12 +3,12 @@ import pickle
 import sys
 from collections.abc import Mapping
 
-from core_builders import vertex_id
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.observe.vertex_table import Layout, VertexTable
+from testkit.builders.core import vertex_id
 
 NAN = math.nan
 V, W = vertex_id(1), vertex_id(2)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
-from core_builders import a_cluster, a_reading, a_topology, a_vertex, options_with, vertex_id
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, WaitingTime
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 from flink_autoscaler.core.observe.conversion import Conversion, convert
 from flink_autoscaler.core.observe.waiting import WaitingShares, waited, waiting_shares
 from flink_autoscaler.core.observe.window import MetricWindow
+from testkit.builders.core import a_cluster, a_reading, a_topology, a_vertex, options_with, vertex_id
 
 V = vertex_id(1)
 MINUTE = 60_000

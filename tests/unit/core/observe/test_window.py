@@ -1,7 +1,6 @@
 import math
 
 import pytest
-from core_builders import a_sample, vertex_id
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from flink_autoscaler.core.observe.window import (
     mean_of,
     trim,
 )
+from testkit.builders.core import a_sample, vertex_id
 
 NAN, INF = math.nan, math.inf
 V = vertex_id(1)

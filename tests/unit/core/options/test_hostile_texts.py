@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from core_builders import a_vertex
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +27,7 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option, ValueParseError
 from flink_autoscaler.core.options.schedule_plans import parse_plans
 from flink_autoscaler.core.options.varga import Select, parse_rate_limits
+from testkit.builders.core import a_vertex
 
 OPTIONS = [*AutoscalerOptions.declared(), *FlinkOptions.declared()]
 PARSERS: dict[str, Callable[[str], Any]] = {

@@ -1,12 +1,12 @@
 import pickle
 
 import pytest
-from core_builders import options_with
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import ValueParseError, nearest
+from testkit.builders.core import options_with
 
 LEGACY = "kubernetes.operator.job.autoscaler."
 

@@ -1,9 +1,9 @@
 import pytest
-from core_builders import a_configuration, options_with
 
 from flink_autoscaler.core.options.checks import unreadable_options, validate
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import ValueParseError
+from testkit.builders.core import a_configuration, options_with
 
 OBSERVED = {"observed-scalability.enabled": "true"}
 DETECTION = {"scaling.effectiveness.detection.enabled": "true"}

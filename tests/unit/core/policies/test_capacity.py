@@ -4,12 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from policy_setup import NOW, WINDOW, codes, given, observation, run, vertex
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.policy_values import JobObservation, Outage, Proposal, ProposalDirection, VertexObs
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
+from testkit.builders.policies import NOW, WINDOW, codes, given, observation, run, vertex
 
 POLICY = CapacityPolicy()
 NO_CATCH_UP = {"catch-up.duration": "0"}

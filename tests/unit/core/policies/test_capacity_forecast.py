@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
-from policy_setup import codes, given, observation, vertex
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.policy_values import (
@@ -19,6 +18,7 @@ from flink_autoscaler.core.model.policy_values import (
 from flink_autoscaler.core.policies.base.quantities import SourceRates, expected_arrivals
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
 from flink_autoscaler.core.policies.testing.model_job import balanced_jobs
+from testkit.builders.policies import codes, given, observation, vertex
 
 POLICY = CapacityPolicy()
 NO_CATCH_UP = {"catch-up.duration": "0"}

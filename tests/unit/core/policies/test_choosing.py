@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from core_builders import a_vertex, options_with
-from policy_setup import given, observation, vertex
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.events import EventType, Reason
@@ -22,6 +20,8 @@ from flink_autoscaler.core.options.policies import OPTIONS_OF
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, planned_sizing
 from flink_autoscaler.core.policies.choosing import POLICIES, Chosen, choose
+from testkit.builders.core import a_vertex, options_with
+from testkit.builders.policies import given, observation, vertex
 
 OBS = observation(vertex("source", parallelism=4), vertex("map", parallelism=8))
 

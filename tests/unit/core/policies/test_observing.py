@@ -8,19 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from core_builders import (
-    JOB_ID,
-    MINUTE,
-    a_cluster,
-    a_context,
-    a_reading,
-    a_sample,
-    a_topology,
-    a_vertex,
-    operator_answers,
-    source_answers,
-    vertex_id,
-)
 
 from flink_autoscaler.core.evaluate.downtime import expected_outage
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, evaluate
@@ -43,6 +30,19 @@ from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Superv
 from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.core.policies.observing import observed_job, policy_input
 from flink_autoscaler.core.ports.passes import EvaluatedJob
+from testkit.builders.core import (
+    JOB_ID,
+    MINUTE,
+    a_cluster,
+    a_context,
+    a_reading,
+    a_sample,
+    a_topology,
+    a_vertex,
+    operator_answers,
+    source_answers,
+    vertex_id,
+)
 
 SOURCE, MAP = vertex_id(1), vertex_id(2)
 ANSWERS: Mapping[VertexId, VertexAggregates] = {

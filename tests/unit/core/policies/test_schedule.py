@@ -8,7 +8,6 @@ import pytest
 import yaml
 from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
-from policy_setup import given, observation, vertex
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, Outage, Proposal, ProposalDirection
@@ -17,6 +16,7 @@ from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.options.schedule_plans import SchedulePlan, format_plans, parse_plans
 from flink_autoscaler.core.policies.policy_plan import plan_of, scheduled
 from flink_autoscaler.core.policies.schedule import Planned, planned
+from testkit.builders.policies import given, observation, vertex
 
 BERLIN = ZoneInfo("Europe/Berlin")
 OFFICE = "days=mon-fri, from=09:00, to=18:00, timezone=Europe/Berlin, min-parallelism=8"

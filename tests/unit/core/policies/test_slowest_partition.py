@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from core_builders import a_context, pipeline
-from core_builders.pipeline import PIPELINE_MAP, PIPELINE_SOURCE
 
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.model.decision import Rescale
@@ -14,6 +12,8 @@ from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.source_lag import SourceLag
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from testkit.builders.core import a_context, pipeline
+from testkit.builders.core.pipeline import PIPELINE_MAP, PIPELINE_SOURCE
 
 OPTIONS = {"stabilization.interval": "0 s", "metrics.window": "2 min", "catch-up.duration": "10 min"}
 ALIKE = SourceLag("*", "kafka", 6_000.0, 16, most=375.0)

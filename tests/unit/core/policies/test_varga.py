@@ -4,7 +4,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
-from policy_setup import codes, given, observation, run, vertex
 
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection
@@ -13,6 +12,7 @@ from flink_autoscaler.core.policies.base.quantities import slope_of
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 from flink_autoscaler.core.policies.varga import VargaPolicy, advised
 from flink_autoscaler.core.ports.plugins import ScalingPolicy
+from testkit.builders.policies import codes, given, observation, run, vertex
 
 AT_ONCE = {"varga.scale-down.window": "0 s"}
 """Without it a scale-down waits for an hour."""

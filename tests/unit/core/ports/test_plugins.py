@@ -3,16 +3,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
-from core_builders import (
-    MINUTE,
-    SINGLE_SOURCE,
-    SINGLE_SOURCE_OPTIONS,
-    JobDriver,
-    a_cluster,
-    a_context,
-    full_window,
-    single_source,
-)
 
 from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.events import EventType
@@ -27,6 +17,16 @@ from flink_autoscaler.core.ports.plugins import (
     ResourceRequest,
     plugin_class,
     plugin_options,
+)
+from testkit.builders.core import (
+    MINUTE,
+    SINGLE_SOURCE,
+    SINGLE_SOURCE_OPTIONS,
+    JobDriver,
+    a_cluster,
+    a_context,
+    full_window,
+    single_source,
 )
 
 INSTANCE = "scaling.custom-executor."

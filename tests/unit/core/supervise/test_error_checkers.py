@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from core_builders import a_context
 
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobException, RescaleFacts
 from flink_autoscaler.core.model.supervision import RescaleRecord
@@ -22,6 +21,7 @@ from flink_autoscaler.core.supervise.error_checkers import (
     NO_RESOURCES,
     RESTARTS,
 )
+from testkit.builders.core import a_context
 
 SINCE = 10_000_000
 MINUTE = 60_000

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from core_builders import a_context, a_request
 
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
@@ -16,6 +15,7 @@ from flink_autoscaler.core.model.supervision import Origin, Stage, Supervision, 
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS
 from flink_autoscaler.core.supervise.following import Followed, follow
 from flink_autoscaler.core.supervise.transition import SupervisionInput, begun
+from testkit.builders.core import a_context, a_request
 
 MINUTE = 60_000
 DAY = 86_400_000

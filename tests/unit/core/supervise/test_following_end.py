@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from core_builders import a_context, a_request
 
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.job import JobStatus
@@ -16,6 +15,7 @@ from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Superv
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS
 from flink_autoscaler.core.supervise.following import Followed, follow
 from flink_autoscaler.core.supervise.transition import SupervisionInput
+from testkit.builders.core import a_context, a_request
 
 NOW_MS = 100_000
 BUFFERS = "java.io.IOException: Insufficient number of network buffers: required 65, but only 12 available"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import pytest
-from core_builders import a_context, a_request
 
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts, TaskManagerFacts
 from flink_autoscaler.core.model.state import JobState
@@ -13,6 +12,7 @@ from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Mechanism, O
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS
 from flink_autoscaler.core.supervise.following import Followed, follow
 from flink_autoscaler.core.supervise.transition import SupervisionInput, begun
+from testkit.builders.core import a_context, a_request
 
 MINUTE = 60_000
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from core_builders import a_request
 
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Pin, Signed
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
@@ -34,6 +33,7 @@ from flink_autoscaler.core.supervise.order_book import (
     unpin,
 )
 from flink_autoscaler.core.supervise.transition import SupervisionInput
+from testkit.builders.core import a_request
 
 NOW = 1_000_000
 ALICE = Signed("alice", "deployment", NOW)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from core_builders import a_context
 
 from flink_autoscaler.core.evaluate.downtime import DowntimeEstimate
 from flink_autoscaler.core.model.job import Endpoint
@@ -19,6 +18,7 @@ from flink_autoscaler.core.supervise.timers import (
     interval_ms,
     observation_ms,
 )
+from testkit.builders.core import a_context
 
 SCHEDULER = "jobmanager.adaptive-scheduler."
 QUICK = {

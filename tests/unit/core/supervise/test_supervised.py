@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from core_builders import a_context, a_request
-from rescale_model import BUFFERS, MAP, OPTIONS, SOURCE, Daemon, FactsFate, LossyNetwork, PutFate, SimulatedCluster
 
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.cycle.wanted import realizable
@@ -25,6 +23,18 @@ from flink_autoscaler.core.model.supervision import (
     SupervisionPhase,
 )
 from flink_autoscaler.core.supervise.supervised import FactsWanted, facts_wanted
+from testkit.builders.core import a_context, a_request
+from testkit.scenarios.rescale_model import (
+    BUFFERS,
+    MAP,
+    OPTIONS,
+    SOURCE,
+    Daemon,
+    FactsFate,
+    LossyNetwork,
+    PutFate,
+    SimulatedCluster,
+)
 
 ONE, THREE = {SOURCE: 1, MAP: 1}, {SOURCE: 3, MAP: 3}
 

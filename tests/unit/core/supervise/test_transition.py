@@ -6,8 +6,6 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-from core_builders import a_request
-
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Origin, RescaleRecord, Stage, Supervision
@@ -21,6 +19,7 @@ from flink_autoscaler.core.supervise.transition import (
     remember,
     tell,
 )
+from testkit.builders.core import a_request
 
 GIVEN = SupervisionInput(a_request(now_ms=1_000), RescaleFacts())
 ONE, TWO, THREE = {"work": 1}, {"work": 2}, {"work": 3}

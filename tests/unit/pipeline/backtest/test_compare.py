@@ -10,7 +10,6 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
-from backtest_setup import SOURCE, WORK
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.backtest.compare import Comparison, compared
@@ -25,6 +24,7 @@ from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, WORKLOADS, lasting, recorded
 from flink_autoscaler.pipeline.spark.codec import decode, encode
+from testkit.builders.backtests import SOURCE, WORK
 
 TARGET = "job.autoscaler.utilization.target"
 JOB = JobModel.chain([VertexModel(SOURCE, "Source: <orders>", 1000.0), VertexModel(WORK, "work", 100.0)])

@@ -7,13 +7,24 @@ import random
 from typing import Any
 
 import pytest
-from backtest_setup import LATER, NOON, RATES, SELECTIVITY, SIZES, SOURCE, WORK, job_rows, records, rescale_row
 
 from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.pipeline.backtest.fitting import FitTerms, fit
 from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
 from flink_autoscaler.pipeline.history.rows import NamedRow
 from flink_autoscaler.pipeline.spark.codec import decode, encode
+from testkit.builders.backtests import (
+    LATER,
+    NOON,
+    RATES,
+    SELECTIVITY,
+    SIZES,
+    SOURCE,
+    WORK,
+    job_rows,
+    records,
+    rescale_row,
+)
 
 Row = dict[str, Any]
 

@@ -10,7 +10,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from backtest_setup import LATER, NOON, SOURCE, a_history, arrival_rows, job_rows, records
 
 from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Sample
@@ -26,6 +25,7 @@ from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, Workload
 from flink_autoscaler.pipeline.spark.codec import decode, encode
+from testkit.builders.backtests import LATER, NOON, SOURCE, a_history, arrival_rows, job_rows, records
 
 DAY_MINUTES, HOUR_MINUTES = 1440, 60
 MONDAY_MIDNIGHT = 36 * HOUR_MINUTES

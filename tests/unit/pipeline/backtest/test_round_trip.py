@@ -8,7 +8,6 @@ from functools import cache
 from statistics import median
 
 import pytest
-from backtest_setup import LATER, records
 
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
@@ -28,6 +27,7 @@ from flink_autoscaler.pipeline.simulator import (
 )
 from flink_autoscaler.pipeline.simulator.run import JOB_KEY
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, Workload, sine, week_sine
+from testkit.builders.backtests import LATER, records
 
 ORDERS, CLICKS, JOINED, TOTALS = (sign * 32 for sign in "abcd")
 OUTAGE = 40.0

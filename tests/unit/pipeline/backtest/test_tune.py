@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from backtest_setup import SOURCE, WORK
 
 from flink_autoscaler.pipeline.backtest.compare import compared
 from flink_autoscaler.pipeline.backtest.computing import computed, seen_seconds
@@ -15,6 +14,7 @@ from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, recorded
 from flink_autoscaler.pipeline.spark.codec import decode, encode
+from testkit.builders.backtests import SOURCE, WORK
 
 TARGET = "job.autoscaler.utilization.target"
 JOB = JobModel.chain([VertexModel(SOURCE, "orders", 1000.0), VertexModel(WORK, "work", 100.0)])

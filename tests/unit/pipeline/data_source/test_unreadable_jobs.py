@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from fake_flink import FakeFlink
-from watching import LogLines
 
 from flink_autoscaler.pipeline.data_source.choices import choices_of
 from flink_autoscaler.pipeline.data_source.source import ClusterShare, Row, read_share
+from testkit.fakes.flink import FakeFlink
+from testkit.scenarios.watching import LogLines
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from history_setup import NOON_MS, sample_rows
 from structlog.testing import capture_logs
 
 from flink_autoscaler.pipeline.history.buffer import Buffer, SpilledBatch
+from testkit.builders.history import NOON_MS, sample_rows
 
 SECOND = 1000
 

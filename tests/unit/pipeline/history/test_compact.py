@@ -12,19 +12,6 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from history_setup import (
-    DAY_MS,
-    NOON_MS,
-    CrashError,
-    a_batch,
-    a_storage,
-    crashing,
-    files_of,
-    part_files,
-    rates,
-    sample_rows,
-    write,
-)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +29,19 @@ from flink_autoscaler.pipeline.history.files import (
 from flink_autoscaler.pipeline.history.layout import LOCK
 from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES
 from flink_autoscaler.pipeline.history.storage import append, distinct_rows, read_rows
+from testkit.builders.history import (
+    DAY_MS,
+    NOON_MS,
+    CrashError,
+    a_batch,
+    a_storage,
+    crashing,
+    files_of,
+    part_files,
+    rates,
+    sample_rows,
+    write,
+)
 
 TOMORROW = Upkeep(NOON_MS + DAY_MS)
 FOLDER = "samples/version=1/date=2026-01-31/cluster=main"

@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from history_setup import DAY_MS, NOON_MS, a_batch, a_storage, part_files, sample_rows, write
 
 from flink_autoscaler.pipeline.history.catalog import describe
 from flink_autoscaler.pipeline.history.export import Exported, ExportSelection, Format, export
@@ -20,6 +19,7 @@ from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, VERTICES
 from flink_autoscaler.pipeline.history.storage import append
+from testkit.builders.history import DAY_MS, NOON_MS, a_batch, a_storage, part_files, sample_rows, write
 
 
 def a_history(root: Path) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from backtest_setup import SOURCE, WORK, a_history, job_rows
-from history_setup import NOON_MS, part_files
 
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.job_series import Span, TooMuchError, job_series
+from testkit.builders.backtests import SOURCE, WORK, a_history, job_rows
+from testkit.builders.history import NOON_MS, part_files
 
 JOB = ("main", "main/orders")
 HOUR_MS = 3_600_000

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from history_setup import DAY_MS, NOON_MS, a_batch, a_storage, files_of, rates
-from history_setup.dying import BATCH, EVENING, ROWS
 
 from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
 from flink_autoscaler.pipeline.history.storage import append
+from testkit.builders.history import DAY_MS, NOON_MS, a_batch, a_storage, files_of, rates
+from testkit.builders.history.dying import BATCH, EVENING, ROWS
 
-DYING = Path(__file__).parents[3] / "support" / "history_setup" / "dying.py"
+DYING = Path(__file__).parents[3] / "testkit" / "builders" / "history" / "dying.py"
 LATER = Upkeep(NOON_MS + 3 * DAY_MS)
 
 

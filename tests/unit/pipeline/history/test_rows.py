@@ -6,10 +6,6 @@ from collections import defaultdict
 from dataclasses import replace
 
 import pytest
-from core_builders import MINUTE as CORE_MINUTE
-from core_builders import JobDriver, a_context, pipeline, single_source
-from core_builders.pipeline import PIPELINE_MAP, PIPELINE_SOURCE
-from recorded_passes import ENRICH, START_MS, beside_another, rolled_back, scaled_up
 
 from flink_autoscaler.core.forecast.arrivals import recent
 from flink_autoscaler.core.model.job import JobStatus
@@ -19,6 +15,10 @@ from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.pipeline.history.rows import Row, rows_of
 from flink_autoscaler.pipeline.history.schema import TABLES
 from flink_autoscaler.standalone.records.codec import PassRecord
+from testkit.builders.core import MINUTE as CORE_MINUTE
+from testkit.builders.core import JobDriver, a_context, pipeline, single_source
+from testkit.builders.core.pipeline import PIPELINE_MAP, PIPELINE_SOURCE
+from testkit.contracts.recorded_passes import ENRICH, START_MS, beside_another, rolled_back, scaled_up
 
 SPAN_MS = 60_000
 

@@ -7,12 +7,22 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from history_setup import NOON_MS, CrashError, a_batch, a_storage, crashing, files_of, part_files, rates, sample_rows
 
 from flink_autoscaler.pipeline.history import Partition
 from flink_autoscaler.pipeline.history.files import HistoryError
 from flink_autoscaler.pipeline.history.layout import Folder, Selection
 from flink_autoscaler.pipeline.history.storage import append
+from testkit.builders.history import (
+    NOON_MS,
+    CrashError,
+    a_batch,
+    a_storage,
+    crashing,
+    files_of,
+    part_files,
+    rates,
+    sample_rows,
+)
 
 ROWS = [*sample_rows(3, cluster="main"), *sample_rows(2, cluster="other")]
 

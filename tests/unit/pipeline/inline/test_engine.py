@@ -3,12 +3,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pipeline_setup import Fleet
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.flink.freshness import ALWAYS_THERE, CLOCK
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.decision import PassPhase
+from testkit.builders.pipeline import Fleet
 
 
 @pytest.fixture

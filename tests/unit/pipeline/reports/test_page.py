@@ -7,9 +7,9 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from report_setup.values import EVIL, a_report
 
 from flink_autoscaler.pipeline.reports.pages import fleet_page
+from testkit.builders.reports.values import EVIL, a_report
 
 
 class Elements(HTMLParser):

@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pipeline_setup import Fleet
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.ports.passes import PassRequest
@@ -11,6 +10,7 @@ from flink_autoscaler.pipeline.spark.live import REMEMBERED, AutoEngine, SparkEn
 from flink_autoscaler.pipeline.spark.session import PassSession
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
+from testkit.builders.pipeline import Fleet
 
 FEW, MANY = "auto: fewer than 10 jobs", "Spark is away: Spark could not be started: not today"
 

@@ -7,7 +7,6 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 
 import pytest
-from pipeline_setup import Fleet, a_request
 
 from flink_autoscaler.core.cycle.ending import failed
 from flink_autoscaler.core.errors import ConnectError
@@ -21,7 +20,8 @@ from flink_autoscaler.pipeline.spark.session import PassSession
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
 from flink_autoscaler.pipeline.spark.task import WHOLE_JOBS, OutcomeRow, PartitionPlan, PassTask
-from flink_cluster.waiting import wait_until
+from testkit.builders.pipeline import Fleet, a_request
+from testkit.clusters.flink.waiting import wait_until
 
 TIMEOUT = 2.0
 

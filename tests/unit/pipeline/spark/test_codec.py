@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from pipeline_setup import Fleet, a_request, comparable, next_pass
-from recorded_passes import beside_another
 
 from flink_autoscaler.core.errors import PluginError, RefusedError
 from flink_autoscaler.core.model.job import Endpoint, PrometheusSource
@@ -15,6 +13,8 @@ from flink_autoscaler.core.model.reading import KeptDetails
 from flink_autoscaler.core.model.topology import JobDetails
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.pipeline.spark.codec import CodecError, decode, decode_outcome, encode, encode_outcome, portable
+from testkit.builders.pipeline import Fleet, a_request, comparable, next_pass
+from testkit.contracts.recorded_passes import beside_another
 
 REQUEST = a_request(Endpoint("http://127.0.0.1:1", headers=(("Authorization", "secret"),)), "orders")
 

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from pipeline_setup import Fleet
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.spark.environment import (
@@ -19,6 +18,7 @@ from flink_autoscaler.pipeline.spark.environment import (
 from flink_autoscaler.pipeline.spark.live import SparkEngine
 from flink_autoscaler.pipeline.spark.session import open_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
+from testkit.builders.pipeline import Fleet
 
 
 @pytest.fixture(autouse=True)

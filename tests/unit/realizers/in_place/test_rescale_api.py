@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from fake_flink import Canned, Fault, flink_error
-from realizer_setup import ADAPTIVE, JOB_ID, PATH, SINK, SOURCE, Clients, Cluster, body_of
 
 from flink_autoscaler.core.errors import ConnectError, RealizeError, RefusedError, ResponseError
 from flink_autoscaler.core.model.events import EventType
@@ -14,6 +12,8 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import Realization, RealizationTerms, RealizeResult, ScalingRealizer
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.realizers.testing.realizer_contract import ScalingRealizerContract
+from testkit.builders.realizers import ADAPTIVE, JOB_ID, PATH, SINK, SOURCE, Clients, Cluster, body_of
+from testkit.fakes.flink import Canned, Fault, flink_error
 
 # As recorded from Flink: what it says, and what it appends to "Internal server error.".
 EXCEEDS = (

@@ -3,8 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fake_flink import Canned, flink_error
-from realizer_setup import ADAPTIVE, JOB_ID, NEXT_JOB_ID, PATH, SOURCE, Clients, Clock, Cluster
 from structlog.testing import capture_logs
 
 from flink_autoscaler.core.model.events import EventType
@@ -13,6 +11,8 @@ from flink_autoscaler.core.model.state import ConfigChanges
 from flink_autoscaler.core.model.syntax import parse_duration
 from flink_autoscaler.core.ports.deployment import Realization, RealizeResult
 from flink_autoscaler.realizers import RescaleApiRealizer
+from testkit.builders.realizers import ADAPTIVE, JOB_ID, NEXT_JOB_ID, PATH, SOURCE, Clients, Clock, Cluster
+from testkit.fakes.flink import Canned, flink_error
 
 # As recorded from Flink 1.20 and 2.3, without most of the stack traces.
 SERVER_ERROR = "Internal server error."

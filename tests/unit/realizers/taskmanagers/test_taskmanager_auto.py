@@ -3,13 +3,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from fake_flink import FakeFlink, flink_error
-from realizer_setup import Clients
-from taskmanager_setup import JOB_ID, SINK, SOURCE, FakeProvider, ReactiveCluster
 
 from flink_autoscaler.core.model.state import ConfigChanges
 from flink_autoscaler.core.ports.deployment import RealizeResult
 from flink_autoscaler.realizers.auto import AutoRealizer
+from testkit.builders.realizers import Clients
+from testkit.builders.task_managers import JOB_ID, SINK, SOURCE, FakeProvider, ReactiveCluster
+from testkit.fakes.flink import FakeFlink, flink_error
 
 ADAPTIVE = {"jobmanager.scheduler": "adaptive"}
 # As recorded from Flink 2.3.

@@ -3,9 +3,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from fake_flink import Canned, FakeFlink, flink_error
-from realizer_setup import Clients, Clock
-from taskmanager_setup import JOB_ID, REACTIVE, SINK, SOURCE, FakeProvider, ReactiveCluster
 
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.model.events import EventType
@@ -15,6 +12,9 @@ from flink_autoscaler.core.ports.deployment import Realization, RealizationTerms
 from flink_autoscaler.core.ports.task_managers import PENDING, OperationState, Progress, SupplyRules
 from flink_autoscaler.realizers.taskmanagers.count import TaskManagerCountRealizer
 from flink_autoscaler.realizers.testing.realizer_contract import ScalingRealizerContract
+from testkit.builders.realizers import Clients, Clock
+from testkit.builders.task_managers import JOB_ID, REACTIVE, SINK, SOURCE, FakeProvider, ReactiveCluster
+from testkit.fakes.flink import Canned, FakeFlink, flink_error
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from fake_flink import FakeFlink
-from realizer_setup import Clients, Clock
-from taskmanager_setup import FakeProvider, ReactiveCluster
 
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.task_managers import SupplyRules
 from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotSupply
+from testkit.builders.realizers import Clients, Clock
+from testkit.builders.task_managers import FakeProvider, ReactiveCluster
+from testkit.fakes.flink import FakeFlink
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from backtest_setup import a_history, job_rows
-from command_setup import Call, Said, commands
-from history_setup import part_files
 
 from flink_autoscaler.standalone.cli.backtest import app
+from testkit.builders.backtests import a_history, job_rows
+from testkit.builders.commands import Call, Said, commands
+from testkit.builders.history import part_files
 
 COMMANDS = {"backtest": ("backtest",), "tune": ("tune", "--grid", "utilization.target=0.6,0.8")}
 

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from backtest_setup import a_history, arrival_rows, job_rows
-from command_setup import Call, commands
-from history_setup import NOON_MS, part_files
 
 from flink_autoscaler.standalone.cli.backtest import app
+from testkit.builders.backtests import a_history, arrival_rows, job_rows
+from testkit.builders.commands import Call, commands
+from testkit.builders.history import NOON_MS, part_files
 
 INLINE = ("--master", "none")
 SHORT = ("--workload", "week-sine", "--days", "0.05", *INLINE)

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from backtest_setup import a_history, job_rows
 
-from flink_cluster.waiting import wait_until
+from testkit.builders.backtests import a_history, job_rows
+from testkit.clusters.flink.waiting import wait_until
 
 PROGRAM = (
     "import signal; from flink_autoscaler.standalone.cli.backtest import app;"

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_flink import FakeFlink, FakeMetricStore, Fault, chain
-from forked_command import run_command
 
-from flink_cluster.waiting import wait_until
+from testkit.builders.forked_command import run_command
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, FakeMetricStore, Fault, chain
 
 COMMANDS = ("run", "once", "jobs", "check-config")
 INLINE = ("--set", "autoscaler.engine.kind=inline")

@@ -10,10 +10,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from databases import DatabaseServer, rows_of
-from fake_flink import FakeFlink, Fault
-from sql_setup import NOON, an_event, make_reference_schema, state_rows, write_events, write_state
-from sql_setup.command_line import call, environment
 from sqlalchemy import Table, text
 
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
@@ -23,6 +19,10 @@ from flink_autoscaler.stores.sql.migrations import VERSION_TABLE
 from flink_autoscaler.stores.sql.schema import HEAD, status, upgrade
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, SET_ASIDE, STATE
+from testkit.builders.sql import NOON, an_event, make_reference_schema, state_rows, write_events, write_state
+from testkit.builders.sql.command_line import call, environment
+from testkit.fakes.flink import FakeFlink, Fault
+from testkit.servers.databases import DatabaseServer, rows_of
 
 
 @pytest.fixture

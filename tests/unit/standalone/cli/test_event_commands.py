@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from databases import DatabaseServer, create_tables
-from sql_setup import NOON, an_event, write_events
-from sql_setup.command_line import call, command, environment
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.cli.events import read_since
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
-from flink_cluster.waiting import wait_until
+from testkit.builders.sql import NOON, an_event, write_events
+from testkit.builders.sql.command_line import call, command, environment
+from testkit.clusters.flink.waiting import wait_until
+from testkit.servers.databases import DatabaseServer, create_tables
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_setup import Call, commands
-from fake_flink import Canned, FakeFlink, Fault, chain
-from tls_setup import Authority, TlsFront, server_context
 
 from flink_autoscaler.standalone.cli.main import app
-from flink_cluster.waiting import wait_until
+from testkit.builders.commands import Call, commands
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import Canned, FakeFlink, Fault, chain
+from testkit.servers.tls import Authority, TlsFront, server_context
 
 ENABLING = "in autoscaler.yaml: job.autoscaler.enabled: true"
 PROJECT = Path(__file__).parents[4]

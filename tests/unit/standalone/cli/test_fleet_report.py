@@ -8,10 +8,6 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from command_setup import Call, commands
-from history_setup import part_files
-from report_setup import MadeJob, write_history
-from report_setup.values import a_report
 
 from flink_autoscaler.pipeline.history.catalog import FolderListing
 from flink_autoscaler.pipeline.history.files import FileEntry
@@ -20,6 +16,10 @@ from flink_autoscaler.pipeline.history.schema import SAMPLES
 from flink_autoscaler.pipeline.reports.pages import fleet_page
 from flink_autoscaler.standalone.cli.report import app
 from flink_autoscaler.standalone.history.access import SMALL, is_small
+from testkit.builders.commands import Call, commands
+from testkit.builders.history import part_files
+from testkit.builders.reports import MadeJob, write_history
+from testkit.builders.reports.values import a_report
 
 NOW = int(time.time())
 # Interpreting plans of a few rows takes a third of the time of compiling them.

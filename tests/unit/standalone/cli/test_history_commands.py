@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from command_setup import Call, commands
-from history_setup import NOON_MS, a_storage, files_of, part_files, sample_rows, write
 
 from flink_autoscaler.standalone.cli.history import app
+from testkit.builders.commands import Call, commands
+from testkit.builders.history import NOON_MS, a_storage, files_of, part_files, sample_rows, write
 
 FOLDER = "samples/version=1/date=2026-01-31/cluster=main"
 PROGRAM = "from flink_autoscaler.standalone.cli.history import app; app()"

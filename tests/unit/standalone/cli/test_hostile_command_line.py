@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from backtest_setup import a_history, job_rows
-from command_setup import Call, commands
-from fake_flink import FakeFlink, Fault
-from forked_command import run_command
 
 from flink_autoscaler.standalone.cli.main import app
-from flink_cluster.waiting import wait_until
+from testkit.builders.backtests import a_history, job_rows
+from testkit.builders.commands import Call, commands
+from testkit.builders.forked_command import run_command
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, Fault
 
 ENVIRONMENT = {
     **{key: value for key, value in os.environ.items() if not key.startswith(("AUTOSCALER", "FLINK", "JOB__"))},

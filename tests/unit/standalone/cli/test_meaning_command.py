@@ -6,9 +6,8 @@ import json
 import os
 import subprocess
 
-from forked_command import run_command
-
 from flink_autoscaler.core.model.meanings import chapters
+from testkit.builders.forked_command import run_command
 
 
 def call(*arguments: str) -> subprocess.CompletedProcess[str]:

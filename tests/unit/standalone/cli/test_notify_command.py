@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_setup import Call, Said, commands
-from receiver import Receiver
 
 from flink_autoscaler.standalone.cli.main import app
+from testkit.builders.commands import Call, Said, commands
+from testkit.fakes.receiver import Receiver
 
 
 @pytest.fixture

@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_setup import restored_logging
-from databases import rows_of
-from sql_setup.command_line import call
 
 from flink_autoscaler.core.model.metrics import MetricSample
 from flink_autoscaler.core.model.orders import Orders, PauseScope
@@ -33,6 +30,9 @@ from flink_autoscaler.stores.sql.orders import SqlOrderBook
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import EVENTS, ORDERS
+from testkit.builders.commands import restored_logging
+from testkit.builders.sql.command_line import call
+from testkit.servers.databases import rows_of
 
 WRITER = "flink-autoscaler"
 JOBS = ("main/orders", "main/payments", "other/orders")

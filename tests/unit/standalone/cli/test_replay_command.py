@@ -8,8 +8,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from forked_command import run_command
-from vectors import scenario_differences
+from testkit.builders.forked_command import run_command
+from testkit.contracts.vectors import scenario_differences
 
 VECTORS = Path(__file__).parents[3] / "fixtures" / "vectors" / "scenarios_00.json.gz"
 

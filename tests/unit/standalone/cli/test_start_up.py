@@ -11,13 +11,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from databases import create_tables
-from fake_flink import FakeFlink, chain
-from recorded_passes import scaled_up, stored
-from sql_setup import an_event, write_events
 
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.records import SqlRecordStore
+from testkit.builders.sql import an_event, write_events
+from testkit.contracts.recorded_passes import scaled_up, stored
+from testkit.fakes.flink import FakeFlink, chain
+from testkit.servers.databases import create_tables
 
 OF_HELP = frozenset({"pydantic"})
 """What typer itself loads to read the options of a command."""

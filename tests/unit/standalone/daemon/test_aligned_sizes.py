@@ -7,12 +7,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from core_builders import RecordingEvents
-from fake_flink import FakeFlink, chain
-from pass_setup import passes_over
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.stores import HeapStateStore
+from testkit.builders.cluster_passes import passes_over
+from testkit.builders.core import RecordingEvents
+from testkit.fakes.flink import FakeFlink, chain
 
 STEP_MS = 10_000
 OPTIONS = {

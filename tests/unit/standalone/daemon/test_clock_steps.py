@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from apscheduler.schedulers.background import BackgroundScheduler
-from watching import LogLines
 
 from flink_autoscaler.standalone.daemon.clock_steps import ClockWatch, Every
 from flink_autoscaler.standalone.settings.schema.types import cron_trigger
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.scenarios.watching import LogLines
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 FAR = timedelta(days=365)

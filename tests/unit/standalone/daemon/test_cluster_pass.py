@@ -29,7 +29,7 @@ from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDep
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.stores import HeapStateStore
 from flink_autoscaler.stores.heap import HeapForecastStore
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
 
 VERTEX = "ab" * 16
 NOW_MS = 1_000

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 import pytest
-from core_builders import RecordingEvents, RecordingRealizer, RecordingStore
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import StoreError
@@ -21,6 +20,7 @@ from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDep
 from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.stores.heap import HeapTombstones
+from testkit.builders.core import RecordingEvents, RecordingRealizer, RecordingStore
 
 VERTEX = "ab" * 16
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from fake_flink import FakeFlink
-from watching.process import DaemonProcess
 
 from flink_autoscaler.standalone.settings.schema.options import daemon_option
+from testkit.fakes.flink import FakeFlink
+from testkit.scenarios.watching.process import DaemonProcess
 
 INTERVAL = 1.0
 SLOW = 0.3

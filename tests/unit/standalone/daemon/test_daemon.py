@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from fake_flink import FakeFlink, Fault
-from watching import LogLines, Watching
 
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, Fault
+from testkit.scenarios.watching import LogLines, Watching
 
 StartDaemon = Callable[..., Daemon]
 

@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from fake_flink import FakeFlink, Fault
-from watching import LogLines, Watching
 
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -15,7 +13,9 @@ from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
 from flink_autoscaler.standalone.observability.announcer import Announcer
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, Fault
+from testkit.scenarios.watching import LogLines, Watching
 
 HOUR = 3600.0
 

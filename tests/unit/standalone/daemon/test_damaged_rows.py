@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from damage import HEALTHY, SICK, Damage, Site, Unwanted, damages
-from damage.site import Seen
-from fake_flink import FakeFlink
+
+from testkit.fakes.flink import FakeFlink
+from testkit.scenarios.damage import HEALTHY, SICK, Damage, Site, Unwanted, damages
+from testkit.scenarios.damage.site import Seen
 
 SEED = 20_260_101
 MOST = os.environ.get("DAMAGED_ROWS", "40")

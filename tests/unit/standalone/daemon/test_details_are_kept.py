@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
-from fake_flink import FakeFlink, FakeJob, chain
-from watching.wired import passes_of
+
+from testkit.fakes.flink import FakeFlink, FakeJob, chain
+from testkit.scenarios.watching.wired import passes_of
 
 HOUR_MS = 3_600_000
 DEFAULTS: Mapping[str, str] = {}

@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
-from fake_flink import FakeFlink, FakeJob, chain
-from pass_setup import passes_over
 
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.stores import HeapStateStore
+from testkit.builders.cluster_passes import passes_over
+from testkit.fakes.flink import FakeFlink, FakeJob, chain
 
 STEP = 10
 """Seconds between two passes, unless said otherwise."""

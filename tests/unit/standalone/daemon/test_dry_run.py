@@ -6,9 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
-from fake_flink import Canned, FakeFlink, FakeJob, chain
-from fake_flink.load import keep_counting
-from watching.wired import settings_of
 
 from flink_autoscaler.core.autoscaler import ALWAYS, JobAutoScaler
 from flink_autoscaler.core.model.events import Event, ScalingReport
@@ -28,6 +25,9 @@ from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDep
 from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.stores import HeapStateStore
+from testkit.fakes.flink import Canned, FakeFlink, FakeJob, chain
+from testkit.fakes.flink.load import keep_counting
+from testkit.scenarios.watching.wired import settings_of
 
 PASSES = 4
 STEP_MS = 400

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from fault_setup import BusyCluster, DaemonProcess
 
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
+from testkit.scenarios.faults import BusyCluster, DaemonProcess
 
 PERIODS = "job.autoscaler.excluded.periods"
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
-from fake_flink import FakeFlink
-from watching.wired import settings_of
-
 from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
 from flink_autoscaler.standalone.settings.schema.settings import Settings
+from testkit.fakes.flink import FakeFlink
+from testkit.scenarios.watching.wired import settings_of
 
 KEY = "main/orders"
 ASOF = 1_769_860_800.0

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from core_builders import a_context
-from watching import LogLines
-
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
@@ -15,6 +12,8 @@ from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.stores.heap import HeapForecastStore
+from testkit.builders.core import a_context
+from testkit.scenarios.watching import LogLines
 
 JOB = a_context({"forecast.enabled": "true"})
 WITHOUT = a_context()

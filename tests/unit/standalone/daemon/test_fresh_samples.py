@@ -7,14 +7,14 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from fake_flink import FakeFlink, FakeMetricStore, Fault, chain
-from watching.wired import passes_of
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, FakeMetricStore, Fault, chain
+from testkit.scenarios.watching.wired import passes_of
 
 RATE = 1000.0
 INTERVAL = 1.0

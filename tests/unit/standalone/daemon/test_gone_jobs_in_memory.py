@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from fake_flink import FakeFlink
-from watching.wired import settings_of
 
 from flink_autoscaler.core.model.metrics import MetricSample
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
+from testkit.fakes.flink import FakeFlink
+from testkit.scenarios.watching.wired import settings_of
 
 JOBS = 110
 """More than those of which the memory keeps everything."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fake_flink import FakeFlink, FakeJob
-from watching.process import DaemonProcess
 
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, FakeJob
+from testkit.scenarios.watching.process import DaemonProcess
 
 PROMPT = 2.0
 """Seconds within which a page comes, far less than what hung the daemon."""

@@ -6,10 +6,11 @@ import time
 from threading import Timer
 
 import pytest
-from fake_flink import FakeFlink, chain
-from fake_flink.load import rates_of, repeated
-from fake_flink.metric_store import FakeMetricStore
-from watching.wired import passes_of
+
+from testkit.fakes.flink import FakeFlink, chain
+from testkit.fakes.flink.load import rates_of, repeated
+from testkit.fakes.flink.metric_store import FakeMetricStore
+from testkit.scenarios.watching.wired import passes_of
 
 LOAD = 130.0
 STALL = 3.0

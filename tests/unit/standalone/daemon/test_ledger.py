@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
-from core_builders import a_configuration, a_context, a_plan, a_topology, a_vertex, vertex_id
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.daemon.ledger import ALLOTMENT_SECONDS, GRANT_SECONDS, SlotLedger
+from testkit.builders.core import a_configuration, a_context, a_plan, a_topology, a_vertex, vertex_id
 
 ONLY = vertex_id(1)
 

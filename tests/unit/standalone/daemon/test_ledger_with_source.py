@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from core_builders import a_configuration, a_context, a_plan, a_topology, a_vertex
-
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.job import Capacity
@@ -14,6 +12,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotsComing
 from flink_autoscaler.standalone.daemon.ledger import SlotLedger
+from testkit.builders.core import a_configuration, a_context, a_plan, a_topology, a_vertex
 
 COMING = SlotsComing(4, 1, waited=3.0)
 

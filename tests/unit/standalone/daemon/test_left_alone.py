@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from order_setup import KEY, OrderedJob, unchanged_logging
-from watching import LogLines
 
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Fingerprint, Pause, Supervision, SupervisionPhase
 from flink_autoscaler.core.supervise.order_book import time_text
+from testkit.builders.orders import KEY, OrderedJob, unchanged_logging
+from testkit.scenarios.watching import LogLines
 
 __all__ = ["unchanged_logging"]
 

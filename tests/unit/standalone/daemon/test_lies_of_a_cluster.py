@@ -8,11 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from fake_flink import Canned, FakeFlink, FakeJob, Fault, chain
-from fake_flink.answers import details, overview
-from fake_flink.load import keep_counting
-from watching import LogLines
-from watching.wired import settings_of
 
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import PassPhase
@@ -21,6 +16,11 @@ from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
+from testkit.fakes.flink import Canned, FakeFlink, FakeJob, Fault, chain
+from testkit.fakes.flink.answers import details, overview
+from testkit.fakes.flink.load import keep_counting
+from testkit.scenarios.watching import LogLines
+from testkit.scenarios.watching.wired import settings_of
 
 EVALUATED = {PassPhase.COLLECTING, PassPhase.WINDOW_FILLING, PassPhase.EXECUTED}
 SICK, WELL = "main/sick", "main/well"

@@ -11,13 +11,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from databases import rows_of
-from fault_setup import BusyCluster, DaemonProcess
 from sqlalchemy import update
 
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import DECISIONS, LEASE
+from testkit.scenarios.faults import BusyCluster, DaemonProcess
+from testkit.servers.databases import rows_of
 
 JOB = "main/orders"
 

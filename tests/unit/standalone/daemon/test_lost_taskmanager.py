@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from fake_flink import FakeFlink, FakeJob, chain
-from watching import LogLines
-from watching.wired import passes_of
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from testkit.fakes.flink import FakeFlink, FakeJob, chain
+from testkit.scenarios.watching import LogLines
+from testkit.scenarios.watching.wired import passes_of
 
 BOTH = [{"id": name, "slotsNumber": 4, "freeSlots": 2} for name in ("a", "b")]
 

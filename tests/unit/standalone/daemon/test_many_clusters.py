@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from command_setup import restored_logging
-from fake_flink import FakeFlink, Fault, chain
-from watching import LogLines, Watching, run_passes
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.loop import Daemon
 from flink_autoscaler.standalone.observability.logs import configure_logging
-from flink_cluster.waiting import wait_until
+from testkit.builders.commands import restored_logging
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, Fault, chain
+from testkit.scenarios.watching import LogLines, Watching, run_passes
 
 INTERVAL = 0.1
 HANG = 5.0

@@ -8,9 +8,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from fake_flink import FakeFlink
-from sql_setup.command_line import call
-from watching.wired import settings_of
 
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
@@ -19,6 +16,9 @@ from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
+from testkit.builders.sql.command_line import call
+from testkit.fakes.flink import FakeFlink
+from testkit.scenarios.watching.wired import settings_of
 
 ASSUMED = 300
 """Seconds that ``restart.time`` is without configuration."""

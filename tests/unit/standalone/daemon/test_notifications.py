@@ -11,17 +11,17 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from fake_flink import FakeFlink, FakeJob
-from fake_flink.load import keep_counting, overloaded, working
-from receiver import Receiver
-from watching.process import DaemonProcess
-from watching.wired import settings_of
 
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, FakeJob
+from testkit.fakes.flink.load import keep_counting, overloaded, working
+from testkit.fakes.receiver import Receiver
+from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.watching.wired import settings_of
 
 TARGET = "autoscaler.notifications.targets.0."
 QUICK = {

@@ -9,13 +9,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from fake_flink import FakeFlink, FakeJob, chain
-from fault_setup import DaemonProcess
-from fault_setup.driving import drive
-from sql_setup.command_line import call
 
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.schema import upgrade
+from testkit.builders.sql.command_line import call
+from testkit.fakes.flink import FakeFlink, FakeJob, chain
+from testkit.scenarios.faults import DaemonProcess
+from testkit.scenarios.faults.driving import drive
 
 KEY = "main/orders"
 WHY = ("--as", "ann", "--reason", "a test")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from order_setup import KEY, OrderedJob, unchanged_logging
 
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
+from testkit.builders.orders import KEY, OrderedJob, unchanged_logging
 
 __all__ = ["unchanged_logging"]
 

@@ -8,12 +8,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from databases import rows_of
-from fault_setup import BusyCluster, DaemonProcess
-from sql_setup.command_line import call
 
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.tables import EVENTS
+from testkit.builders.sql.command_line import call
+from testkit.scenarios.faults import BusyCluster, DaemonProcess
+from testkit.servers.databases import rows_of
 
 UNFOLLOWED = {"job.autoscaler.supervised-rescales.enabled": "false"}
 WHERE = (

@@ -10,7 +10,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from order_setup import KEY, OrderedJob, unchanged_logging
 
 from flink_autoscaler.core.model.orders import Orders, Signed
 from flink_autoscaler.core.model.state import JobState
@@ -19,6 +18,7 @@ from flink_autoscaler.core.ports.order_book import Ordered
 from flink_autoscaler.core.supervise import order_book
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.orders import SqlOrderBook
+from testkit.builders.orders import KEY, OrderedJob, unchanged_logging
 
 __all__ = ["unchanged_logging"]
 

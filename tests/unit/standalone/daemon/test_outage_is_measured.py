@@ -6,8 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
-from fake_flink.metric_store import FakeMetricStore
-from order_setup import KEY, OrderedJob, unchanged_logging
+
+from testkit.builders.orders import KEY, OrderedJob, unchanged_logging
+from testkit.fakes.flink.metric_store import FakeMetricStore
 
 __all__ = ["unchanged_logging"]
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from order_setup import KEY, OrderedJob, unchanged_logging
+
+from testkit.builders.orders import KEY, OrderedJob, unchanged_logging
 
 __all__ = ["unchanged_logging"]
 

@@ -7,9 +7,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from fake_flink import FakeFlink, FakeJob, chain
-from pass_setup import passes_over
-from watching import LogLines
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.model.decision import PassPhase
@@ -18,6 +15,9 @@ from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.stores import HeapStateStore, LoggingEventHandler
+from testkit.builders.cluster_passes import passes_over
+from testkit.fakes.flink import FakeFlink, FakeJob, chain
+from testkit.scenarios.watching import LogLines
 
 STEP_MS = 10_000
 SICK, WELL = "main/sick", "main/well"

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from fake_flink import FakeFlink, FakeJob, chain
-from fake_prometheus import FakePrometheus
-from watching.wired import settings_of
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
+from testkit.fakes.flink import FakeFlink, FakeJob, chain
+from testkit.fakes.prometheus import FakePrometheus
+from testkit.scenarios.watching.wired import settings_of
 
 
 @contextmanager

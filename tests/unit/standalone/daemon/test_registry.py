@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from watching import LogLines
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.daemon.registry import ClusterRegistry, applicable, require_lease, restart_keys
@@ -23,6 +22,7 @@ from flink_autoscaler.standalone.settings.schema.settings import (
     Settings,
     StandaloneSettings,
 )
+from testkit.scenarios.watching import LogLines
 
 
 def a_cluster(name: str, **values: object) -> ClusterSettings:

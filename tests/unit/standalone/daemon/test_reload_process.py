@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fake_flink import FakeFlink, Fault
-from watching.process import DaemonProcess
+
+from testkit.fakes.flink import FakeFlink, Fault
+from testkit.scenarios.watching.process import DaemonProcess
 
 SQLITE = {
     "autoscaler__standalone__state-store.type": "JDBC",

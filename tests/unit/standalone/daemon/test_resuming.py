@@ -8,8 +8,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from databases import create_tables
-from fake_flink import Canned, FakeFlink, FakeJob
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
@@ -25,6 +23,8 @@ from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.stores import LoggingEventHandler
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
+from testkit.fakes.flink import Canned, FakeFlink, FakeJob
+from testkit.servers.databases import create_tables
 
 KEY = "main/orders"
 CAPACITY = 100.0

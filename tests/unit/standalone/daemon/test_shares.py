@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from fake_flink import FakeJob
-from slot_setup import FULL, SharedCluster, held
-from watching import LogLines
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
+from testkit.builders.slots import FULL, SharedCluster, held
+from testkit.fakes.flink import FakeJob
+from testkit.scenarios.watching import LogLines
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from fake_flink import FakeJob
-from slot_setup import STEP_MS, SharedCluster, held
+
+from testkit.builders.slots import STEP_MS, SharedCluster, held
+from testkit.fakes.flink import FakeJob
 
 PENDING = "Source__source_0.pendingRecords"
 STEP = STEP_MS / 1000

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
-from core_builders import RecordingEvents, RecordingRealizer, RecordingStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDep
 from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.stores.heap import HeapTombstones
+from testkit.builders.core import RecordingEvents, RecordingRealizer, RecordingStore
 
 KEYS = ("c/a", "c/b", "c/c", "c/d")
 RETENTION = 100.0

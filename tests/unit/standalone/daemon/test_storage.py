@@ -7,9 +7,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from databases import rows_of
-from fake_flink import FakeFlink, FakeJob
-from watching.wired import settings_of
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
@@ -19,7 +16,10 @@ from flink_autoscaler.standalone.ha.leadership import LeadershipState
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.tables import JOBS, LEASE, TOMBSTONES
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, FakeJob
+from testkit.scenarios.watching.wired import settings_of
+from testkit.servers.databases import rows_of
 
 NO_WAIT = {
     "job.autoscaler.enabled": "true",

@@ -11,13 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from databases import rows_of
-from fake_flink import FakeFlink, FakeJob
-from fake_flink.load import keep_counting, overloaded, working
 from sqlalchemy import text
-from watching import LogLines
-from watching.process import DaemonProcess
-from watching.wired import settings_of
 
 from flink_autoscaler.core.errors import ConfigError, PluginError, StoreError
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
@@ -33,7 +27,13 @@ from flink_autoscaler.stores.sql.database.database import Database, DatabaseSett
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import EVENT_FIGURES, EVENTS, SCALINGS
 from flink_autoscaler.stores.testing.event_handler_contract import a_context, a_report
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, FakeJob
+from testkit.fakes.flink.load import keep_counting, overloaded, working
+from testkit.scenarios.watching import LogLines
+from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.watching.wired import settings_of
+from testkit.servers.databases import rows_of
 
 QUICK = {
     "job.autoscaler.enabled": "true",

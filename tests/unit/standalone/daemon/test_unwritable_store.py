@@ -10,14 +10,8 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
-from databases import DatabaseServer
-from fake_flink import FakeFlink
-from fault_setup import BusyCluster, DaemonProcess
-from sql_setup.command_line import call
 from sqlalchemy import event, text
 from sqlalchemy.pool import Pool
-from watching import LogLines
-from watching.wired import settings_of
 
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring
@@ -25,7 +19,13 @@ from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.tables import JOBS, ORDERS, STATE
-from flink_cluster.waiting import wait_until
+from testkit.builders.sql.command_line import call
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink
+from testkit.scenarios.faults import BusyCluster, DaemonProcess
+from testkit.scenarios.watching import LogLines
+from testkit.scenarios.watching.wired import settings_of
+from testkit.servers.databases import DatabaseServer
 
 UNLIMITED = 1 << 30
 

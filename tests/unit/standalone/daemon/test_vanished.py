@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from core_builders import RecordingEvents, RecordingRealizer, RecordingStore
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.standalone.daemon.vanished import FIRST_SWEEP, VanishedJobs
 from flink_autoscaler.stores.heap import HeapTombstones
+from testkit.builders.core import RecordingEvents, RecordingRealizer, RecordingStore
 
 HOUR = 3600.0
 

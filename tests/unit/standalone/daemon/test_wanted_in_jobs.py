@@ -9,12 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from order_setup import KEY, OrderedJob, unchanged_logging
-from recorded_passes import ENRICH, SINK, SOURCE, RecordedJob, delayed_scale_down, window_filling, without_headroom
 
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.standalone.records.explain import wanted_of
 from flink_autoscaler.standalone.views.jobs import job_table
+from testkit.builders.orders import KEY, OrderedJob, unchanged_logging
+from testkit.contracts.recorded_passes import (
+    ENRICH,
+    SINK,
+    SOURCE,
+    RecordedJob,
+    delayed_scale_down,
+    window_filling,
+    without_headroom,
+)
 
 __all__ = ["unchanged_logging"]
 

@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from fake_flink import FakeFlink, chain
-from pass_setup import passes_over
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.stores import HeapStateStore
+from testkit.builders.cluster_passes import passes_over
+from testkit.fakes.flink import FakeFlink, chain
 
 STEP_MS = 10_000
 KEY = "main/orders"

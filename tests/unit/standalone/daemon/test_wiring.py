@@ -4,7 +4,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from watching import LogLines
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.realizers import LogOnlyRealizer, RescaleApiRealizer
@@ -13,6 +12,7 @@ from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Settings
+from testkit.scenarios.watching import LogLines
 
 OFFERED = {"settings": "the settings", "loop": "the loop", "clients": "the clients"}
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from watching import LogLines
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
+from testkit.scenarios.watching import LogLines
 
 
 def a_cluster(name: str, **values: object) -> Cluster:

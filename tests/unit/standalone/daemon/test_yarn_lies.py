@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import pytest
-from fake_flink import FakeFlink, chain
-from fake_flink.load import keep_counting
-from fake_yarn import FakeApplication, FakeYarn
-from watching.wired import settings_of
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring
+from testkit.fakes.flink import FakeFlink, chain
+from testkit.fakes.flink.load import keep_counting
+from testkit.fakes.yarn import FakeApplication, FakeYarn
+from testkit.scenarios.watching.wired import settings_of
 
 EVALUATED = {PassPhase.COLLECTING, PassPhase.WINDOW_FILLING, PassPhase.EXECUTED}
 WELL = "main/well"

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from fake_flink import Canned, FakeFlink, Fault, chain
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
@@ -14,6 +13,7 @@ from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER, SPREAD
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
+from testkit.fakes.flink import Canned, FakeFlink, Fault, chain
 
 MakeFetcher = Callable[..., FlinkClusterFetcher]
 

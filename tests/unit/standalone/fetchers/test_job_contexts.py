@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from fake_flink import Canned, FakeFlink, FakeJob, Fault, chain
-from watching import LogLines
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
@@ -17,6 +15,8 @@ from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER, Job
 from flink_autoscaler.standalone.fetchers.job_keys import keyed_jobs
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
+from testkit.fakes.flink import Canned, FakeFlink, FakeJob, Fault, chain
+from testkit.scenarios.watching import LogLines
 
 ENABLED = "job.autoscaler.enabled"
 ON = {ENABLED: "true"}

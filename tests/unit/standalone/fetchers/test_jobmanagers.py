@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_flink import Canned, FakeFlink, Fault, flink_error
-from watching import LogLines
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
@@ -18,6 +16,8 @@ from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.settings.schema.clusters import AuthKind, AuthSettings, ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
+from testkit.fakes.flink import Canned, FakeFlink, Fault, flink_error
+from testkit.scenarios.watching import LogLines
 
 LIST = "/jobs/overview"
 MakeFetcher = Callable[..., FlinkClusterFetcher]

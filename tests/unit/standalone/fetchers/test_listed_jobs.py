@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fake_flink import Canned, FakeFlink
-from fake_flink.answers import overview
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
@@ -15,6 +13,8 @@ from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
+from testkit.fakes.flink import Canned, FakeFlink
+from testkit.fakes.flink.answers import overview
 
 
 class Listing:

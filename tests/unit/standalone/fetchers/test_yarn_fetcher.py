@@ -8,9 +8,6 @@ from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import pytest
-from fake_flink import Canned, FakeFlink, Fault, chain
-from fake_yarn import FakeYarn
-from fake_yarn.fetching import Clock, FetcherOf, fetchers_of, keys
 from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import ConfigError, ConnectError, FlinkRestError, NotReadyError, ResponseError
@@ -18,6 +15,9 @@ from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.yarn import YarnFetcher
 from flink_autoscaler.standalone.settings.schema.settings import JobKeyMode
+from testkit.fakes.flink import Canned, FakeFlink, Fault, chain
+from testkit.fakes.yarn import FakeYarn
+from testkit.fakes.yarn.fetching import Clock, FetcherOf, fetchers_of, keys
 
 MakeFlink = Callable[[], FakeFlink]
 

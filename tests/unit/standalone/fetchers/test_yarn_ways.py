@@ -10,10 +10,6 @@ from typing import ClassVar
 from urllib.parse import urlsplit
 
 import pytest
-from fake_flink import FakeFlink, FakeRequest, Fault
-from fake_yarn import FakeApplication, FakeYarn
-from fake_yarn.fetching import Clock, FetcherOf, fetchers_of, keys
-from tls_setup import Authority, TlsFront, server_context
 
 from flink_autoscaler.clients.flink.decode import ParallelismBounds
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
@@ -21,6 +17,10 @@ from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import FlinkRestError, NotReadyError
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER
+from testkit.fakes.flink import FakeFlink, FakeRequest, Fault
+from testkit.fakes.yarn import FakeApplication, FakeYarn
+from testkit.fakes.yarn.fetching import Clock, FetcherOf, fetchers_of, keys
+from testkit.servers.tls import Authority, TlsFront, server_context
 
 MakeFlink = Callable[[], FakeFlink]
 

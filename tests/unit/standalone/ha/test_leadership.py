@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from core_builders import RecordingEvents, RecordingRealizer, a_context
-from watching import LogLines
 
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import NotLeaderError, StoreError
@@ -22,7 +20,9 @@ from flink_autoscaler.standalone.ha.leadership import (
     LeaseLeadership,
 )
 from flink_autoscaler.stores.sql.lease import Lease
-from flink_cluster.waiting import wait_until
+from testkit.builders.core import RecordingEvents, RecordingRealizer, a_context
+from testkit.clusters.flink.waiting import wait_until
+from testkit.scenarios.watching import LogLines
 
 TTL = 30.0
 CONTEXT = a_context({})

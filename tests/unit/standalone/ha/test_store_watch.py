@@ -6,14 +6,14 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from core_builders import RecordingEvents, RecordingStore, a_context
-from watching import LogLines
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.standalone.ha.store_watch import StoreWatch, WatchedStore, watched
-from flink_cluster.waiting import wait_until
+from testkit.builders.core import RecordingEvents, RecordingStore, a_context
+from testkit.clusters.flink.waiting import wait_until
+from testkit.scenarios.watching import LogLines
 
 AWAY = StoreError("PostgreSQL at host: cannot be reached; password=hunter2")
 EVENT = Event(EventType.NORMAL, "Scaling", "text")

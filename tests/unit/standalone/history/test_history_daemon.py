@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fake_flink import FakeFlink
-from history_setup import NOON_MS, a_storage, part_files, sample_rows, write
-from watching.process import DaemonProcess
+
+from testkit.builders.history import NOON_MS, a_storage, part_files, sample_rows, write
+from testkit.fakes.flink import FakeFlink
+from testkit.scenarios.watching.process import DaemonProcess
 
 HISTORY = {
     "autoscaler__history__enabled": "true",

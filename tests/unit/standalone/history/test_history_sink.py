@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from history_setup import NOON_MS, a_storage, files_of, part_files, sample_rows, write
-from recorded_passes import RecordedJob, orders_reading, scaled_up, window_filling
 from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import ConfigError
@@ -34,11 +32,13 @@ from flink_autoscaler.standalone.history.sink import MOST_PASSES, HistorySink
 from flink_autoscaler.standalone.history.writer import spill_folder
 from flink_autoscaler.standalone.records.codec import PassRecord
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
-from flink_cluster.waiting import wait_until
+from testkit.builders.history import NOON_MS, a_storage, files_of, part_files, sample_rows, write
+from testkit.clusters.flink.waiting import wait_until
+from testkit.contracts.recorded_passes import RecordedJob, orders_reading, scaled_up, window_filling
 
 PATIENCE = 30.0
 KILLS = int(os.environ.get("HISTORY_KILLS", "3"))
-WRITER = Path(__file__).parents[3] / "support" / "history_setup" / "endless.py"
+WRITER = Path(__file__).parents[3] / "testkit" / "builders" / "history" / "endless.py"
 
 
 class Clock:

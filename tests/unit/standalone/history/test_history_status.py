@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from history_setup import NOON_MS, part_files
 from prometheus_client import CollectorRegistry
-from recorded_passes import window_filling
 
 from flink_autoscaler.standalone.history.sink import HistorySink
 from flink_autoscaler.standalone.history.status import HistoryMetrics
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
-from flink_cluster.waiting import wait_until
+from testkit.builders.history import NOON_MS, part_files
+from testkit.clusters.flink.waiting import wait_until
+from testkit.contracts.recorded_passes import window_filling
 
 PATIENCE = 30.0
 

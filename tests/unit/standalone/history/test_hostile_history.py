@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from fake_flink import FakeFlink, FakeJob
-from history_setup import part_files
-from watching import LogLines
-from watching.wired import settings_of
 
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
+from testkit.builders.history import part_files
+from testkit.fakes.flink import FakeFlink, FakeJob
+from testkit.scenarios.watching import LogLines
+from testkit.scenarios.watching.wired import settings_of
 
 PASSES = 3
 LARGEST = 2**63 - 1

@@ -9,7 +9,6 @@ from dataclasses import replace
 from time import monotonic
 
 import pytest
-from core_builders import a_context
 
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.outside_number import NumberKind
@@ -19,7 +18,8 @@ from flink_autoscaler.core.options.lag import GROUP_PARAMETERS
 from flink_autoscaler.core.ports.lag_sources import LagQuery
 from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.standalone.lags.book import LagBook
-from flink_cluster.waiting import wait_until
+from testkit.builders.core import a_context
+from testkit.clusters.flink.waiting import wait_until
 
 
 class Known:

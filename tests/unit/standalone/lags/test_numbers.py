@@ -14,10 +14,6 @@ from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from core_builders import a_context
-from fake_flink import FakeFlink, chain
-from lag_contracts import LagSourceContract
-from watching.wired import settings_of
 
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.clients.http.number import HttpNumber, _in_string, filled, number_at, promql, sample_of
@@ -35,6 +31,10 @@ from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
 from flink_autoscaler.standalone.records.explain import explain
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from testkit.builders.core import a_context
+from testkit.contracts.lags import LagSourceContract
+from testkit.fakes.flink import FakeFlink, chain
+from testkit.scenarios.watching.wired import settings_of
 
 
 class Service(BaseHTTPRequestHandler):

@@ -8,8 +8,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from store_contracts.outbox import CLAIM
-from watching import LogLines
 
 from flink_autoscaler.core.errors import NotLeaderError, StoreError
 from flink_autoscaler.core.model.notices import Batch, Notice
@@ -18,6 +16,8 @@ from flink_autoscaler.standalone.notifications.delivery import LONGEST_PAUSE, LO
 from flink_autoscaler.standalone.notifications.messages import CloudEvent
 from flink_autoscaler.standalone.notifications.targets import NotSentError
 from flink_autoscaler.stores.outbox import HeapOutbox
+from testkit.contracts.stores.outbox import CLAIM
+from testkit.scenarios.watching import LogLines
 
 
 class Chat:

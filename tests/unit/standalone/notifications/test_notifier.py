@@ -8,10 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
-from databases import rows_of
 from prometheus_client import CollectorRegistry, generate_latest
-from receiver import Receiver
-from watching import LogLines
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.events import Event, EventType
@@ -33,7 +30,10 @@ from flink_autoscaler.stores.testing.event_handler_contract import (
     a_context,
     a_report,
 )
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.receiver import Receiver
+from testkit.scenarios.watching import LogLines
+from testkit.servers.databases import rows_of
 
 EVERYTHING = (RuleSettings(),)
 HALF_AN_HOUR = Duration(1800 * 10**9)

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from receiver import Receiver
-from watching import LogLines
 
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import NotLeaderError
@@ -21,6 +19,8 @@ from flink_autoscaler.standalone.notifications.apprise_process import service_of
 from flink_autoscaler.standalone.notifications.messages import CloudEvent, cloud_event
 from flink_autoscaler.standalone.notifications.targets import NotSentError, Target, make_target
 from flink_autoscaler.standalone.settings.schema.clusters import AuthKind, AuthSettings, TargetSettings, TargetType
+from testkit.fakes.receiver import Receiver
+from testkit.scenarios.watching import LogLines
 
 JOB = JobAutoScalerContext("main/orders", None, JobStatus.RUNNING, {}, Endpoint(""), "orders", "main")
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from fake_flink import Canned, FakeFlink, Fault, flink_error
-from watching import LogLines, Watching, run_passes
 
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, NotReadyError
 from flink_autoscaler.core.model.decision import Hold, PassPhase
@@ -18,6 +16,8 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.observability.announcer import MOST_REASONS
+from testkit.fakes.flink import Canned, FakeFlink, Fault, flink_error
+from testkit.scenarios.watching import LogLines, Watching, run_passes
 
 FAULTS = [
     pytest.param(Fault.RESET, id="resets connections"),

@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from fake_flink import FakeFlink, Fault
 from prometheus_client import CollectorRegistry
-from watching import LogLines, Watching
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
@@ -21,6 +19,8 @@ from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health, HealthMetrics
 from flink_autoscaler.standalone.observability.http import HttpServer, create_app
+from testkit.fakes.flink import FakeFlink, Fault
+from testkit.scenarios.watching import LogLines, Watching
 
 AWAY = StoreStatus(up=False, error="it cannot be reached")
 

@@ -24,7 +24,7 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.observability.http import MOST_CONNECTIONS, HttpServer, Patience, create_app
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
 
 UNFINISHED = b"GET /healthz HTTP/1.1\r\nHost: daemon\r\nX-Slow: "
 

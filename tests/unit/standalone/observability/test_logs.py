@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import structlog
-from command_setup import restored_logging
 
 from flink_autoscaler.standalone.observability.logs import configure_logging
 from flink_autoscaler.standalone.settings.secrets import masked
+from testkit.builders.commands import restored_logging
 
 
 @pytest.fixture(autouse=True)

@@ -3,12 +3,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from core_builders import evaluated
 from prometheus_client import CollectorRegistry
 
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, of
 from flink_autoscaler.standalone.observability import vertex_series
 from flink_autoscaler.standalone.observability.vertex_series import VertexMetrics
+from testkit.builders.core import evaluated
 
 V1, V2 = "a" * 32, "b" * 32
 

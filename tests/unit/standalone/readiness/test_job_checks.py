@@ -3,7 +3,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from core_builders import a_context, a_topology, a_vertex, vertex_id
 
 from flink_autoscaler.clients.flink.collector import remember
 from flink_autoscaler.core.model.job import JobStatus
@@ -13,6 +12,7 @@ from flink_autoscaler.core.model.rescale_facts import CheckpointFacts
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
 from flink_autoscaler.standalone.readiness.checks import JobFacts, is_ready, needs_of
 from flink_autoscaler.standalone.readiness.findings import Finding, Weight
+from testkit.builders.core import a_context, a_topology, a_vertex, vertex_id
 
 ADAPTIVE = {"jobmanager.scheduler": "adaptive"}
 ENABLED = "job.autoscaler.enabled"

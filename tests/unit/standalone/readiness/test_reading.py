@@ -2,15 +2,14 @@ from __future__ import annotations
 
 import asyncio
 
-from core_builders import a_context
-from fake_flink import Canned, FakeFlink, chain
-
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import MissingMetricError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.standalone.readiness.checks import JobFacts
 from flink_autoscaler.standalone.readiness.looking import read_facts, read_metrics
+from testkit.builders.core import a_context
+from testkit.fakes.flink import Canned, FakeFlink, chain
 
 
 async def read(flink: FakeFlink, job_id: str, *, patience: float) -> tuple[JobReading, list[float]]:

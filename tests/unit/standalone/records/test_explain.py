@@ -11,9 +11,19 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from databases import create_tables
-from forked_command import run_command
-from recorded_passes import (
+
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model.orders import Orders, Signed
+from flink_autoscaler.standalone.cli.command import read_instant
+from flink_autoscaler.standalone.cli.output import print_sections
+from flink_autoscaler.standalone.records.codec import PassRecord
+from flink_autoscaler.standalone.records.explain import Explanation, deciding_sentence, explain, explanation_document
+from flink_autoscaler.standalone.records.explanation_text import explanation_sections
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.records import SqlRecordStore
+from testkit.builders.forked_command import run_command
+from testkit.builders.sql.command_line import call
+from testkit.contracts.recorded_passes import (
     ENRICH,
     JOB_KEY,
     MINUTE,
@@ -31,17 +41,7 @@ from recorded_passes import (
     window_filling,
     without_headroom,
 )
-from sql_setup.command_line import call
-
-from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.orders import Orders, Signed
-from flink_autoscaler.standalone.cli.command import read_instant
-from flink_autoscaler.standalone.cli.output import print_sections
-from flink_autoscaler.standalone.records.codec import PassRecord
-from flink_autoscaler.standalone.records.explain import Explanation, deciding_sentence, explain, explanation_document
-from flink_autoscaler.standalone.records.explanation_text import explanation_sections
-from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
-from flink_autoscaler.stores.sql.records import SqlRecordStore
+from testkit.servers.databases import create_tables
 
 GUIDE = Path(__file__).parents[4] / "docs" / "guide" / "explain.md"
 NOON = START_MS / 1000

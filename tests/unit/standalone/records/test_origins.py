@@ -5,10 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from core_builders import MINUTE as CORE_MINUTE
-from core_builders import JobDriver, a_cluster, a_context, pipeline
-from core_builders.pipeline import PIPELINE_SOURCE
-from recorded_passes import SOURCE, scaled_up
 
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.model.metrics import FlinkMetric
@@ -21,6 +17,10 @@ from flink_autoscaler.standalone.cli.output import print_sections
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
 from flink_autoscaler.standalone.records.explain import explain, explanation_document
 from flink_autoscaler.standalone.records.explanation_text import explanation_sections
+from testkit.builders.core import MINUTE as CORE_MINUTE
+from testkit.builders.core import JobDriver, a_cluster, a_context, pipeline
+from testkit.builders.core.pipeline import PIPELINE_SOURCE
+from testkit.contracts.recorded_passes import SOURCE, scaled_up
 
 ORIGINS: Origins = {SOURCE: {FlinkMetric.PENDING_RECORDS: "kafka"}}
 

@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from core_builders import a_context
-from recorded_passes import SCENARIOS, RecordedJob, misconfigured, scaled_up
 
 from flink_autoscaler.core.errors import JobGoneError, MissingMetricError, StoreError
 from flink_autoscaler.core.model.decision import Rescale
@@ -25,6 +23,8 @@ from flink_autoscaler.standalone.records.codec import decode, encode, read_expor
 from flink_autoscaler.standalone.records.samples import samples_document, samples_of
 from flink_autoscaler.standalone.settings.secrets import MASK, is_sensitive
 from flink_autoscaler.stores.testing.store_contract import same_state
+from testkit.builders.core import a_context
+from testkit.contracts.recorded_passes import SCENARIOS, RecordedJob, misconfigured, scaled_up
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from databases import create_tables, rows_of
-from recorded_passes import JOB_KEY, RecordedJob, scaled_up
 from structlog.testing import capture_logs
 
 from flink_autoscaler.core.cycle.recording import StoredRecord
@@ -23,7 +21,9 @@ from flink_autoscaler.standalone.records.writer import PassRecorder
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.records import SqlRecordStore
 from flink_autoscaler.stores.sql.tables import DECISIONS
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.contracts.recorded_passes import JOB_KEY, RecordedJob, scaled_up
+from testkit.servers.databases import create_tables, rows_of
 
 PATIENCE = 20.0
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from behaviour_vectors import read_vectors, replay
-from vectors import function_difference, scenario_differences
 
 from flink_autoscaler.core.errors import ConfigError
+from testkit.contracts.vectors import function_difference, scenario_differences
 
 VECTORS = Path(__file__).parents[3] / "fixtures" / "vectors"
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded_passes import ENRICH, SCENARIOS, RecordedJob, rolled_back, scaled_up, without_headroom
 
 from flink_autoscaler.core.decide.limits.shares import postponed
 from flink_autoscaler.core.errors import StoreError
@@ -16,6 +15,7 @@ from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
 from flink_autoscaler.standalone.records.replay import PUT_OFF, differences, replayed
+from testkit.contracts.recorded_passes import ENRICH, SCENARIOS, RecordedJob, rolled_back, scaled_up, without_headroom
 
 
 def found(record: PassRecord) -> list[str]:

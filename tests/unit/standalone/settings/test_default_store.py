@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_setup import Call, commands
-from fake_flink import FakeFlink
-from watching.process import DaemonProcess
 
 from flink_autoscaler.standalone.cli.main import app
 from flink_autoscaler.standalone.settings.loading import state_directory
+from testkit.builders.commands import Call, commands
+from testkit.fakes.flink import FakeFlink
+from testkit.scenarios.watching.process import DaemonProcess
 
 AT_ONCE = {"job__autoscaler__stabilization__interval": "0 s", "autoscaler__records__interval": "0 s"}
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from web_setup import OPERATOR, TOKEN, VIEWER, WebSite, hanging
 
 from flink_autoscaler.standalone.observability.http import MOST_CONNECTIONS
 from flink_autoscaler.standalone.web.rights import Access, Role, Visitor
+from testkit.builders.web import OPERATOR, TOKEN, VIEWER, WebSite, hanging
 
 HOSTILE = '<script>alert("x")</script>\'\n' + "n" * 9_900
 

@@ -10,10 +10,10 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
-from web_setup import OPERATOR, TOKEN, WebSite
 
 from flink_autoscaler.standalone.web.api.endpoints import ENDPOINTS, PREFIX, Endpoint
 from flink_autoscaler.standalone.web.rights import Access
+from testkit.builders.web import OPERATOR, TOKEN, WebSite
 
 CHECKS = [not_a_server_error, response_schema_conformance, status_code_conformance]
 

@@ -6,9 +6,6 @@ import html
 from dataclasses import replace
 
 import pytest
-from fake_flink import Fault
-from slot_setup import FULL, SharedCluster
-from web_setup import WebSite
 
 from flink_autoscaler.core.errors import ConfigError, NotReadyError
 from flink_autoscaler.core.model.job import Headroom
@@ -19,6 +16,9 @@ from flink_autoscaler.standalone.settings.sources.configuration import load_conf
 from flink_autoscaler.standalone.web.api.clusters import cluster_document
 from flink_autoscaler.standalone.web.api.models import ClusterDoc
 from flink_autoscaler.standalone.web.fleet import MOST_FAILURES, Fleet
+from testkit.builders.slots import FULL, SharedCluster
+from testkit.builders.web import WebSite
+from testkit.fakes.flink import Fault
 
 
 def configured(*more: str) -> Cluster:

@@ -8,9 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from order_setup import unchanged_logging
 from typer.testing import CliRunner, Result
-from web_setup import TOKEN, WebSite
 
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
@@ -18,6 +16,8 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.cli.main import app
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.web.rights import Access
+from testkit.builders.orders import unchanged_logging
+from testkit.builders.web import TOKEN, WebSite
 
 __all__ = ["unchanged_logging"]
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from web_setup import WebSite
-
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.web.fleet import Fleet, JobNow
+from testkit.builders.web import WebSite
 
 JOB = "main/orders"
 STEP_MS = 17_000

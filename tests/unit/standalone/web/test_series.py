@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 import pytest
-from backtest_setup import a_history, job_rows
-from history_setup import NOON_MS
-from web_setup import WebSite
 
 from flink_autoscaler.core.model.load_profile import BUCKETS_PER_WEEK, LoadProfile, ProfileResult
 from flink_autoscaler.pipeline.history.rows import NamedRow
+from testkit.builders.backtests import a_history, job_rows
+from testkit.builders.history import NOON_MS
+from testkit.builders.web import WebSite
 
 HOUR_MS = 3_600_000
 FORECAST = {

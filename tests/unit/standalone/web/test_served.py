@@ -10,11 +10,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from fake_flink import FakeFlink, chain
-from tls_setup import Authority
-from watching.process import DaemonProcess
 
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.fakes.flink import FakeFlink, chain
+from testkit.scenarios.watching.process import DaemonProcess
+from testkit.servers.tls import Authority
 
 HALF_OPEN = 200
 BEGUN_HANDSHAKE = bytes.fromhex("16030100c8010000c40303")

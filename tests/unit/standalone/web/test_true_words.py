@@ -9,9 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from backtest_setup import a_history, job_rows
-from history_setup import NOON_MS
-from web_setup import OPERATOR, TOKEN, WebSite
 
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.standalone.observability.announcer import Announcer
@@ -19,6 +16,9 @@ from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.web.rights import Access
 from flink_autoscaler.stores.testing.event_handler_contract import a_context, a_report
+from testkit.builders.backtests import a_history, job_rows
+from testkit.builders.history import NOON_MS
+from testkit.builders.web import OPERATOR, TOKEN, WebSite
 
 KEY = "main/orders"
 

@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from databases import DatabaseServer
 from sqlalchemy import text
 
 from flink_autoscaler.core.errors import StoreError
@@ -18,6 +17,7 @@ from flink_autoscaler.stores.sql.database.diagnosis import Level, diagnose
 from flink_autoscaler.stores.sql.events.handler import SqlEventHandler
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.testing.event_handler_contract import a_context, a_report
+from testkit.servers.databases import DatabaseServer
 
 PAGE = Path(__file__).parents[4] / "docs" / "guide" / "database.md"
 BLOCKS = re.findall(r"^```sql\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)

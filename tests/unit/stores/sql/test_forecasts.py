@@ -6,15 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from databases import counting, rows_of
 from sqlalchemy import Table, text, update
-from store_contracts.forecasts import (
-    ASOF,
-    ForecastStoreContract,
-    a_profile,
-    a_result,
-    without_profile,
-)
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
@@ -24,6 +16,14 @@ from flink_autoscaler.stores.sql.forecasts import SqlForecastStore
 from flink_autoscaler.stores.sql.migrations import VERSION_TABLE
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.sql.tables import FORECAST_META, FORECAST_PROFILE
+from testkit.contracts.stores.forecasts import (
+    ASOF,
+    ForecastStoreContract,
+    a_profile,
+    a_result,
+    without_profile,
+)
+from testkit.servers.databases import counting, rows_of
 
 
 class TestHeapForecastStore(ForecastStoreContract):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from databases import rows_of
-from sql_setup import NOON, state_rows, write_state
 
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.known_jobs import Adoption, AdoptionResult, adopt, leading_daemon
 from flink_autoscaler.stores.sql.lease import Lease
 from flink_autoscaler.stores.sql.tables import JOBS, STATE
+from testkit.builders.sql import NOON, state_rows, write_state
+from testkit.servers.databases import rows_of
 
 JOB_ID = "3de64ea3d0a34a5f9c3f4f1f5c0f7a11"
 OTHER_ID = "53f2be87d0a34a5f9c3f4f1f5c0f7a12"

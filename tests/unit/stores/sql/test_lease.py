@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from databases import rows_of
 from sqlalchemy import delete, update
 
 from flink_autoscaler.core.errors import StoreError
@@ -21,7 +20,8 @@ from flink_autoscaler.stores.sql.database.database import Database, DatabaseSett
 from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 from flink_autoscaler.stores.sql.lease import MARGIN, Lease, LeaseFence
 from flink_autoscaler.stores.sql.tables import LEASE
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.waiting import wait_until
+from testkit.servers.databases import rows_of
 
 TTL = 60.0
 

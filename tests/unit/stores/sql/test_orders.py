@@ -9,10 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from databases import counting, create_tables, rows_of
 from sqlalchemy import insert, update
-from store_contracts.orders import OrderBookContract, pausing, pinning, resuming
-from watching import LogLines
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.orders import PauseScope
@@ -24,6 +21,9 @@ from flink_autoscaler.stores.sql.known_jobs import KnownJob, known_jobs
 from flink_autoscaler.stores.sql.lease import Lease, LeaseFence
 from flink_autoscaler.stores.sql.orders import SqlOrderBook
 from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, ORDERS, SET_ASIDE
+from testkit.contracts.stores.orders import OrderBookContract, pausing, pinning, resuming
+from testkit.scenarios.watching import LogLines
+from testkit.servers.databases import counting, create_tables, rows_of
 
 _FOREVER = 10**15
 

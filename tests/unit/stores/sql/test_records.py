@@ -4,12 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from databases import rows_of
 
 from flink_autoscaler.core.cycle.recording import RecordStore, StoredRecord
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.records import BATCH, SqlRecordStore
 from flink_autoscaler.stores.sql.tables import DECISIONS
+from testkit.servers.databases import rows_of
 
 
 def a_record(at_ms: int, job_key: str = "main/orders", text: str = "what happened") -> StoredRecord:

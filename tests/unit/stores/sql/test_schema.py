@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from databases import DatabaseServer
-from sql_setup import an_event, make_reference_schema, state_rows, write_events, write_state
 from sqlalchemy import inspect, text
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
@@ -22,6 +20,8 @@ from flink_autoscaler.stores.sql.database.database import Database, DatabaseSett
 from flink_autoscaler.stores.sql.migrations import OLDEST_WAY_BACK, REVISIONS, VERSION_TABLE
 from flink_autoscaler.stores.sql.schema import HEAD, downgrade, require_current, status, upgrade
 from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, METADATA, STATE
+from testkit.builders.sql import an_event, make_reference_schema, state_rows, write_events, write_state
+from testkit.servers.databases import DatabaseServer
 
 EVERYTHING = tuple(sorted(table.name for table in METADATA.sorted_tables))
 REFERENCE_TABLES = (STATE.name, EVENTS.name)

@@ -4,9 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from databases import rows_of
 from sqlalchemy import insert, update
-from store_contracts.tombstones import JobTombstonesContract
 
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.state import JobState
@@ -18,6 +16,8 @@ from flink_autoscaler.stores.sql.lease import Lease, LeaseFence
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import JOBS, TOMBSTONES
 from flink_autoscaler.stores.sql.tombstones import BATCH, SqlTombstones
+from testkit.contracts.stores.tombstones import JobTombstonesContract
+from testkit.servers.databases import rows_of
 
 OURS = "our installation"
 DAY = timedelta(days=1)

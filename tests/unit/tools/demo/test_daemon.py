@@ -15,9 +15,9 @@ from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.observability.http import HttpServer, create_app
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_cluster.configuration import free_ports
-from flink_cluster.errors import HarnessError
-from flink_cluster.waiting import wait_until
+from testkit.clusters.flink.configuration import free_ports
+from testkit.clusters.flink.errors import HarnessError
+from testkit.clusters.flink.waiting import wait_until
 
 NOBODY = "http://127.0.0.1:{}"
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
-from core_builders import a_cluster, a_context, a_topology, a_vertex, evaluated, vertex_id
 
 from flink_autoscaler.core.decide.filters.order import filtered
 from flink_autoscaler.core.decide.plan import Plan
@@ -18,6 +17,7 @@ from flink_autoscaler.core.model.state import DelayedVertex, JobState, ScalingSu
 from flink_autoscaler.core.model.supervision import Origin, Quarantined, RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
 from flink_autoscaler.core.ports.passes import EvaluatedJob
+from testkit.builders.core import a_cluster, a_context, a_topology, a_vertex, evaluated, vertex_id
 
 A, B = vertex_id(1), vertex_id(2)
 HOUR = 3_600_000

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from core_passes import SOURCE, outcome_after_full_window
 
 from flink_autoscaler.core.decide.limits.slots import FreeSlotsCheck
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.ports.plugins import ResourceRequest
+from testkit.builders.core_passes import SOURCE, outcome_after_full_window
 
 CHOSEN = {"job.autoscaler.resource-check": "free-slots"}
 # Needs twice the slots that the job has: at a target of 0.25 its ten subtasks become twenty.

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from core_builders import a_context, a_vertex, vertex_id
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from flink_autoscaler.core.model.orders import Orders, PauseOrder, Pin, Signed
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import ForeignEdit, Supervision, SupervisionPhase
 from flink_autoscaler.core.ports.passes import PassRequest
+from testkit.builders.core import a_context, a_vertex, vertex_id
 
 SIGNED = Signed("ann", "a test", 0)
 ADAPTIVE = {"jobmanager.scheduler": "Adaptive"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from core_builders import a_plan, a_topology, a_vertex, vertex_id
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from flink_autoscaler.core.decide.limits.slots import slots_of, taskmanagers_for
 from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.core.model.state import ScalingSummaries
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
+from testkit.builders.core import a_plan, a_topology, a_vertex, vertex_id
 
 GIB = 1 << 30
 MB = 1 << 20

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from core_builders import a_cluster, a_context, a_topology, a_vertex, evaluated, vertex_id
 
 from flink_autoscaler.core.decide.limits.resources import in_whole_taskmanagers
 from flink_autoscaler.core.decide.plan import Plan
@@ -13,6 +12,7 @@ from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
 from flink_autoscaler.core.model.state import JobState, ScalingSummary
 from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.core.ports.passes import EvaluatedJob
+from testkit.builders.core import a_cluster, a_context, a_topology, a_vertex, evaluated, vertex_id
 
 A, B = vertex_id(1), vertex_id(2)
 REACTIVE = {"scheduler-mode": "reactive", "taskmanager.numberOfTaskSlots": "4"}

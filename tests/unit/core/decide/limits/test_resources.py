@@ -5,14 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from core_builders import (
-    SINGLE_SOURCE,
-    SINGLE_SOURCE_OPTIONS,
-    JobDriver,
-    a_cluster,
-    a_context,
-    single_source,
-)
 
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
@@ -24,6 +16,14 @@ from flink_autoscaler.core.model.syntax import parse_duration
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import ExecutorContext, Plugins, ResourceRequest
+from testkit.builders.core import (
+    SINGLE_SOURCE,
+    SINGLE_SOURCE_OPTIONS,
+    JobDriver,
+    a_cluster,
+    a_context,
+    single_source,
+)
 
 HALF_AN_HOUR = parse_duration("30 min")
 CLUSTER = a_cluster(slots_used=4)

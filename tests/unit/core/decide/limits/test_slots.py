@@ -1,7 +1,6 @@
 import math
 
 import pytest
-from core_builders import a_plan, a_topology, a_vertex, vertex_id
 
 from flink_autoscaler.core.decide.limits.slots import (
     Quota,
@@ -15,6 +14,7 @@ from flink_autoscaler.core.decide.limits.slots import (
 )
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.topology import ShipStrategy
+from testkit.builders.core import a_plan, a_topology, a_vertex, vertex_id
 
 HASH = ShipStrategy.HASH
 CHAIN = a_topology(

@@ -2,7 +2,6 @@ import dataclasses
 import math
 
 import pytest
-from core_builders import a_plan, a_topology, a_vertex, options_with
 
 from flink_autoscaler.core.decide.memory.tuning import (
     TuningInput,
@@ -14,6 +13,7 @@ from flink_autoscaler.core.decide.memory.tuning import (
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, ScalingMetric
 from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.core.options.flink import FlinkOptions
+from testkit.builders.core import a_plan, a_topology, a_vertex, options_with
 
 MIB, GIB = 1 << 20, 1 << 30
 HASH = ShipStrategy.HASH

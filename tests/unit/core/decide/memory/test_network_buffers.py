@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from core_builders import a_topology, a_vertex, vertex_id
 
 from flink_autoscaler.core.decide.filters.network_memory import SHARE, buffers_needed
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
+from testkit.builders.core import a_topology, a_vertex, vertex_id
 
 
 def two_vertices(strategy: ShipStrategy = ShipStrategy.HASH, **second: str) -> JobTopology:

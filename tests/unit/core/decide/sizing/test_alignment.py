@@ -1,7 +1,6 @@
 from dataclasses import replace
 
 import pytest
-from core_builders import options_with, vertex_id
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from flink_autoscaler.core.decide.sizing.alignment import (
 )
 from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.core.ports.plugins import AlignmentRequest
+from testkit.builders.core import options_with, vertex_id
 
 HASH = frozenset({ShipStrategy.HASH})
 

@@ -1,12 +1,12 @@
 from dataclasses import dataclass, field
 
 import pytest
-from core_builders import MINUTE, SINGLE_SOURCE, SINGLE_SOURCE_OPTIONS, JobDriver, a_context, single_source
 
 from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import AlignmentContext, Plugins
+from testkit.builders.core import MINUTE, SINGLE_SOURCE, SINGLE_SOURCE_OPTIONS, JobDriver, a_context, single_source
 
 MODE = "scaling.parallelism-alignment.mode"
 OPTIONS = {**SINGLE_SOURCE_OPTIONS, MODE: "mine", f"{MODE}.mine.class": "x.Mode", f"{MODE}.mine.limit": "7"}

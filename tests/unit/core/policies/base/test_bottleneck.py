@@ -1,7 +1,6 @@
 import math
 
 import pytest
-from core_builders import a_topology, a_vertex, evaluated, options_with, vertex_id
 
 from flink_autoscaler.core.model.policy_values import VertexLimits, VertexSizing
 from flink_autoscaler.core.model.topology import ShipStrategy
@@ -14,6 +13,7 @@ from flink_autoscaler.core.policies.base.sizing import (
     sources_of,
     tightest,
 )
+from testkit.builders.core import a_topology, a_vertex, evaluated, options_with, vertex_id
 
 NAN, INF = math.nan, math.inf
 HASH = ShipStrategy.HASH

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
-from policy_setup import NOW, WINDOW, observation, vertex
 
 from flink_autoscaler.core.model.policy_values import JobObservation, ProposalDirection
 from flink_autoscaler.core.policies.base.proposals import direction_of
@@ -26,6 +25,7 @@ from flink_autoscaler.core.policies.base.quantities import (
     subtasks,
 )
 from flink_autoscaler.core.policies.varga import backlog_of
+from testkit.builders.policies import NOW, WINDOW, observation, vertex
 
 
 def learned(obs: JobObservation, before: Memory | None = None) -> Memory:

@@ -1,13 +1,13 @@
 import math
 
 import pytest
-from core_builders import history_entry, options_with
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.model.state import HistoryEntry, ScalingSummary
 from flink_autoscaler.core.policies.base.scalability import Gains, ineffective_gains, scalability_coefficient
+from testkit.builders.core import history_entry, options_with
 
 NAN, INF = math.nan, math.inf
 

@@ -1,7 +1,6 @@
 import math
 
 import pytest
-from core_builders import a_vertex, evaluated, options_with
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from flink_autoscaler.core.model.policy_values import VertexLimits, VertexSizing
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, is_outside_bounds, limits_of, size_vertex
 from flink_autoscaler.core.ports.plugins import AlignmentRequest
+from testkit.builders.core import a_vertex, evaluated, options_with
 
 NAN, INF = math.nan, math.inf
 REBALANCE, HASH = {9: ShipStrategy.REBALANCE}, {9: ShipStrategy.HASH}

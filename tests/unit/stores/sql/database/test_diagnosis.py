@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from databases import DatabaseServer, rows_of
-from sql_setup import NOON, an_event, make_reference_schema, write_events, write_state
 from sqlalchemy import text
 
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
@@ -18,6 +16,8 @@ from flink_autoscaler.stores.sql.database.diagnosis import Finding, Level, diagn
 from flink_autoscaler.stores.sql.migrations import VERSION_TABLE
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.sql.tables import METADATA, SET_ASIDE
+from testkit.builders.sql import NOON, an_event, make_reference_schema, write_events, write_state
+from testkit.servers.databases import DatabaseServer, rows_of
 
 CHECKS = ["connection", "schema", "clock", "time zone", "writing", "job keys", "contents", "set aside"]
 

@@ -15,9 +15,6 @@ from pathlib import Path
 import psycopg
 import pymysql
 import pytest
-from databases import DatabaseServer, create_tables, rows_of
-from databases.server import PASSWORD
-from databases.stalling import Stalling
 from sqlalchemy import Connection, event, insert, update
 from sqlalchemy.exc import DBAPIError
 
@@ -31,6 +28,9 @@ from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import LEASE
 from flink_autoscaler.stores.testing.event_handler_contract import a_context
 from flink_autoscaler.stores.testing.store_contract import full_state, same_state
+from testkit.servers.databases import DatabaseServer, create_tables, rows_of
+from testkit.servers.databases.server import PASSWORD
+from testkit.servers.databases.stalling import Stalling
 
 VERTEX = "a6b7102b8d3e3a9564998c1ffeb5e2b7"
 OVERRIDES = JobState(overrides={VERTEX: 4})

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from databases import DatabaseServer, MariadbServer, PostgresqlServer
-from databases.fixtures import started
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.stores.sql.database.database import Database
+from testkit.servers.databases import DatabaseServer, MariadbServer, PostgresqlServer
+from testkit.servers.databases.fixtures import started
 
 ADDRESS = "subjectAltName=IP:127.0.0.1"
 OTHER = "subjectAltName=DNS:elsewhere.example"

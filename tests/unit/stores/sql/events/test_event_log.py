@@ -6,8 +6,6 @@ import threading
 from datetime import datetime, timedelta
 
 import pytest
-from databases import counting
-from sql_setup import NOON, an_event, insert_events, write_events
 from sqlalchemy import text
 
 from flink_autoscaler.core.model.events import EventType
@@ -15,6 +13,8 @@ from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.events import log as event_log
 from flink_autoscaler.stores.sql.events.log import PAGE, EventFilter, EventFollower, newest_events
 from flink_autoscaler.stores.sql.tables import EVENTS
+from testkit.builders.sql import NOON, an_event, insert_events, write_events
+from testkit.servers.databases import counting
 
 EVERYTHING = EventFilter()
 

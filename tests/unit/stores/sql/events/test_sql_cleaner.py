@@ -7,10 +7,7 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
-from databases import counting, rows_of
-from sql_setup import an_event
 from sqlalchemy import Connection, delete, insert, text
-from watching import LogLines
 
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.stores.sql.database.database import Database
@@ -18,7 +15,10 @@ from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 from flink_autoscaler.stores.sql.events.handler import BATCH, EventCleaner, SqlEventHandler
 from flink_autoscaler.stores.sql.tables import EVENT_FIGURES, EVENTS, SCALINGS
 from flink_autoscaler.stores.testing.event_handler_contract import a_context, a_report
-from flink_cluster.waiting import wait_until
+from testkit.builders.sql import an_event
+from testkit.clusters.flink.waiting import wait_until
+from testkit.scenarios.watching import LogLines
+from testkit.servers.databases import counting, rows_of
 
 NOW = 1_704_283_200.0
 TTL = 86_400.0

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from databases import counting, rows_of
-from sql_setup import write_events
 from sqlalchemy import Connection, text
 
 from flink_autoscaler.core.errors import StoreError
@@ -31,6 +29,8 @@ from flink_autoscaler.stores.testing.event_handler_contract import (
     a_context,
     a_report,
 )
+from testkit.builders.sql import write_events
+from testkit.servers.databases import counting, rows_of
 
 SAMPLES = Path(__file__).parents[4] / "fixtures" / "jdbc-java"
 START = 1_704_283_200.0

@@ -7,8 +7,6 @@ import math
 from collections.abc import Mapping
 
 import pytest
-from databases import counting
-from sql_setup import state_rows
 from sqlalchemy import Connection, delete
 
 from flink_autoscaler.core.errors import StoreError
@@ -22,6 +20,8 @@ from flink_autoscaler.stores.sql.state.store import JOBS_AT_ONCE, SqlStateStore
 from flink_autoscaler.stores.sql.state.windows import WindowTexts
 from flink_autoscaler.stores.sql.tables import JOBS, STATE
 from flink_autoscaler.stores.testing.store_contract import full_state, same_state
+from testkit.builders.sql import state_rows
+from testkit.servers.databases import counting
 
 START_MS = 1_704_274_199_123
 VERTEX = "a6b7102b8d3e3a9564998c1ffeb5e2b7"

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from databases.reader_rules import check_readable
 from hypothesis import given
 from hypothesis import strategies as some
 
@@ -29,6 +28,7 @@ from flink_autoscaler.stores.sql.state.codec import KINDS, DocumentError, StateT
 from flink_autoscaler.stores.sql.state.instants import instant_text, parse_instant, parse_seconds
 from flink_autoscaler.stores.sql.state.windows import WindowTexts
 from flink_autoscaler.stores.testing.store_contract import full_state, same_state
+from testkit.servers.databases.reader_rules import check_readable
 
 SAMPLES = Path(__file__).parents[4] / "fixtures" / "jdbc-java"
 UNUSUAL, NORMAL, EMPTY = "3de64ea3323f03de0a24165dcc2f506b", "53f2be87e462401f4e4248df258a83f5", "0" * 29 + "c0c"

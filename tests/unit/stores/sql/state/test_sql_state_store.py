@@ -10,11 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from databases import DatabaseServer, counting, rows_of
-from databases.reader_rules import check_readable
-from sql_setup import make_reference_schema, state_rows, write_state
 from sqlalchemy import Connection, delete, text, update
-from watching import LogLines
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
@@ -26,6 +22,10 @@ from flink_autoscaler.stores.sql.state.codec import TEXT_LIMIT, StateType
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import JOBS, METADATA, SET_ASIDE, STATE
 from flink_autoscaler.stores.testing.store_contract import AutoScalerStateStoreContract, full_state, same_state
+from testkit.builders.sql import make_reference_schema, state_rows, write_state
+from testkit.scenarios.watching import LogLines
+from testkit.servers.databases import DatabaseServer, counting, rows_of
+from testkit.servers.databases.reader_rules import check_readable
 
 SAMPLES = Path(__file__).parents[4] / "fixtures" / "jdbc-java"
 NORMAL, EMPTY = "53f2be87e462401f4e4248df258a83f5", "0" * 29 + "c0c"

@@ -1,6 +1,0 @@
-"""What the tests of the engines share: a fleet on a fake cluster, engines, and equality that knows NaN."""
-
-from pipeline_setup.equality import comparable
-from pipeline_setup.fleet import Fleet, a_request, next_pass
-
-__all__ = ["Fleet", "a_request", "comparable", "next_pass"]
