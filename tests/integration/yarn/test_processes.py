@@ -79,7 +79,7 @@ def test_the_guard_does_so_when_its_parent_is_killed(tmp_path: Path, shells: She
     folder.mkdir()
     container = shells.start(folder)
     code = (
-        "import os, pathlib, signal, sys; from yarn_cluster.processes import ContainerGuard; "
+        "import os, pathlib, signal, sys; from testkit.clusters.yarn.processes import ContainerGuard; "
         "ContainerGuard(pathlib.Path(sys.argv[1])); os.kill(os.getpid(), signal.SIGKILL)"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}

@@ -93,7 +93,7 @@ def clusters_for(
 
 
 def run(plan: Mapping[str, Any], tell: Teller, folder: Path) -> None:
-    """Tell all lies of a plan, whose fields are those of :class:`hostile_flink.running.Plan`."""
+    """Tell all lies of a plan, whose fields are those of :class:`testkit.scenarios.hostile_flink.running.Plan`."""
     lies = [Lie.of(text) for text in plan["lies"]]
     if any("bomb" in lie.what for lie in lies):
         prepare()

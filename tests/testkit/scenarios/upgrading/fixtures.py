@@ -1,6 +1,6 @@
 """Pytest fixtures for tests of upgrades.
 
-Make them known with ``from upgrading.fixtures import *`` in a ``conftest.py``.
+Make them known with ``from testkit.scenarios.upgrading.fixtures import *`` in a ``conftest.py``.
 """
 
 from __future__ import annotations
