@@ -123,7 +123,7 @@ def test_spark_where_it_is_not_installed_ends_the_start_with_the_way_out(program
 @pytest.mark.parametrize(
     ("arguments", "extra"),
     [
-        pytest.param(("report", "--path", "/tmp", "--output", "report.html"), "report", id="report"),
+        pytest.param(("report", "--path", "/tmp", "--output", "report.html"), "spark", id="report"),
         pytest.param(("backtest", "--workload", "step", "--days", "1"), "history", id="backtest"),
         pytest.param(("history", "info", "--path", "/tmp"), "history", id="history"),
     ],

@@ -88,6 +88,8 @@ def report(
     Load against capacity, parallelism, lag, rescales with outages and reasons, forecast against actual, slot-hours
     used and saved, minutes too late, top talkers, and the jobs that need a person. Needs flink-autoscaler[spark].
     """
+    import pyspark  # noqa: F401 - missing, it is told first: its extra has all that a report needs
+
     prepared, history = given.prepare(), HistorySelection(path, since, until, cluster)
     from flink_autoscaler.pipeline.reports.pages import fleet_page
 
