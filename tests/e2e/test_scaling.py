@@ -144,11 +144,18 @@ def test_once_prints_a_report_for_every_job(cluster: FlinkCluster, tmp_path: Pat
     command = [sys.executable, "-m", "flink_autoscaler.standalone", "once", "--json", *arguments]
 
     result = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path, check=False)
-    on_spark = subprocess.run([*command, "--spark"], capture_output=True, text=True, timeout=300, check=False)
 
-    assert (result.returncode, on_spark.returncode) == (0, 0), result.stderr + on_spark.stderr
+    assert result.returncode == 0, result.stderr
     assert job_id in json.dumps(json.loads(result.stdout))
-    assert [engine_of(each.stdout) for each in (result, on_spark)] == ["inline", "spark"]
+    assert engine_of(result.stdout) == "inline"
+
+    def is_on_spark() -> bool:
+        """Whether a pass on Spark is evaluated there; a cluster that is slow for a moment is read by the command."""
+        once = subprocess.run([*command, "--spark"], capture_output=True, text=True, timeout=300, check=False)
+        assert once.returncode == 0, once.stderr
+        return engine_of(once.stdout) == "spark"
+
+    cluster.wait_until("a pass on Spark", is_on_spark, timeout=600)
 
 
 def engine_of(document: str) -> str:
