@@ -191,8 +191,12 @@ def test_a_pause_from_the_page_of_a_started_daemon_stops_its_next_rescale(
     job = overloaded(flink)
     proof = base64.b64encode(f"ann:{TOKEN}".encode()).decode()
     with DaemonProcess(tmp_path) as daemon, chromium() as page, working(job):
-        # The window is filled long after the pause was given.
-        options = {**OPTIONS, "job__autoscaler__metrics__window": "8 s"}
+        # The window is filled long after the pause was given, and the cluster has the slots for what is wanted.
+        options = {
+            **OPTIONS,
+            "job__autoscaler__metrics__window": "8 s",
+            "job__autoscaler__vertex__max-parallelism": "20",
+        }
         daemon.configure({"main": flink.url}, **options, **{"autoscaler__http__operator-token-file": str(token)})
         daemon.start()
         page.execute_cdp_cmd("Network.enable", {})
