@@ -22,6 +22,7 @@ from flink_autoscaler.core.decide.limits.slots import (
     more_slots_for,
     planned_parallelism,
     slots_after,
+    slots_of,
     taskmanagers_for,
     within_quota,
 )
@@ -73,10 +74,11 @@ def within_headroom(plan: Plan, job: EvaluatedJob, tuned: FlinkOptions) -> Plan:
 
 
 def at_least_half(asked: Plan, fitting: Plan, job: EvaluatedJob) -> Plan:
-    """Return what fits of a plan, or nothing where that is less than half of the slots that it wants.
+    """Return what fits of a plan, or nothing where that is less than half of the slots that it wants, or has.
 
-    A job whose slots come free one after the other is not rescaled for each of them. Where something shrinks as well,
-    the outage is paid anyway.
+    A job whose slots come free one after the other is not rescaled for each of them. Half as many again as it has are
+    worth a rescale whatever it wants: else a job that wants more than the cluster has would never get any. Where
+    something shrinks as well, the outage is paid anyway.
 
     Args:
         asked: The plan before what the cluster can still give was looked at.
@@ -84,8 +86,9 @@ def at_least_half(asked: Plan, fitting: Plan, job: EvaluatedJob) -> Plan:
         job: The job.
     """
     wanted, part = (more_slots_for(job.topology, plan.changes) for plan in (asked, fitting))
+    has = slots_of(job.topology, planned_parallelism(job.topology, {}))
     is_up = all(change.is_scale_up for change in fitting.changes.values())
-    if not (fitting.changes and is_up and 2 * part < wanted and job.context.options.filters_rescales):
+    if not (fitting.changes and is_up and 2 * part < min(wanted, has) and job.context.options.filters_rescales):
         return fitting
     text = f"{part} of the {wanted} more slots that it wants can be had: half of them are worth a rescale"
     figures = (("available", float(part)), ("wanted", float(wanted)))
