@@ -88,14 +88,14 @@ def report(
     Load against capacity, parallelism, lag, rescales with outages and reasons, forecast against actual, slot-hours
     used and saved, minutes too late, top talkers, and the jobs that need a person. Needs flink-autoscaler[spark].
     """
-    import pyspark  # noqa: F401 - missing, it is told first: its extra has all that a report needs
-
     prepared, history = given.prepare(), HistorySelection(path, since, until, cluster)
+    shown: dict[str, Any] = {"jobs": jobs, "sections": sections, "title": title}
+    request = _request(prepared, history, slo_lag, has_forecast=forecast, **shown)
+    # After what takes Spark: where neither is installed, the extra is named that has all that a report needs.
     from flink_autoscaler.pipeline.reports.pages import fleet_page
 
-    shown: dict[str, Any] = {"jobs": jobs, "sections": sections, "title": title}
     with whole_file(output, replaces=_may_replace(output, is_forced=force)) as stream:
-        built = _built(prepared, history, _request(prepared, history, slo_lag, has_forecast=forecast, **shown))
+        built = _built(prepared, history, request)
         stream.write(fleet_page(built).encode())
     return _told(output, built)
 
