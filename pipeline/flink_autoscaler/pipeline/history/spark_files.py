@@ -112,7 +112,7 @@ class HadoopFiles:
     def list(self, folder: str = "") -> Sequence[FileEntry]:
         """Return all files below a folder, in no order; none where there is no such folder."""
         entries: list[FileEntry] = []
-        with _told(folder or self.root):
+        with _told(self._prefix + folder):
             if not self._system.exists(self._path(folder)):
                 return entries
             found = self._system.listFiles(self._path(folder), True)
@@ -124,12 +124,12 @@ class HadoopFiles:
 
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with everything in it; nothing where it is not there."""
-        with _told(path):
+        with _told(self._prefix + path):
             self._system.delete(self._path(path), True)
 
     def read(self, path: str, last: int | None = None) -> bytes:
         """Return the content of a file, or its last bytes."""
-        with _told(path):
+        with _told(self._prefix + path):
             size = int(self._system.getFileStatus(self._path(path)).getLen())
             count = size if last is None else min(size, last)
             stream = self._system.open(self._path(path))
@@ -148,7 +148,7 @@ class HadoopFiles:
         It appears whole: on HDFS others would see a file without content, or with a part of it, until it is closed.
         Object stores, which show files when they are whole, cannot move one unless another is there, but create it so.
         """
-        with _told(path):
+        with _told(self._prefix + path):
             if self._system.exists(self._path(path)):
                 return False
             if self._system.hasPathCapability(self._path(path), _CREATES_ONCE):
