@@ -5,43 +5,28 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from flink_autoscaler.core.model.job import Endpoint
 from testkit.fakes.flink import answers
-from testkit.fakes.flink.faults import Canned, Fault, flink_error
+from testkit.fakes.flink.faults import Canned, flink_error
 from testkit.fakes.flink.job import FakeJob, FakeVertex, MetricValue, chain
 from testkit.fakes.flink.metric_store import FakeMetricStore, MetricDump, without_metrics
 from testkit.fakes.flink.reporter import reporter_text
-from testkit.fakes.flink.server import FakeRequest, Server
+from testkit.fakes.flink.server import FakeRequest
+from testkit.fakes.flink.service import FaultyService
 
 _JOB = re.compile(r"/jobs/([0-9a-f]{32})(/.*)?")
 _VERTEX = re.compile(r"/vertices/([0-9a-f]{32})/subtasks/metrics")
 _HEAP = 512.0 * 2**20
 
 
-@dataclass
-class _Rule:
-    path: str
-    behaviour: Fault | Canned
-    method: str | None
-    times: int | None
-
-    def applies_to(self, request: FakeRequest) -> bool:
-        matches = self.path in request.path and self.method in (None, request.method) and self.times != 0
-        if matches and self.times is not None:
-            self.times -= 1
-        return matches
-
-
-class FakeFlink:
+class FakeFlink(FaultyService):
     """A JobManager that serves what the test says; see the package for an overview.
 
     Attributes:
         jobs: By id, in the order of the overview.
-        requests: What arrived, in order.
         configuration: Of the cluster.
         jobmanager_metrics: Metric id to text.
         taskmanager_metrics: Metric id to the value of every TaskManager.
@@ -50,10 +35,10 @@ class FakeFlink:
     """
 
     def __init__(self, *, version: str = "2.3.0", store: FakeMetricStore | None = None) -> None:
+        super().__init__()
         self.version = version
         self.store = store
         self.jobs: dict[str, FakeJob] = {}
-        self.requests: list[FakeRequest] = []
         self.configuration: dict[str, str] = {"jobmanager.scheduler": "adaptive"}
         if store is not None:
             self.configuration["metrics.fetcher.update-interval"] = str(round(1000 * store.interval))
@@ -66,8 +51,6 @@ class FakeFlink:
             "Status.JVM.GarbageCollector.All.TimeMsPerSecond": 5.0,
         }
         self.taskmanagers: object = None
-        self._rules: list[_Rule] = []
-        self._server = Server(self._respond)
 
     def __enter__(self) -> Self:
         self._server.start()
@@ -77,11 +60,6 @@ class FakeFlink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.close()
-
-    @property
-    def url(self) -> str:
-        """Base URL."""
-        return f"http://127.0.0.1:{self._server.port}"
 
     @property
     def connections(self) -> int:
@@ -131,30 +109,6 @@ class FakeFlink:
     def paths(self, method: str | None = None) -> list[str]:
         """Return the paths of the requests so far, of one method or all."""
         return [request.path for request in self.requests if method in (None, request.method)]
-
-    def fault(
-        self, path: str, behaviour: Fault | Canned, *, method: str | None = None, times: int | None = None
-    ) -> None:
-        """Misbehave where a path contains ``path``, ``times`` times or until cleared. The latest rule wins."""
-        self._rules.insert(0, _Rule(path, behaviour, method, times))
-
-    def clear_faults(self) -> None:
-        """Behave again."""
-        self._rules.clear()
-
-    def pause(self) -> None:
-        """Drop all connections and refuse new ones."""
-        self._server.pause()
-
-    def resume(self) -> None:
-        """Listen again on the same port."""
-        self._server.resume()
-
-    def _respond(self, request: FakeRequest) -> tuple[Fault | Canned, Canned]:
-        self.requests.append(request)
-        right = self._answer(request)
-        rule = next((rule for rule in self._rules if rule.applies_to(request)), None)
-        return (right if rule is None else rule.behaviour), right
 
     def _answer(self, request: FakeRequest) -> Canned:
         job_path = _JOB.fullmatch(request.path)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from testkit.fakes.flink import Canned, FakeRequest, Fault
-from testkit.fakes.flink.server import Server
+from testkit.fakes.flink import Canned, FakeRequest
+from testkit.fakes.flink.service import FaultyService
 from testkit.fakes.yarn.application import FakeApplication
 
 if TYPE_CHECKING:
@@ -33,20 +32,7 @@ class Standby(Enum):
     """200 with a text for people: it has given up looking for the active one."""
 
 
-@dataclass
-class _Rule:
-    path: str
-    behaviour: Fault | Canned
-    times: int | None
-
-    def applies_to(self, request: FakeRequest) -> bool:
-        matches = self.path in request.path and self.times != 0
-        if matches and self.times is not None:
-            self.times -= 1
-        return matches
-
-
-class FakeResourceManager:
+class FakeResourceManager(FaultyService):
     """Answers for the cluster that it belongs to.
 
     Attributes:
@@ -54,24 +40,16 @@ class FakeResourceManager:
         standby: How it answers when it is not active.
         listed: The applications that it knows; None for those of the cluster.
         required_header: Name and value of a header without which everything is 401; None asks for nothing.
-        requests: What arrived, in order.
     """
 
     def __init__(self, yarn: FakeYarn, *, state: str | None) -> None:
+        super().__init__()
         self.state = state
         self.standby = Standby.REDIRECT
         self.listed: Sequence[FakeApplication] | None = None
         self.required_header: tuple[str, str] | None = None
-        self.requests: list[FakeRequest] = []
         self._yarn = yarn
-        self._rules: list[_Rule] = []
-        self._server = Server(self._respond)
         self._server.start()
-
-    @property
-    def url(self) -> str:
-        """Base URL."""
-        return f"http://127.0.0.1:{self._server.port}"
 
     @property
     def is_active(self) -> bool:
@@ -82,31 +60,9 @@ class FakeResourceManager:
         """Return the paths of the requests so far."""
         return [request.path for request in self.requests]
 
-    def fault(self, path: str, behaviour: Fault | Canned, *, times: int | None = None) -> None:
-        """Misbehave where a path contains ``path``, ``times`` times or until cleared. The latest rule wins."""
-        self._rules.insert(0, _Rule(path, behaviour, times))
-
-    def clear_faults(self) -> None:
-        """Behave again."""
-        self._rules.clear()
-
-    def pause(self) -> None:
-        """Refuse connections."""
-        self._server.pause()
-
-    def resume(self) -> None:
-        """Listen again on the same port."""
-        self._server.resume()
-
     def close(self) -> None:
         """End it."""
         self._server.close()
-
-    def _respond(self, request: FakeRequest) -> tuple[Fault | Canned, Canned]:
-        self.requests.append(request)
-        right = self._answer(request)
-        rule = next((rule for rule in self._rules if rule.applies_to(request)), None)
-        return (right if rule is None else rule.behaviour), right
 
     def _answer(self, request: FakeRequest) -> Canned:
         if self.required_header is not None:

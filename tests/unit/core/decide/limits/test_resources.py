@@ -250,6 +250,18 @@ def test_half_of_what_a_scale_up_wants_always_goes(room: int, expected: Mapping[
     assert waits == ([] if expected else [text])
 
 
+@pytest.mark.parametrize(("room", "expected"), [(2, {SINGLE_SOURCE: 6}), (1, {})], ids=["half", "less"])
+def test_half_as_many_as_a_job_has_go_however_many_it_wants(room: int, expected: Mapping[str, int]) -> None:
+    bounds = {"utilization.target": "0.2", "utilization.max": "0.3", "utilization.min": "0.1"}
+    options = {"rescale-filters.enabled": "true", **bounds}
+
+    outcome = doubled_within(replace(QUEUE, taskmanagers=room), options)
+
+    waits = [reason.figures for reason in outcome.decision.reasons if reason.code == "WAITS_FOR_MORE_SLOTS"]
+    assert outcome.wanted == expected
+    assert [dict(each)["wanted"] for each in waits] == ([] if expected else [16.0])
+
+
 def test_a_cut_plan_expects_what_the_cut_parallelism_brings() -> None:
     outcome = doubled_within(replace(QUEUE, taskmanagers=2))
 
