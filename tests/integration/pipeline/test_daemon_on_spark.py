@@ -20,6 +20,7 @@ import pytest
 from testkit.builders.history import part_files
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, Fault
+from testkit.processes import command_of, descendants_of
 from testkit.scenarios.watching.process import DaemonProcess
 
 pytestmark = pytest.mark.spark
@@ -68,16 +69,9 @@ def wait_for_spark(daemon: DaemonProcess, clusters: tuple[str, ...] = ("main",))
     )
 
 
-def descendants(pid: int) -> Iterator[int]:
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in map(int, (task / "children").read_text().split()):
-            yield child
-            yield from descendants(child)
-
-
 def workers_of(daemon: DaemonProcess) -> list[int]:
     """Return the Python workers of the daemon's Spark, and the process that they are forked from."""
-    return [pid for pid in descendants(daemon.pid) if b"worker_daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [pid for pid in descendants_of(daemon.pid) if b"worker_daemon" in command_of(pid)]
 
 
 def test_single_job_is_evaluated_on_spark_and_everything_says_so(daemon: DaemonProcess, flink: FakeFlink) -> None:

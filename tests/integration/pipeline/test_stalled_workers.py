@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -25,6 +24,7 @@ from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeJob, FakeRequest, chain
 from testkit.fakes.flink.load import rates_of, repeated
 from testkit.fakes.flink.metric_store import FakeMetricStore
+from testkit.processes import descendants_of
 
 pytestmark = pytest.mark.spark
 
@@ -78,7 +78,7 @@ class Stalling:
 
         def stall() -> None:
             arrived.wait(90.0)
-            workers = _children(self._sessions[-1].pid)
+            workers = descendants_of(self._sessions[-1].pid)
             _send(workers, signal.SIGSTOP)
             try:
                 time.sleep(STALL)
@@ -98,12 +98,6 @@ class Stalling:
         assert isinstance(session, DriverSession)
         self._sessions.append(session)
         return session
-
-
-def _children(pid: int) -> list[int]:
-    """Return the processes below a process: of Spark's JVM, the Python daemon and its workers."""
-    children = [int(each) for path in Path(f"/proc/{pid}/task").glob("*/children") for each in path.read_text().split()]
-    return [found for child in children for found in (child, *_children(child))]
 
 
 def _send(pids: Sequence[int], number: signal.Signals) -> None:

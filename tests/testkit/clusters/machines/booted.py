@@ -15,6 +15,7 @@ from typing import Final
 
 from testkit.clusters.machines.errors import MachineError
 from testkit.clusters.machines.roots import SERVICE, root, run
+from testkit.processes import descendants_of
 
 _START_TIMEOUT: Final = 240.0
 
@@ -135,7 +136,7 @@ def _leader(process: subprocess.Popen[bytes], log: Path) -> int:
     while time.monotonic() < deadline:
         if process.poll() is not None:
             break
-        for pid in _descendants(process.pid):
+        for pid in descendants_of(process.pid):
             with contextlib.suppress(OSError):
                 name = Path(f"/proc/{pid}/comm").read_text().strip()
                 own = os.readlink(f"/proc/{pid}/ns/pid") != os.readlink("/proc/self/ns/pid")
@@ -143,13 +144,6 @@ def _leader(process: subprocess.Popen[bytes], log: Path) -> int:
                     return pid
         time.sleep(0.1)
     raise MachineError(f"systemd-nspawn did not boot:\n{log.read_text(errors='replace')[-3000:]}")
-
-
-def _descendants(pid: int) -> Iterator[int]:
-    with contextlib.suppress(OSError):
-        for text in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            yield int(text)
-            yield from _descendants(int(text))
 
 
 def _wait_for_boot(server: Server, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -17,6 +17,7 @@ from testkit.clusters.flink.guard import Guard
 from testkit.clusters.flink.process import FlinkProcess
 from testkit.clusters.flink.waiting import wait_until
 from testkit.clusters.spark.launch import free_port, spark_class, wait_for_port
+from testkit.processes import children_of, command_of
 
 # A worker that was killed is given up after seconds instead of a minute; workers report four times in that time.
 _SMALL: Final = {
@@ -139,14 +140,4 @@ class SparkCluster:
 
 def _children(pid: int) -> list[int]:
     """Return the direct children of a process that are executors (Linux)."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        found += [int(child) for child in task.read_text().split()]
-    return [child for child in found if b"ExecutorBackend" in _command(child)]
-
-
-def _command(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
+    return [child for child in children_of(pid) if b"ExecutorBackend" in command_of(child)]

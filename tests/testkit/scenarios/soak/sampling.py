@@ -13,6 +13,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
+from testkit.processes import descendants_of
 from testkit.scenarios.soak.growth import Tolerance
 
 _PASSES = re.compile(r'^flink_autoscaler_passes_total\{cluster="([^"]*)".*result="succeeded".*\} (\S+)$', re.MULTILINE)
@@ -112,12 +113,7 @@ def passes_of(page: str) -> dict[str, float]:
 
 def family(pid: int) -> list[int]:
     """Return a process and all that it has started, as far as they live."""
-    found = [pid]
-    for parent in found:
-        for task in _listed(f"/proc/{parent}/task"):
-            children = Path(f"/proc/{parent}/task/{task}/children")
-            found += [int(child) for child in _text(children).split()]
-    return found
+    return [pid, *descendants_of(pid)]
 
 
 def of_processes(pids: Sequence[int]) -> dict[str, float]:

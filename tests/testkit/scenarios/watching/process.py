@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from testkit.clusters.flink.waiting import wait_until
+from testkit.processes import children_of, name_of
 
 QUICK = {
     "autoscaler.engine.kind": "inline",
@@ -91,9 +92,7 @@ class DaemonProcess:
     def children(self, name: str) -> list[int]:
         """Return the ids of its child processes with a name, such as ``java``."""
         assert self._process is not None
-        tasks = Path(f"/proc/{self._process.pid}/task").iterdir()
-        children = [child for task in tasks for child in (task / "children").read_text().split()]
-        return [int(child) for child in children if Path(f"/proc/{child}/comm").read_text().strip() == name]
+        return [child for child in children_of(self._process.pid) if name_of(child) == name]
 
     @property
     def pid(self) -> int:
