@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
+from flink_autoscaler.core.ports.plugins import Plugins
 from flink_autoscaler.pipeline.backtest.subject import chain
 from flink_autoscaler.pipeline.simulator import JobModel, RescaleTerms, Simulation, Workload, run
 
@@ -42,6 +43,16 @@ def study_job(workload: Workload) -> JobModel:
     return JobModel((*sources, *maps, window), edges)
 
 
+def _plugins() -> Plugins:
+    """Return the installed plug-ins, with the policy that is to take the place of ``slo`` as ``slo2``."""
+    plugins = installed_plugins()
+    try:
+        from flink_autoscaler.core.policies.slo.next_policy import NextSloPolicy  # noqa: PLC0415 - not in all checkouts
+    except ImportError:
+        return plugins
+    return replace(plugins, policies={**plugins.policies, NextSloPolicy.name: NextSloPolicy()})
+
+
 def simulate(case: Mapping[str, Any]) -> dict[str, Any]:
     """Run one backtest.
 
@@ -60,7 +71,7 @@ def simulate(case: Mapping[str, Any]) -> dict[str, Any]:
             study_job(workload),
             workload,
             {PREFIX + key: value for key, value in case["options"].items()},
-            installed_plugins(),
+            _plugins(),
             terms=RescaleTerms(case["outage"], replay=REPLAY),
             slo_lag=case["limit"],
         )
