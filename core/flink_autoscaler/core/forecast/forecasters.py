@@ -27,7 +27,7 @@ WEEK: Final = 7 * DAY
 HORIZON: Final = 96
 LEADS: Final = (1, 3, 6, 12, 24)
 """Buckets ahead at which forecasters are scored: 5 minutes to 2 hours."""
-ERROR_LEADS: Final = (1, 3)
+ERROR_LEADS: Final = (1, 3, 6)
 """Buckets ahead at which the errors of the blend are kept."""
 MIN_LOAD: Final = 1e-3
 
@@ -379,14 +379,14 @@ class ForecastScores:
     """What forecasters said, how right they were, and how far the need was from the blend.
 
     Attributes:
-        said: By forecaster and *blend*, what was said after each of the last buckets at every lead, oldest first;
-            logarithms of 16 bits.
+        said: By forecaster and *blend* and by lead, what was said after each of the last buckets and is not due yet,
+            oldest first; logarithms of 16 bits.
         totals: Sums of squared errors by forecaster, newer ones counting for more.
         count: Sum of their weights.
         errors: By lead of :data:`ERROR_LEADS`, ``log need - log blend`` of the last buckets, oldest first, 8 bits each.
     """
 
-    said: Mapping[str, bytes] = field(default_factory=dict)
+    said: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
     totals: Mapping[str, float] = field(default_factory=dict)
     count: float = 0.0
     errors: tuple[bytes, ...] = (b"",) * len(ERROR_LEADS)
@@ -406,7 +406,7 @@ class ForecastScores:
             squares = [(load - log) ** 2 for _, log in _due(said)]
             before = self.totals.get(name, self._prior * self.count)
             totals[name] = fading * before + (fmean(squares) if squares else 0.0)
-        errors = dict(_due(self.said.get(BLEND, b"")))
+        errors = dict(_due(self.said.get(BLEND, ())))
         kept = tuple(
             (data + bytes([_packed_error(needed - errors[lead])]))[-CONSTANTS.errors :] if lead in errors else data
             for lead, data in zip(ERROR_LEADS, self.errors, strict=True)
@@ -423,9 +423,10 @@ class ForecastScores:
         """Return the scores after a hole: what was said before it is compared to nothing."""
         return replace(self, said={})
 
-    def _said(self, name: str, course: Sequence[float]) -> bytes:
-        row = array("h", [_packed(math.log(course[lead - 1])) for lead in LEADS]).tobytes()
-        return (self.said.get(name, b"") + row)[-2 * len(LEADS) * LEADS[-1] :]
+    def _said(self, name: str, course: Sequence[float]) -> tuple[bytes, ...]:
+        before = self.said.get(name, (b"",) * len(LEADS))
+        new = (array("h", [_packed(math.log(course[lead - 1]))]).tobytes() for lead in LEADS)
+        return tuple([(old + each)[-2 * lead :] for old, each, lead in zip(before, new, LEADS, strict=True)])
 
     @property
     def _prior(self) -> float:
@@ -449,13 +450,11 @@ class ForecastScores:
 BLEND: Final = "blend"
 
 
-def _due(said: bytes) -> Iterator[tuple[int, float]]:
+def _due(said: Sequence[bytes]) -> Iterator[tuple[int, float]]:
     """Yield lead and logarithm of what was said of the bucket that is complete now."""
-    rows = memoryview(said).cast("h")
-    count = len(rows) // len(LEADS)
-    for place, lead in enumerate(LEADS):
-        if lead <= count:
-            yield lead, rows[(count - lead) * len(LEADS) + place] / _PER_LOG
+    for lead, data in zip(LEADS, said, strict=False):
+        if len(data) == 2 * lead:
+            yield lead, memoryview(data).cast("h")[0] / _PER_LOG
 
 
 def _packed_error(error: float) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flink_autoscaler.core.forecast.forecasters import HORIZON, LAST, OF_DAY, Forecast
+from flink_autoscaler.core.forecast.forecasters import ERROR_LEADS, HORIZON, LAST, OF_DAY, Forecast
 from flink_autoscaler.core.policies.slo.planner import (
     CONSTANTS,
     ActionSet,
@@ -35,7 +35,7 @@ def planned(
 ) -> int:
     """Return the slots to go to from some; ``late`` seconds are those of the first half hour, by slots."""
     actions = ActionSet.of(SIZES, (slots, float(slots)))
-    planner = Planner(actions, quantile, (ERRORS, ERRORS), costs)
+    planner = Planner(actions, quantile, (ERRORS,) * len(ERROR_LEADS), costs)
     first = [(late or {}).get(each, 0.0) for each in actions.slots]
     return planner.plan(forecast, first, is_late=is_late).best
 
