@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from flink_autoscaler.core.model.quick import quick
+from flink_autoscaler.core.policies.slo.budget import Restart
+from flink_autoscaler.core.policies.slo.lateness import seconds_above
 
 _DAY: Final = 86400.0
 
@@ -55,23 +57,22 @@ class ErrorBudget:
     known: float = 0.0
     lag: float | None = None
 
-    def after(self, at: float, lag: float | None, limit: float, restart: tuple[float, float] | None) -> ErrorBudget:
+    def after(self, at: float, lag: float | None, limit: float, restart: Restart | None) -> ErrorBudget:
         """Return the budget after a sample.
 
         Args:
             at: Of the sample, epoch seconds.
             lag: Seconds; None where it is not known.
             limit: Lag above which the job is late.
-            restart: When a restart since the sample before ended, epoch seconds, and the lag then; None for none.
+            restart: Since the sample before; None for none.
         """
         began = at if self.at is None else self.at
         elapsed = at - began
         if lag is None or not 0.0 < elapsed <= CONSTANTS.longest:
             return ErrorBudget(at, self.late, self.known, lag)
         before = lag if self.lag is None else self.lag
-        if restart is not None and began < restart[0] <= at:
-            until, peak = restart
-            new = seconds_above(before, peak, limit, until - began) + seconds_above(peak, lag, limit, at - until)
+        if restart is not None and began < restart.until <= at:
+            new = restart.late(began, at, (before, lag), limit)
         else:
             new = seconds_above(before, lag, limit, elapsed)
         kept = math.exp(-elapsed / CONSTANTS.memory)
@@ -91,11 +92,3 @@ class ErrorBudget:
         over = max(self.used(allowed) - CONSTANTS.free, 0.0)
         logit = math.log(CONSTANTS.quantile / (1.0 - CONSTANTS.quantile)) + CONSTANTS.gain * over
         return min(1.0 / (1.0 + math.exp(-logit)), CONSTANTS.max_quantile)
-
-
-def seconds_above(before: float, after: float, limit: float, seconds: float) -> float:
-    """Return for how many of some seconds a lag that changes evenly is above a limit."""
-    low, high = (before, after) if before < after else (after, before)
-    if high <= limit:
-        return 0.0
-    return seconds if low >= limit else seconds * (high - limit) / (high - low)

@@ -18,6 +18,7 @@ from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of, missing, not_usable
 from flink_autoscaler.core.policies.base.quantities import subtasks
+from flink_autoscaler.core.policies.slo.budget import Restart
 from flink_autoscaler.core.policies.slo.codec import decode, encode
 from flink_autoscaler.core.policies.slo.demand import Demand, DemandState, observe
 from flink_autoscaler.core.policies.slo.error_budget import ErrorBudget
@@ -27,6 +28,7 @@ from flink_autoscaler.core.policies.slo.levels import levels, present
 from flink_autoscaler.core.policies.slo.model import Level, Seen, seen
 from flink_autoscaler.core.policies.slo.planner import ActionSet, Plan, Planner, SwitchingCosts
 from flink_autoscaler.core.policies.slo.policy import one_way
+from flink_autoscaler.core.policies.slo.restarts import NO_RESTARTS, Restarts
 from flink_autoscaler.core.policies.slo.state import Graph
 
 _DAY: Final = 86400.0
@@ -51,6 +53,7 @@ class ActConstants:
         quiet_load: Share of the capacity below which the load of a quiet job lies.
         quiet_lag: Share of the acceptable lag that may wait.
         calm_lag: The same for a scale-down.
+        noise: Of the load within minutes, relative to it, by which the age of checkpoints is told from it.
         kept: Share of what was forgone, and of a larger size that was called for, that a minute leaves.
     """
 
@@ -65,6 +68,7 @@ class ActConstants:
     quiet_load: float = 0.97
     quiet_lag: float = 0.2
     calm_lag: float = 0.5
+    noise: float = 0.03
     kept: float = 0.9
 
 
@@ -119,6 +123,7 @@ class SloMemory:
         blend: What was expected of the hour after the last forecast, by bucket.
         said_at: When that was, epoch seconds.
         budget: How late the job has been.
+        restarts: What they went back to.
         intent: What evaluations have called for.
         mean: Slots that the job has held lately; 0 at first.
     """
@@ -130,6 +135,7 @@ class SloMemory:
     blend: tuple[float, ...] = ()
     said_at: float = 0.0
     budget: ErrorBudget = field(default_factory=ErrorBudget)
+    restarts: Restarts = NO_RESTARTS
     intent: Intent = field(default_factory=Intent)
     mean: float = 0.0
 
@@ -200,7 +206,8 @@ class NextSloPolicy:
         load = memory.history.minutes[-1]
         situation = Situation(given.obs.now, load, None if demand.is_blind else demand.backlog / load, size)
         restart = _restart(memory, demand, now, situation, given.downtime.replay)
-        memory = replace(memory, budget=memory.budget.after(situation.at, situation.lag, limit, restart))
+        budget = memory.budget.after(situation.at, situation.lag, limit, restart)
+        memory = replace(memory, budget=budget, restarts=_restarts(memory, demand))
         if _is_quiet(memory, situation, limit):
             memory = _saying(memory, new, situation.at)
             return self._proposal(given.obs, size, memory, (_size_reason(situation),))
@@ -234,7 +241,7 @@ class NextSloPolicy:
         used = sum(1 for past in given.history if at - _DAY < past.at <= at) / options.slo_rescales_per_day
         scarcity = 1.0 + used * used
         outage = min(max(given.downtime.mean, 0.0), _MAX_OUTAGE)
-        replay = min(max(given.downtime.replay, 0.0), _MAX_OUTAGE)
+        replay = min(max(memory.restarts.age(given.downtime.replay), 0.0), _MAX_OUTAGE)
         costs = SwitchingCosts(
             up=CONSTANTS.price_up + outage,
             down=CONSTANTS.price_down * scarcity + outage,
@@ -276,10 +283,8 @@ def _why_not(obs: JobObservation, now: Seen | None) -> tuple[Reason, ...]:
     )
 
 
-def _restart(
-    memory: SloMemory, demand: Demand, now: Seen, situation: Situation, replay: float
-) -> tuple[float, float] | None:
-    """Return when a restart since the last pass ended and the lag right after it; None for none.
+def _restart(memory: SloMemory, demand: Demand, now: Seen, situation: Situation, replay: float) -> Restart | None:
+    """Return the restart since the last pass, with the lag right after it; None for none.
 
     What was processed since then and what waits now is what waited then and what has come since then.
     """
@@ -289,9 +294,22 @@ def _restart(
     processed = demand.processed(now)
     if processed is None:
         return None
-    interval = demand.restarted or situation.at - last
-    load = situation.load * interval / (interval + replay)  # what is read again seems to arrive again
-    return until, max(lag + processed / load - (situation.at - until), 0.0)
+    again, interval = memory.restarts.age(replay), demand.restarted or situation.at - last
+    load = situation.load * interval / (interval + again)  # what is read again seems to arrive again
+    peak = max(lag + processed / load - (situation.at - until), 0.0)
+    return Restart(until, peak, again, situation.size.capacity / load - 1.0)
+
+
+def _restarts(memory: SloMemory, demand: Demand) -> Restarts:
+    """Return what restarts have shown, after a pass."""
+    restarts, minutes = memory.restarts, memory.history.minutes
+    if demand.load is None:
+        return restarts
+    if demand.restarted:
+        length = round(demand.restarted / 60.0)
+        is_known = 0 < length < len(minutes) and not demand.is_blind
+        return restarts.begun(demand.restarted, demand.load, minutes[-1 - length] if is_known else None)
+    return restarts if restarts.last is None else restarts.after(demand.load, CONSTANTS.noise)
 
 
 def _saying(memory: SloMemory, found: Forecast | None, at: float) -> SloMemory:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from flink_autoscaler.core.policies.slo.error_budget import CONSTANTS, ErrorBudget, seconds_above
+from flink_autoscaler.core.policies.slo.budget import Restart
+from flink_autoscaler.core.policies.slo.error_budget import CONSTANTS, ErrorBudget
 
 ALLOWED = 0.005
 WEEK = 7 * 86400.0
 
 
-def after(samples: list[tuple[float, float | None]], restart: tuple[float, float] | None = None) -> ErrorBudget:
+def after(samples: list[tuple[float, float | None]], restart: Restart | None = None) -> ErrorBudget:
     """Return the budget after samples of instant and lag; a restart lies before the last one."""
     budget = ErrorBudget()
     for at, lag in samples[:-1]:
@@ -37,10 +38,10 @@ def test_lateness_is_measured_between_samples(
 
 
 def test_lateness_of_an_outage_between_two_samples_counts() -> None:
-    # Away from 10 to 90: 80 s behind when it runs again, and caught up at 120.
-    budget = after([(0.0, 0.0), (120.0, 0.0)], restart=(90.0, 80.0))
+    # Away up to 90 s: 80 s behind when it runs again, of which it reads 5 s again, and caught up at 120.
+    budget = after([(0.0, 0.0), (120.0, 0.0)], restart=Restart(90.0, 80.0, replay=5.0))
 
-    assert budget.late == pytest.approx(90 * 20 / 80 + 30 * 20 / 80)
+    assert budget.late == pytest.approx(15 + 30 * 20 / 80)
 
 
 def test_new_job_counts_as_having_used_some_of_its_budget() -> None:
@@ -55,16 +56,3 @@ def test_job_that_was_late_plans_from_a_higher_quantile() -> None:
     assert found == sorted(found)
     assert found[2] > 0.96
     assert found[-1] == CONSTANTS.max_quantile
-
-
-@pytest.mark.parametrize(
-    ("lags", "wanted"),
-    [
-        pytest.param((0.0, 60.0), 0.0, id="up to it"),
-        pytest.param((60.0, 120.0), 10.0, id="above it"),
-        pytest.param((40.0, 80.0), 5.0, id="half of it"),
-        pytest.param((80.0, 40.0), 5.0, id="falling"),
-    ],
-)
-def test_seconds_above_a_limit(lags: tuple[float, float], wanted: float) -> None:
-    assert seconds_above(*lags, 60.0, 10.0) == pytest.approx(wanted)
