@@ -18,11 +18,6 @@ class ScheduleOptions(OptionSet):
         "schedule.plans",
         parse_plans,
         "",
-        "Plans that bound what any policy wants, such as 'days=mon-fri, from=07:00, to=19:00, timezone=Europe/Berlin, "
-        "min-parallelism=8; days=sat sun, max-parallelism=4', or a YAML list of such plans. min-rate, records/s that a "
-        "source has to sustain, and vertex, a name pattern, may be given as well. Without days every day counts, "
-        "without times all of it; a plan that ends before it begins ends on the next day. Instead of days, from, to "
-        "and timezone there may be period, written as in excluded.periods; a cron expression in it has no time ahead.",
         allowed="period or days, from, to, timezone, vertex and at least one of min-parallelism, max-parallelism, "
         "min-rate; several plans separated by semicolons",
     )
@@ -51,21 +46,8 @@ def _name(text: str) -> str | None:
 class ChoiceOptions(OptionSet):
     """Which policy a job has, and which one is asked beside it."""
 
-    policy = option(
-        "policy",
-        _chosen,
-        DEFAULT_POLICY,
-        "Name of the policy that says what the job needs: capacity, varga, slo, or that of a plug-in.",
-        allowed="the name of one policy",
-    )
-    policy_shadow = option(
-        "policy.shadow",
-        _name,
-        "",
-        "Name of a policy that is asked beside the one in charge, in shadow mode: nothing that it wants is done, but "
-        "it is recorded, explained and reported. Unset: none.",
-        allowed="capacity, varga, slo, or a plug-in",
-    )
+    policy = option("policy", _chosen, DEFAULT_POLICY, allowed="the name of one policy")
+    policy_shadow = option("policy.shadow", _name, "", allowed="capacity, varga, slo, or a plug-in")
 
 
 class PolicyOptions(

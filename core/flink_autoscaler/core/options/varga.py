@@ -79,65 +79,21 @@ def _rate_limit(text: str) -> RateLimit:
 class VargaOptions(OptionSet):
     """Utilization and relative change of the lag, followed as a HorizontalPodAutoscaler does."""
 
-    varga_utilization_target = number(
-        "varga.utilization-target", "0.7", "Utilization that varga aims for.", least=0.01, most=1.0
-    )
-    varga_lag_rate_target = number(
-        "varga.lag-rate-target",
-        "1.0",
-        "Arriving records by records read that varga aims for while the lag is above its threshold.",
-        least=0.01,
-    )
-    varga_lag_threshold = number(
-        "varga.lag-threshold",
-        "50000",
-        "Records of lag, of all sources together, up to which varga looks at the utilization alone.",
-        least=0.0,
-    )
-    varga_tolerance = number(
-        "varga.tolerance",
-        "0.1",
-        "Relative distance of a metric from its target up to which varga leaves everything as it is.",
-        least=0.0,
-    )
-    varga_sync_period = time(
-        "varga.sync-period",
-        "15 s",
-        "Least time between two evaluations of varga; passes in between repeat the last one.",
-    )
-    varga_scale_up_window = time(
-        "varga.scale-up.window", "0 s", "Time whose least recommendation a scale-up does not exceed."
-    )
+    varga_utilization_target = number("varga.utilization-target", "0.7", least=0.01, most=1.0)
+    varga_lag_rate_target = number("varga.lag-rate-target", "1.0", least=0.01)
+    varga_lag_threshold = number("varga.lag-threshold", "50000", least=0.0)
+    varga_tolerance = number("varga.tolerance", "0.1", least=0.0)
+    varga_sync_period = time("varga.sync-period", "15 s")
+    varga_scale_up_window = time("varga.scale-up.window", "0 s")
     varga_scale_up_policies = option(
-        "varga.scale-up.policies",
-        parse_rate_limits,
-        "Percent 1500 / 60 s",
-        "Rate limits of scale-ups, such as 'Percent 100 / 15 s, Pods 4 / 15 s'; a pod is a subtask. Since a rescale "
-        "stops the job, the default takes one step where those of Kubernetes take several.",
-        allowed=_LIMITS_ALLOWED,
+        "varga.scale-up.policies", parse_rate_limits, "Percent 1500 / 60 s", allowed=_LIMITS_ALLOWED
     )
-    varga_scale_up_select = choice(
-        Select,
-        "varga.scale-up.select",
-        "Max",
-        "Which rate limit counts: that of the largest change, of the smallest, or no scale-up at all.",
-    )
-    varga_scale_down_window = time(
-        "varga.scale-down.window", "1 h", "Time whose greatest recommendation a scale-down does not fall short of."
-    )
+    varga_scale_up_select = choice(Select, "varga.scale-up.select", "Max")
+    varga_scale_down_window = time("varga.scale-down.window", "1 h")
     varga_scale_down_policies = option(
-        "varga.scale-down.policies",
-        parse_rate_limits,
-        "Percent 100 / 15 s",
-        "Rate limits of scale-downs, written like those of scale-ups.",
-        allowed=_LIMITS_ALLOWED,
+        "varga.scale-down.policies", parse_rate_limits, "Percent 100 / 15 s", allowed=_LIMITS_ALLOWED
     )
-    varga_scale_down_select = choice(
-        Select,
-        "varga.scale-down.select",
-        "Max",
-        "Which rate limit counts: that of the largest change, of the smallest, or no scale-down at all.",
-    )
+    varga_scale_down_select = choice(Select, "varga.scale-down.select", "Max")
 
     @property
     def varga_up(self) -> ScalingRules:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 from enum import StrEnum
-from typing import Annotated, Any, Final, Self, TypeVar, get_args
+from typing import Annotated, Any, Final, Self, get_args
 from urllib.parse import urlsplit
 
-from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import AliasGenerator, BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
@@ -81,8 +81,6 @@ def _by_name(part: str) -> str:
     return ",".join(dict.fromkeys(_DAY_NAMES[day] for day in range(first, last + 1, int(found[3] or 1) or 1)))
 
 
-T = TypeVar("T")
-
 EXPECTED: Final[Mapping[Callable[[str], Any], str]] = {
     syntax.parse_bool: "true or false",
     syntax.parse_int: "a whole number",
@@ -152,29 +150,6 @@ class OptionSection(BaseModel):
         defer_build=True,
         alias_generator=AliasGenerator(validation_alias=lambda name: name.replace("_", "-")),
     )
-
-
-def option(
-    default: T,
-    description: str,
-    *,
-    ge: float | None = None,
-    gt: float | None = None,
-    le: float | None = None,
-    key: str | None = None,
-) -> T:
-    """Declare an option of a section.
-
-    Args:
-        default: Its value where it is not set.
-        description: One line for the reference page and the sample configuration.
-        ge: Least value.
-        gt: What values have to be above.
-        le: Greatest value.
-        key: Where it is not the name of the field, with hyphens.
-    """
-    field: T = Field(default=default, description=description, ge=ge, gt=gt, le=le, validation_alias=key)
-    return field
 
 
 def syntax_of(field: FieldInfo) -> Syntax:
