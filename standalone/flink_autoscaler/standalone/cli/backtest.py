@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.cli.command import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -21,7 +20,7 @@ from flink_autoscaler.standalone.cli.command import (
     JsonOption,
     SetOption,
     command,
-    mistake,
+    switch,
     valued,
 )
 from flink_autoscaler.standalone.cli.output import (
@@ -60,15 +59,12 @@ _CODES: Final = (
 ConfigsOption = Annotated[
     list[Path] | None,
     valued(
-        "--config",
-        "-c",
-        metavar="FILE",
-        text="Configuration file (YAML) whose options of jobs are tried; may be repeated. None tries the defaults.",
+        "--config -c",
+        "FILE",
+        "Configuration file (YAML) whose options of jobs are tried; may be repeated. None tries the defaults.",
     ),
 ]
-StepOption = Annotated[
-    float, typer.Option("--step", metavar="SECONDS", min=1, max=10, help="Step of the simulation, 1 to 10.")
-]
+StepOption = Annotated[float, valued("--step", "SECONDS", "Step of the simulation, 1 to 10.", min=1, max=10)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +73,10 @@ class MaterialOrigin:
 
     history: Annotated[
         str | None,
-        valued(
-            "--history", metavar="PATH", text="Folder or URL of the metric history; unset takes the configured one."
-        ),
+        valued("--history", "PATH", "Folder or URL of the metric history; unset takes the configured one."),
     ] = None
     workload: Annotated[
-        str | None, valued("--workload", metavar="NAME", text="A made-up job under this workload instead of a history.")
+        str | None, valued("--workload", "NAME", "A made-up job under this workload instead of a history.")
     ] = None
 
 
@@ -90,32 +84,28 @@ class MaterialOrigin:
 class Extent:
     """The options that say how much of a history or a workload is simulated."""
 
-    since: Annotated[str | None, valued("--since", metavar="TIME", text=f"Begin then: {TIME}.")] = None
-    until: Annotated[str | None, valued("--until", metavar="TIME", text="End then.")] = None
+    since: Annotated[str | None, valued("--since", "TIME", f"Begin then: {TIME}.")] = None
+    until: Annotated[str | None, valued("--until", "TIME", "End then.")] = None
     jobs: Annotated[
         str | None,
-        valued("--jobs", metavar="PATTERN", text="Only jobs of the history with this key or name; * and ? match."),
+        valued("--jobs", "PATTERN", "Only jobs of the history with this key or name; * and ? match."),
     ] = None
     days: Annotated[
         float | None,
-        valued("--days", metavar="DAYS", min=0.05, max=365, text="Length of the workload; unset takes its own."),
+        valued("--days", "DAYS", "Length of the workload; unset takes its own.", min=0.05, max=365),
     ] = None
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="NUMBER", help="Of the workload: the same seed gives the same arrivals.")
-    ] = 0
+    seed: Annotated[int, valued("--seed", "NUMBER", "Of the workload: the same seed gives the same arrivals.")] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
     """The options that say where the simulation runs, and where its results go to."""
 
-    master: Annotated[
-        str, typer.Option("--master", metavar="URL", help="Master of Spark, or none to run everything in this process.")
-    ] = "local[*]"
-    output: Annotated[
-        Path | None, valued("--output", "-o", metavar="FILE", text="Also write a report as one HTML file.")
-    ] = None
-    replaces: Annotated[bool, typer.Option("--force", help="Replace the report if it is there.")] = False
+    master: Annotated[str, valued("--master", "URL", "Master of Spark, or none to run everything in this process.")] = (
+        "local[*]"
+    )
+    output: Annotated[Path | None, valued("--output -o", "FILE", "Also write a report as one HTML file.")] = None
+    replaces: Annotated[bool, switch("--force", "Replace the report if it is there.")] = False
     as_json: JsonOption = False
 
 
@@ -165,8 +155,8 @@ def tune(
         list[str] | None,
         valued(
             "--grid",
-            metavar="OPTION=VALUES",
-            text="Values to try of one option, with commas between; may be repeated, and replaces the usual grid.",
+            "OPTION=VALUES",
+            "Values to try of one option, with commas between; may be repeated, and replaces the usual grid.",
         ),
     ] = None,
     extent: Extent,
@@ -207,7 +197,7 @@ def candidates_of(files: Sequence[Path], overrides: Sequence[str] | None) -> tup
     if len(set(names)) < len(names):
         names = [str(file) for file in files]
     if len(set(names)) < len(names):
-        raise mistake("--config: every configuration can be given once")
+        raise ConfigError("--config: every configuration can be given once")
     candidates = []
     for name, each in zip(names, read, strict=True):
         clusters = {one.name: one.job_defaults for one in each.effective_clusters()} if each.clusters else {}
@@ -235,18 +225,14 @@ def _axis(text: str) -> tuple[str, tuple[str, ...]]:
     key = name.strip() if name.strip().startswith(PREFIX) else PREFIX + name.strip()
     tried = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
     if not equals or not tried:
-        raise mistake(f"--grid '{text}': expected an option and its values, such as utilization.target=0.6,0.8")
+        raise ConfigError(f"--grid '{text}': expected an option and its values, such as utilization.target=0.6,0.8")
     if problem := unknown_key(key):
-        raise mistake(f"--grid '{text}': {key}: {problem}")
+        raise ConfigError(f"--grid '{text}': {key}: {problem}")
     option = job_keys().get(key)
     if option is not None:
         for value in tried:
             option.read({option.key: value})
     return key, tried
-
-
-class _Interrupted(BaseException):
-    """Ends a runner at once, when everything was shown."""
 
 
 def _run(
@@ -265,31 +251,28 @@ def _run(
     from flink_autoscaler.pipeline.backtest.tune import recommended
     from flink_autoscaler.standalone.history.access import spark_settings
 
-    target = course.output
+    target, is_whole = course.output, False
     with nullcontext() if target is None else whole_file(target, replaces=course.replaces) as page:
         material = _material(origin, extent, settings, candidates)
         master = NO_SPARK if material.is_known_to_be_in_vain else course.master
-        try:
-            with opened_runner(spark_settings(settings, master)) as runner:
-                fleet = material.jobs(runner)
-                plan = BacktestPlan(fleet.subjects, candidates, fleet.left_out, run)
-                outcomes: list[Outcome] = []
-                is_whole = _collect(runner.outcomes(plan), plan.size, outcomes)
-                comparison = compared(plan, outcomes)
-                chosen = None if trials is None else recommended(comparison, trials)
-                if course.as_json:
-                    _print_json(comparison, chosen, fleet.damaged, is_whole=is_whole)
-                else:
-                    _print_tables(comparison, chosen)
-                if page is not None:
-                    from flink_autoscaler.pipeline.reports.pages import backtest_page
+        with suppress(KeyboardInterrupt), opened_runner(spark_settings(settings, master)) as runner:
+            fleet = material.jobs(runner)
+            plan = BacktestPlan(fleet.subjects, candidates, fleet.left_out, run)
+            outcomes: list[Outcome] = []
+            is_whole = _collect(runner.outcomes(plan), plan.size, outcomes)
+            comparison = compared(plan, outcomes)
+            chosen = None if trials is None else recommended(comparison, trials)
+            if course.as_json:
+                _print_json(comparison, chosen, fleet.damaged, is_whole=is_whole)
+            else:
+                _print_tables(comparison, chosen)
+            if page is not None:
+                from flink_autoscaler.pipeline.reports.pages import backtest_page
 
-                    page.write(backtest_page(comparison, chosen or ()).encode())
-                _print_problems(comparison, fleet.damaged)
-                if not is_whole:
-                    raise _Interrupted
-        except _Interrupted:
-            pass
+                page.write(backtest_page(comparison, chosen or ()).encode())
+            _print_problems(comparison, fleet.damaged)
+            if not is_whole:
+                raise KeyboardInterrupt  # ends the runner at once
     if not is_whole:
         return EXIT_INTERRUPTED
     is_good = comparison.totals and not (comparison.problems or comparison.left_out or fleet.damaged)
@@ -309,53 +292,33 @@ def _material(origin: MaterialOrigin, extent: Extent, settings: Settings, candid
 
     past = past_needed(candidates)
     if origin.workload is not None:
-        of_history = {
-            "--history": origin.history,
-            "--since": extent.since,
-            "--until": extent.until,
-            "--jobs": extent.jobs,
-        }
-        if wrong := [option for option, value in of_history.items() if value is not None]:
-            raise mistake(f"{' and '.join(wrong)} cannot be given with --workload, which has no history")
+        of_history = (origin.history, extent.since, extent.until, extent.jobs)
+        names = ("--history", "--since", "--until", "--jobs")
+        if wrong := [name for name, value in zip(names, of_history, strict=True) if value is not None]:
+            raise ConfigError(f"{' and '.join(wrong)} cannot be given with --workload, which has no history")
         subject = builtin(origin.workload, days=extent.days, seed=extent.seed, with_past=past is not None)
         fleet = FittedHistory((subject,))
         return Material(lambda _: fleet, fleet)
     if extent.days is not None:
-        raise mistake("--days is the length of a --workload; use --since and --until for a history")
+        raise ConfigError("--days is the length of a --workload; use --since and --until for a history")
     path = origin.history or settings.history.path
     if path is None:
-        raise mistake("which jobs? Give --history or --workload, or set autoscaler.history.path")
+        raise ConfigError("which jobs? Give --history or --workload, or set autoscaler.history.path")
     choice = Choice(selection_of(HistorySelection(path, extent.since, extent.until)), extent.jobs, past)
     return history_material(path, choice, lambda: progress("reading the history", is_timed=True), small=SMALL)
 
 
 def _collect(found: Iterator[Outcome], size: int, outcomes: list[Outcome]) -> bool:
-    """Gather outcomes until all are there, or until Ctrl-C, which is False; pressed again it ends the process."""
+    """Gather outcomes until all are there, or until Ctrl-C, which is False."""
     try:
-        with _interruptible(), progress("simulating", is_timed=True) as tell:
+        with progress("simulating", is_timed=True) as tell:
             tell(0, size)
             for outcome in found:
                 outcomes.append(outcome)
                 tell(len(outcomes), size)
     except KeyboardInterrupt:
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
         return False
     return True
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Have Ctrl-C raise KeyboardInterrupt, unless whoever started us wants it ignored."""
-    before = signal.getsignal(signal.SIGINT)
-    is_ours = threading.current_thread() is threading.main_thread() and before is not signal.SIG_IGN
-    if is_ours:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        if is_ours:
-            signal.signal(signal.SIGINT, before)
 
 
 def _print_json(

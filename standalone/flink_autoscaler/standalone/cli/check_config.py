@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import EXIT_CONFIG, EXIT_FAILED, GivenSettings, JsonOption, command
+from flink_autoscaler.standalone.cli.command import EXIT_CONFIG, EXIT_FAILED, GivenSettings, JsonOption, command, switch
 from flink_autoscaler.standalone.cli.output import json_text, print_error, table_text, write_out
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ app = typer.Typer()
 def check_config(
     given: GivenSettings,
     connect: Annotated[
-        bool, typer.Option("--connect", help="Also try the database and every cluster; changes nothing there.")
+        bool, switch("--connect", "Also try the database and every cluster; changes nothing there.")
     ] = False,
     as_json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show only what is wrong.")] = False,
+    quiet: Annotated[bool, switch("--quiet", "Show only what is wrong.")] = False,
 ) -> int:
     """Check the configuration as run does at its start, and show where every value comes from.
 

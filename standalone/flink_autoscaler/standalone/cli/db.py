@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.cli.command import (
     ClusterOption,
     GivenSettings,
     JsonOption,
+    argument,
     command,
     command_group,
-    mistake,
+    switch,
     valued,
 )
 from flink_autoscaler.standalone.cli.output import print_document, print_error, print_table, show, write_out
@@ -63,9 +65,7 @@ def upgrade(given: GivenSettings) -> int:
     short_help="Let an older version work with the database again.",
 )
 def downgrade(
-    revision: Annotated[
-        str, typer.Argument(metavar="REVISION", help="The newest that the older version knows.", show_default=False)
-    ],
+    revision: Annotated[str, argument("REVISION", "The newest that the older version knows.")],
     given: GivenSettings,
 ) -> int:
     """Let an older version work with the database again: its message names the revision that it knows.
@@ -134,10 +134,10 @@ def check(given: GivenSettings, as_json: JsonOption = False) -> int:
 def import_state(
     given: GivenSettings,
     from_job_keys: Annotated[
-        bool, typer.Option("--from-job-keys", help="Adopt state under plain job ids, as the Java process stores it.")
+        bool, switch("--from-job-keys", "Adopt state under plain job ids, as the Java process stores it.")
     ] = False,
     cluster: ClusterOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+    dry_run: Annotated[bool, switch("--dry-run", "Only show what would be done.")] = False,
 ) -> int:
     """Give stored state the keys of this daemon, for the jobs that the clusters list now.
 
@@ -154,7 +154,7 @@ def import_state(
 
     prepared = given.prepare_stored()
     if prepared.job_key is JobKeyMode.JOB_ID:
-        raise mistake("autoscaler.job-key is job-id, so the daemon uses state under job ids as it is")
+        raise ConfigError("autoscaler.job-key is job-id, so the daemon uses state under job ids as it is")
     clusters = chosen_clusters(prepared, cluster)
     with closing(open_database(prepared)) as database:
         require_current(database, upgrades_at_start=False)
@@ -176,7 +176,7 @@ def import_state(
 )
 def set_aside(
     given: GivenSettings,
-    job: Annotated[str | None, valued("--job", metavar="JOB", text="Only those of the job with this key.")] = None,
+    job: Annotated[str | None, valued("--job", "JOB", "Only those of the job with this key.")] = None,
     as_json: JsonOption = False,
 ) -> int:
     """List stored values that could not be read and were kept aside.

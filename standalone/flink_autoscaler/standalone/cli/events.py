@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import GivenSettings, command, mistake, read_instant, valued
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.standalone.cli.command import GivenSettings, command, read_instant, switch, valued
 from flink_autoscaler.standalone.cli.output import json_text, one_line, print_error, print_table, write_error, write_out
 
 if TYPE_CHECKING:
@@ -34,22 +35,16 @@ AWAY_INTERVAL: Final = 5.0
 )
 def events(
     given: GivenSettings,
-    job: Annotated[
-        str | None, valued("--job", metavar="PATTERN", text="Only jobs with this key or name; * and ? match.")
-    ] = None,
+    job: Annotated[str | None, valued("--job", "PATTERN", "Only jobs with this key or name; * and ? match.")] = None,
     since: Annotated[
         str | None,
-        valued("--since", metavar="TIME", text="Only what happened since: 24h, 30 min, or 2026-01-31T12:00."),
+        valued("--since", "TIME", "Only what happened since: 24h, 30 min, or 2026-01-31T12:00."),
     ] = None,
-    reason: Annotated[
-        str | None, valued("--reason", metavar="NAME", text="Only this reason, such as ScalingReport.")
-    ] = None,
-    event_type: Annotated[str | None, valued("--type", metavar="TYPE", text="Only Normal or Warning.")] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="The newest so many at most.")
-    ] = 100,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens, until Ctrl-C.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    reason: Annotated[str | None, valued("--reason", "NAME", "Only this reason, such as ScalingReport.")] = None,
+    event_type: Annotated[str | None, valued("--type", "TYPE", "Only Normal or Warning.")] = None,
+    limit: Annotated[int, valued("--limit", "N", "The newest so many at most.", min=1, max=10_000)] = 100,
+    follow: Annotated[bool, switch("--follow -f", "Go on with what happens, until Ctrl-C.")] = False,
+    as_json: Annotated[bool, switch("--json", "Print one JSON object per line.")] = False,
 ) -> int:
     """Show the events in the database, the oldest first.
 
@@ -95,7 +90,7 @@ def _event_type(text: str | None) -> EventType | None:
     for event_type in EventType:
         if event_type.value.lower() == text.strip().lower():
             return event_type
-    raise mistake(f"--type '{text}': expected {' or '.join(EventType)}")
+    raise ConfigError(f"--type '{text}': expected {' or '.join(EventType)}")
 
 
 def _now(database: Database) -> datetime:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.cli.command import (
     ClusterOption,
     GivenSettings,
     JsonOption,
     UrlOption,
+    argument,
     command,
-    mistake,
     read_instant,
     valued,
 )
@@ -32,9 +33,7 @@ app = typer.Typer()
 AtOption = Annotated[
     str | None,
     valued(
-        "--at",
-        metavar="TIME",
-        text="The latest recorded pass at or before: '10m ago', or 2026-01-31T12:00. Without it: the newest.",
+        "--at", "TIME", "The latest recorded pass at or before: '10m ago', or 2026-01-31T12:00. Without it: the newest."
     ),
 ]
 
@@ -59,18 +58,14 @@ _HOW_TO_RECORD: Final = (
 def explain(
     job: Annotated[
         str,
-        typer.Argument(
-            metavar="JOB", help="Key, name or id of the job, or the end of its key; * and ? match.", show_default=False
-        ),
+        argument("JOB", "Key, name or id of the job, or the end of its key; * and ? match."),
     ],
     given: GivenSettings,
     at: AtOption = None,
-    vertex: Annotated[
-        str | None, valued("--vertex", metavar="NAME", text="Show all terms of this vertex, by name or id.")
-    ] = None,
+    vertex: Annotated[str | None, valued("--vertex", "NAME", "Show all terms of this vertex, by name or id.")] = None,
     cluster: ClusterOption = None,
     as_json: JsonOption = False,
-    export: Annotated[Path | None, valued("--export", metavar="FILE", text="Write the record as JSON instead.")] = None,
+    export: Annotated[Path | None, valued("--export", "FILE", "Write the record as JSON instead.")] = None,
     url: UrlOption = None,
 ) -> int:
     """Tell why a job was or was not rescaled: what was measured, every term of the formula, and what limited it.
@@ -89,7 +84,7 @@ def explain(
     explained = explaining.explain(record, newest)
     known = [each.name for each in explained.vertices]
     if vertex is not None and vertex not in (*known, *(each.vertex_id for each in explained.vertices)):
-        raise mistake(f"--vertex '{vertex}': the job has {', '.join(known) or 'no vertices then'}")
+        raise ConfigError(f"--vertex '{vertex}': the job has {', '.join(known) or 'no vertices then'}")
     if as_json:
         print_document(explanation_document(explained))
     else:
@@ -108,20 +103,16 @@ def explain(
 )
 def replay(
     *,
-    job: Annotated[str | None, valued("--job", metavar="JOB", text="Do a recorded pass over this job again.")] = None,
+    job: Annotated[str | None, valued("--job", "JOB", "Do a recorded pass over this job again.")] = None,
     at: AtOption = None,
     cluster: ClusterOption = None,
-    record: Annotated[Path | None, valued("--record", metavar="FILE", text="Do an exported pass again.")] = None,
+    record: Annotated[Path | None, valued("--record", "FILE", "Do an exported pass again.")] = None,
     vectors: Annotated[
         Path | None,
-        valued(
-            "--vectors",
-            metavar="FILE",
-            text="Recorded behaviour of the reference (JSON or .gz), in a clone.",
-        ),
+        valued("--vectors", "FILE", "Recorded behaviour of the reference (JSON or .gz), in a clone."),
     ] = None,
     output: Annotated[
-        Path | None, valued("--output", metavar="FILE", text="Where to write what happened with --vectors (JSON).")
+        Path | None, valued("--output", "FILE", "Where to write what happened with --vectors (JSON).")
     ] = None,
     given: GivenSettings,
 ) -> int:
@@ -147,7 +138,7 @@ def _found(given: GivenSettings, job: str, at: str | None, cluster: str | None) 
     prepared = given.prepare_stored()
     at_ms = None if at is None else read_instant(at, time.time())
     if prepared.standalone.jdbc_url is None:
-        raise mistake(_HOW_TO_RECORD)
+        raise ConfigError(_HOW_TO_RECORD)
     # Imported here: what a database needs may not be installed.
     from flink_autoscaler.standalone.ha.databases import open_database
     from flink_autoscaler.standalone.orders.named_jobs import chosen_jobs
@@ -199,9 +190,9 @@ def _exported(path: Path) -> PassRecord:
     try:
         return read_export(read_bytes(path, READ_LIMIT))
     except FileUnreadableError as error:
-        raise mistake(f"--record {error}") from error
+        raise ConfigError(f"--record {error}") from error
     except StoreError as error:
-        raise mistake(f"--record {path}: {error}") from error
+        raise ConfigError(f"--record {path}: {error}") from error
 
 
 def _replay(record: PassRecord) -> int:
@@ -231,7 +222,7 @@ def _replay_vectors(vectors: Path, output: Path) -> int:
     try:
         tool = importlib.import_module("behaviour_vectors")
     except ModuleNotFoundError as error:
-        raise mistake("--vectors: works in a clone of the project alone, with tools/behaviour_vectors") from error
+        raise ConfigError("--vectors: works in a clone of the project alone, with tools/behaviour_vectors") from error
     configure_logging(log_format="auto", level="error")
     given = tool.read_vectors(vectors)
     with whole_file(output, replaces=True) as stream, progress("replaying") as tell:

@@ -8,16 +8,15 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.cli.command import (
     EXIT_FAILED,
     GivenSettings,
     JsonOption,
     command,
     command_group,
-    mistake,
     read_instant,
+    switch,
     valued,
 )
 from flink_autoscaler.standalone.cli.output import print_error, show, write_out
@@ -60,19 +59,15 @@ def build(
         str | None,
         valued(
             "--history",
-            metavar="PATH",
-            text="Folder or URL of a metric history, or Parquet files; unset takes the configured history.",
+            "PATH",
+            "Folder or URL of a metric history, or Parquet files; unset takes the configured history.",
         ),
     ] = None,
     asof: Annotated[
         str | None,
-        valued(
-            "--asof",
-            metavar="TIME",
-            text="Use the history up to then: '1 d', or 2026-01-31T12:00; without it: all.",
-        ),
+        valued("--asof", "TIME", "Use the history up to then: '1 d', or 2026-01-31T12:00; without it: all."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the results, without a database.")] = False,
+    dry_run: Annotated[bool, switch("--dry-run", "Only show the results, without a database.")] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Make the load profiles of all sources from the metric history, and put them into the database.
@@ -100,7 +95,7 @@ def profile_job(settings: Settings, history: str | None, asof: str | None) -> Ca
 
     path = history or settings.history.path
     if path is None:
-        raise mistake("which history? Give --history, or set autoscaler.history.path")
+        raise ConfigError("which history? Give --history, or set autoscaler.history.path")
     now = time.time()
     end = now if asof is None else read_instant(asof, now, "--asof") / 1000
     return profile_build(settings, path, end)

@@ -8,16 +8,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.cli.command import (
     GivenSettings,
     HistorySelection,
     JsonOption,
+    argument,
     command,
     command_group,
-    mistake,
     read_seconds,
+    switch,
     valued,
 )
 from flink_autoscaler.standalone.cli.output import (
@@ -111,11 +111,11 @@ def compact(
         str | None,
         valued(
             "--retention",
-            metavar="DURATION",
-            text="Remove days that are older, 0 none; unset takes the configured one, or none with --path.",
+            "DURATION",
+            "Remove days that are older, 0 none; unset takes the configured one, or none with --path.",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+    dry_run: Annotated[bool, switch("--dry-run", "Only show what would be done.")] = False,
 ) -> int:
     """Make large files of small ones, remove what is too old and what interrupted processes left behind.
 
@@ -158,25 +158,21 @@ def export(
     *,
     table: Annotated[
         str,
-        typer.Argument(metavar="TABLE", help="samples, vertices, decisions or rescales.", show_default=False),
+        argument("TABLE", "samples, vertices, decisions or rescales."),
     ],
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Where to write; - is standard output.")
-    ] = _STANDARD_OUTPUT,
+    output: Annotated[str, valued("--output -o", "FILE", "Where to write; - is standard output.")] = _STANDARD_OUTPUT,
     form: Annotated[
         str | None,
         valued(
             "--format",
-            metavar="NAME",
-            text="csv, json (an object per line) or parquet; unset follows the name of the file, else csv.",
+            "NAME",
+            "csv, json (an object per line) or parquet; unset follows the name of the file, else csv.",
         ),
     ] = None,
     given: GivenSettings,
     asked: HistorySelection,
-    job: Annotated[
-        str | None, valued("--job", metavar="PATTERN", text="Only jobs with this key; * and ? match.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    job: Annotated[str | None, valued("--job", "PATTERN", "Only jobs with this key; * and ? match.")] = None,
+    force: Annotated[bool, switch("--force", "Replace the file if it is there.")] = False,
 ) -> int:
     """Copy rows of one table to a file, sorted within each day by job. What is not known is empty, or null."""
     from flink_autoscaler.pipeline.history.export import ExportSelection
@@ -206,7 +202,7 @@ def _table(name: str) -> HistoryTable:
     from flink_autoscaler.pipeline.history.schema import TABLES
 
     if name not in TABLES:
-        raise mistake(f"there is no table '{name}'; known: {', '.join(TABLES)}{nearest(name, list(TABLES))}")
+        raise ConfigError(f"there is no table '{name}'; known: {', '.join(TABLES)}{nearest(name, list(TABLES))}")
     return TABLES[name]
 
 
@@ -218,7 +214,7 @@ def _format(asked: str | None, output: str) -> Format:
     if name in tuple(Format):
         return Format(name)
     if asked is not None:
-        raise mistake(f"--format '{asked}': expected {', '.join(Format)}")
+        raise ConfigError(f"--format '{asked}': expected {', '.join(Format)}")
     return Format.CSV
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import GivenUrls, command
+from flink_autoscaler.standalone.cli.command import GivenUrls, command, switch, valued
 from flink_autoscaler.standalone.cli.output import print_error, whole_file, write_error, write_out
 
 app = typer.Typer()
@@ -25,10 +25,10 @@ _STDOUT: Final = Path("-")
 )
 def init(
     urls: GivenUrls,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write it; - for standard output.")
-    ] = Path("autoscaler.yaml"),
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists already.")] = False,
+    output: Annotated[Path, valued("--output -o", "FILE", "Where to write it; - for standard output.")] = Path(
+        "autoscaler.yaml"
+    ),
+    force: Annotated[bool, switch("--force", "Replace a file that exists already.")] = False,
 ) -> int:
     """Write a commented configuration for the clusters named, or for http://localhost:8081.
 

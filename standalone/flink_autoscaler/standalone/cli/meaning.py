@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import EXIT_CONFIG, JsonOption, command
+from flink_autoscaler.standalone.cli.command import EXIT_CONFIG, JsonOption, argument, command
 from flink_autoscaler.standalone.cli.output import print_document, print_error, write_out
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _INDENT: Final = "    "
     "flink-autoscaler meaning RescaleRefused probation",
 )
 def meaning(
-    words: Annotated[list[str], typer.Argument(metavar="WORD...", show_default=False, help="As it was told.")],
+    words: Annotated[list[str], argument("WORD...", "As it was told.")],
     as_json: JsonOption = False,
 ) -> int:
     """Say what a word means that was told, and what to do."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import GivenSettings, JsonOption, command, mistake, valued
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.standalone.cli.command import GivenSettings, JsonOption, command, switch, valued
 from flink_autoscaler.standalone.cli.output import print_document, print_table, write_out
 
 if TYPE_CHECKING:
@@ -28,10 +29,8 @@ _HOW: Final = "flink-autoscaler notify --test sends one message to each target; 
 )
 def notify(
     given: GivenSettings,
-    test: Annotated[bool, typer.Option("--test", help="Send one message that says it is a test.")] = False,
-    target: Annotated[
-        list[str] | None, valued("--target", metavar="NAME", text="Only to this target; may be repeated.")
-    ] = None,
+    test: Annotated[bool, switch("--test", "Send one message that says it is a test.")] = False,
+    target: Annotated[list[str] | None, valued("--target", "NAME", "Only to this target; may be repeated.")] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Send one test message to each target of autoscaler.notifications, and show what came of it.
@@ -62,10 +61,10 @@ def _chosen(settings: NotificationSettings, names: Sequence[str]) -> list[Target
 
     known = [target.name for target in settings.targets]
     if not known:
-        raise mistake("autoscaler.notifications.targets is empty: there is nobody to tell")
+        raise ConfigError("autoscaler.notifications.targets is empty: there is nobody to tell")
     for name in names:
         if name not in known:
-            raise mistake(
+            raise ConfigError(
                 f"--target '{name}': there is no such target; known: {', '.join(known)}{nearest(name, known)}"
             )
     return [target for target in settings.targets if target.name in (names or known)]

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.cli.command import (
     EXIT_FAILED,
     GivenSettings,
     JsonOption,
     UrlOption,
+    argument,
     command,
-    mistake,
+    switch,
     valued,
 )
 from flink_autoscaler.standalone.cli.output import one_line, print_error, show, write_out
@@ -40,24 +42,20 @@ _COLUMNS: Final = {
 _LONGEST_REASON: Final = 500
 _LONGEST_NAME: Final = 100
 
-_REASON: Final = valued("--reason", metavar="TEXT", text="Why; kept with the order.")
+_REASON: Final = valued("--reason", "TEXT", "Why; kept with the order.")
 ReasonOption = Annotated[str, _REASON]
 OptionalReasonOption = Annotated[str | None, _REASON]
-NewOption = Annotated[
-    bool, typer.Option("--new", help="Take JOB for the exact key of a job that the daemon has not seen yet.")
-]
+NewOption = Annotated[bool, switch("--new", "Take JOB for the exact key of a job that the daemon has not seen yet.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orderer:
     """The options of every order: for which jobs, who gives it, and where."""
 
-    job: Annotated[
-        str, typer.Argument(metavar="JOB", help="Key, name or id of a job, or the end of its key; * and ? match.")
-    ]
+    job: Annotated[str, argument("JOB", "Key, name or id of a job, or the end of its key; * and ? match.")]
     given: GivenSettings
-    who: Annotated[str | None, valued("--as", metavar="NAME", text="Who orders it.  [default: login name@host]")] = None
-    takes_all: Annotated[bool, typer.Option("--all", help="Do it for every job that JOB fits.")] = False
+    who: Annotated[str | None, valued("--as", "NAME", "Who orders it.  [default: login name@host]")] = None
+    takes_all: Annotated[bool, switch("--all", "Do it for every job that JOB fits.")] = False
     url: UrlOption = None
 
     def give(self, order: str, reason: str | None, *, is_new: bool = False, is_sure: bool = True, **more: Any) -> int:
@@ -80,12 +78,12 @@ class Orderer:
         who = _kept("--as", _login() if self.who is None else self.who, _LONGEST_NAME)
         why = _kept("--reason", reason or "", _LONGEST_REASON)
         if order in NEEDS_REASON and not why:
-            raise mistake("--reason is empty: say why, for those who come after you")
+            raise ConfigError("--reason is empty: say why, for those who come after you")
         if not who:
-            raise mistake("--as is empty: say who you are")
+            raise ConfigError("--as is empty: say who you are")
         if self.url is not None:
             if not is_sure:
-                raise mistake("nothing was changed: add --yes to have everything that was learned forgotten")
+                raise ConfigError("nothing was changed: add --yes to have everything that was learned forgotten")
             return self._send(self.url, wanted, why, is_new=is_new)
         from flink_autoscaler.standalone.orders.service import opened_service
 
@@ -94,7 +92,7 @@ class Orderer:
             for job_key in job_keys if order == "reset" else ():
                 _say(job_key, f"A reset forgets: {service.remembered(job_key) or 'nothing'}", is_refused=False)
             if not is_sure:
-                raise mistake("nothing was changed: add --yes to have this forgotten")
+                raise ConfigError("nothing was changed: add --yes to have this forgotten")
             given = service.order(job_keys, wanted, who, why)
             codes = [_say(job_key, ordered.text, is_refused=ordered.is_refused) for job_key, ordered in given]
         return max(codes, default=0)
@@ -105,7 +103,9 @@ class Orderer:
         from flink_autoscaler.standalone.web.client import tell
 
         if self.takes_all or is_new or self.who is not None:
-            raise mistake("--all, --new and --as are for the database; with --url name one job, and the token says who")
+            raise ConfigError(
+                "--all, --new and --as are for the database; with --url name one job, and the token says who"
+            )
         job_key = job_of_daemon(url, self.job)
         body = {
             "job_key": job_key,
@@ -129,10 +129,10 @@ def pause(
     by: Orderer,
     *,
     reason: ReasonOption,
-    up: Annotated[bool, typer.Option("--up", help="Only scaling up.")] = False,
-    down: Annotated[bool, typer.Option("--down", help="Only scaling down.")] = False,
+    up: Annotated[bool, switch("--up", "Only scaling up.")] = False,
+    down: Annotated[bool, switch("--down", "Only scaling down.")] = False,
     duration: Annotated[
-        str | None, valued("--for", metavar="TIME", text="For how long, such as 2h.  [default: until resumed]")
+        str | None, valued("--for", "TIME", "For how long, such as 2h.  [default: until resumed]")
     ] = None,
     is_new: NewOption = False,
 ) -> int:
@@ -170,11 +170,11 @@ def pin(
     *,
     vertices: Annotated[
         list[str],
-        typer.Argument(metavar="VERTEX=P...", help="Name or id of a vertex and its parallelism; * and ? match."),
+        argument("VERTEX=P...", "Name or id of a vertex and its parallelism; * and ? match."),
     ],
     reason: ReasonOption,
     is_forced: Annotated[
-        bool, typer.Option("--force", help="Pin what the job has no vertex, bounds, quota or slots for, too.")
+        bool, switch("--force", "Pin what the job has no vertex, bounds, quota or slots for, too.")
     ] = False,
     is_new: NewOption = False,
 ) -> int:
@@ -196,7 +196,7 @@ def unpin(
     *,
     vertices: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[VERTEX...]", help="As they were pinned, without the parallelism; all unless given."),
+        argument("[VERTEX...]", "As they were pinned, without the parallelism; all unless given."),
     ] = None,
     reason: OptionalReasonOption = None,
 ) -> int:
@@ -225,7 +225,7 @@ def reset(
     by: Orderer,
     *,
     reason: ReasonOption,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this only show what would be forgotten.")] = False,
+    yes: Annotated[bool, switch("--yes", "Do it; without this only show what would be forgotten.")] = False,
 ) -> int:
     """Forget what was learned and decided about a job, in the next pass.
 
@@ -244,14 +244,14 @@ def reset(
 def dry_run(
     by: Orderer,
     *,
-    switch: Annotated[str, typer.Argument(metavar="on|off", help="Whether to only decide and report.")],
+    switch: Annotated[str, argument("on|off", "Whether to only decide and report.")],
     reason: OptionalReasonOption = None,
     is_new: NewOption = False,
 ) -> int:
     """Decide and report for a job but change nothing, from the next pass on."""
     order = {"on": "dry-run", "off": "live"}.get(switch.lower())
     if order is None:
-        raise mistake(f"dry-run '{switch}': expected on or off")
+        raise ConfigError(f"dry-run '{switch}': expected on or off")
     return by.give(order, reason, is_new=is_new)
 
 
@@ -263,9 +263,7 @@ def dry_run(
 )
 def orders(
     *,
-    job: Annotated[
-        str | None, typer.Argument(metavar="[JOB]", help="Only jobs with this key, name or id; * and ? match.")
-    ] = None,
+    job: Annotated[str | None, argument("[JOB]", "Only jobs with this key, name or id; * and ? match.")] = None,
     given: GivenSettings,
     as_json: JsonOption = False,
     url: UrlOption = None,
@@ -324,7 +322,7 @@ def _lasting(text: str) -> int:
     except ValueError:
         milliseconds = 0
     if milliseconds <= 0 or stripped.isdigit():
-        raise mistake(f"--for '{text}': expected a duration such as 30min, 2h or 1d")
+        raise ConfigError(f"--for '{text}': expected a duration such as 30min, 2h or 1d")
     return milliseconds
 
 
@@ -344,7 +342,7 @@ def _pinned(text: str) -> tuple[str, int]:
     except ValueError:
         parallelism = 0
     if not (pattern.strip() and equals) or not 1 <= parallelism <= MOST_PARALLELISM:
-        raise mistake(f"'{text}': expected VERTEX=PARALLELISM, such as 'Source: *=4', from 1 to {MOST_PARALLELISM}")
+        raise ConfigError(f"'{text}': expected VERTEX=PARALLELISM, such as 'Source: *=4', from 1 to {MOST_PARALLELISM}")
     return printable(pattern.strip()), parallelism
 
 
@@ -352,7 +350,7 @@ def _kept(option: str, text: str, longest: int) -> str:
     from flink_autoscaler.standalone.fetchers.job_keys import printable
 
     if len(text) > longest:
-        raise mistake(f"{option}: {len(text)} characters; at most {longest} are kept")
+        raise ConfigError(f"{option}: {len(text)} characters; at most {longest} are kept")
     return printable(" ".join(text.split()))
 
 

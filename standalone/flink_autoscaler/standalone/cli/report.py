@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.cli.command import (
     ClustersOption,
     GivenSettings,
     HistoryPathOption,
     HistorySelection,
     command,
-    mistake,
     read_seconds,
+    switch,
     valued,
 )
 from flink_autoscaler.standalone.cli.output import first_of, print_error, whole_file, write_error, write_out
@@ -53,35 +54,25 @@ _SHOWN_NOTES: Final = 5
 )
 def report(
     *,
-    output: Annotated[Path, valued("--output", "-o", metavar="FILE", text="Where to write the page.")],
-    since: Annotated[
-        str, typer.Option("--since", metavar="TIME", help="Begin of the period: an age such as 7d, or 2026-01-31.")
-    ] = "7d",
-    until: Annotated[str | None, valued("--until", metavar="TIME", text="End of the period; without it: now.")] = None,
+    output: Annotated[Path, valued("--output -o", "FILE", "Where to write the page.")],
+    since: Annotated[str, valued("--since", "TIME", "Begin of the period: an age such as 7d, or 2026-01-31.")] = "7d",
+    until: Annotated[str | None, valued("--until", "TIME", "End of the period; without it: now.")] = None,
     given: GivenSettings,
     path: HistoryPathOption = None,
     cluster: ClustersOption = None,
-    jobs: Annotated[
-        str | None, valued("--jobs", metavar="PATTERN", text="Only jobs with this key; * and ? match.")
-    ] = None,
+    jobs: Annotated[str | None, valued("--jobs", "PATTERN", "Only jobs with this key; * and ? match.")] = None,
     sections: Annotated[
-        int, typer.Option("--sections", metavar="N", min=0, max=500, help="Jobs that get charts of their own at most.")
+        int, valued("--sections", "N", "Jobs that get charts of their own at most.", min=0, max=500)
     ] = 50,
     slo_lag: Annotated[
         str | None,
-        valued(
-            "--slo-lag",
-            metavar="DURATION",
-            text="Lag above which a job is too late; unset takes job.autoscaler.slo.lag.",
-        ),
+        valued("--slo-lag", "DURATION", "Lag above which a job is too late; unset takes job.autoscaler.slo.lag."),
     ] = None,
     forecast: Annotated[
-        bool, typer.Option("--forecast/--no-forecast", help="Whether to compare what arrived with a forecast.")
+        bool, switch("--forecast/--no-forecast", "Whether to compare what arrived with a forecast.")
     ] = True,
-    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Heading of the page.")] = "Fleet report",
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace the file also if it is something else than a report.")
-    ] = False,
+    title: Annotated[str, valued("--title", "TEXT", "Heading of the page.")] = "Fleet report",
+    force: Annotated[bool, switch("--force", "Replace the file also if it is something else than a report.")] = False,
 ) -> int:
     """Write one page about the fleet and its jobs, from the metric history, that needs no other file and no network.
 
@@ -103,7 +94,7 @@ def report(
 def _may_replace(output: Path, *, is_forced: bool) -> bool:
     """Tell whether the file may be replaced: yesterday's report may, anything else only when that was asked for."""
     if output.is_dir():
-        raise mistake(f"--output {output}: is a folder; give the name of a file")
+        raise ConfigError(f"--output {output}: is a folder; give the name of a file")
     return is_forced or _is_report(output)
 
 
@@ -130,7 +121,7 @@ def _request(
     selection = selection_of(history, now)
     since = now if selection.since_ms is None else selection.since_ms / 1000
     if since >= now:
-        raise mistake(f"--since '{history.since}' is not in the past")
+        raise ConfigError(f"--since '{history.since}' is not in the past")
     configured = SafetyOptions(settings.job_defaults).slo_lag.exact_seconds
     return ReportRequest(
         since=since,

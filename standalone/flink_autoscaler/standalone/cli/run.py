@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.cli.command import (
     ClusterOption,
     DryRunOption,
@@ -15,7 +16,7 @@ from flink_autoscaler.standalone.cli.command import (
     GivenUrls,
     JsonOption,
     command,
-    mistake,
+    switch,
     valued,
 )
 from flink_autoscaler.standalone.cli.output import (
@@ -73,11 +74,11 @@ def once(
     dry_run: DryRunOption = False,
     cluster: ClusterOption = None,
     job: Annotated[
-        str | None, valued("--job", metavar="PATTERN", text="Only jobs with this key, name or id; * and ? match.")
+        str | None, valued("--job", "PATTERN", "Only jobs with this key, name or id; * and ? match.")
     ] = None,
     as_json: JsonOption = False,
     spark: Annotated[
-        bool, typer.Option("--spark", help="Evaluate on Spark, which takes some seconds to start, as the daemon does.")
+        bool, switch("--spark", "Evaluate on Spark, which takes some seconds to start, as the daemon does.")
     ] = False,
 ) -> int:
     """Do one pass over all clusters, in this process, and show what it found.
@@ -89,7 +90,7 @@ def once(
     if urls.url:
         return _look(given, urls, cluster=cluster, job=job, as_json=as_json)
     if urls.access():
-        raise mistake("--ca-file, --user, --token-file and the like go with --url; a file says it per cluster")
+        raise ConfigError("--ca-file, --user, --token-file and the like go with --url; a file says it per cluster")
     from concurrent.futures import ThreadPoolExecutor
 
     from flink_autoscaler.standalone.daemon.wiring import WHY_NOT_SPARK, Wiring
@@ -129,7 +130,7 @@ def _look(given: GivenSettings, urls: GivenUrls, *, cluster: str | None, job: st
     from flink_autoscaler.standalone.readiness.report import error_lines, look_document, look_lines
 
     if given.config is not None:
-        raise mistake("--url needs no --config: give one of the two")
+        raise ConfigError("--url needs no --config: give one of the two")
     settings = settings_of(given_clusters(urls.url or [], urls.access()), given.overrides or [])
     with told_once() as on_waiting:
         looks = look_at(chosen_clusters(settings, cluster), on_waiting=on_waiting)

@@ -171,8 +171,12 @@ def _read(texts: Mapping[str, str]) -> tuple[list[tuple[str, str]], AutoscalerOp
 
     The autoscaler is switched on in them: jobs may do so themselves.
     """
-    unreadable = [job_keys()[error.key] for error in unreadable_options(AutoscalerOptions(texts))]
-    problems = [(_set_key(option, texts), f"expected {allowed(option)}") for option in unreadable]
+    problems, unreadable = [], []
+    for error in unreadable_options(AutoscalerOptions(texts)):
+        unreadable.append(option := job_keys()[error.key])
+        # Of plans there may be many, with several fields each: say what is wrong with which.
+        detail = f"{error.expected}; " if option is AutoscalerOptions.schedule_plans else ""
+        problems.append((_set_key(option, texts), f"{detail}expected {allowed(option)}"))
     broken = {key for option in unreadable for key in option.keys}
     kept = {key: text for key, text in texts.items() if key not in broken}
     options = AutoscalerOptions({**kept, AutoscalerOptions.enabled.key: "true"})
