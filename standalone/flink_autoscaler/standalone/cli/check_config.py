@@ -48,7 +48,7 @@ def check_config(
 
     configuration = given.loader().configuration()
     settings = load_settings(configuration)
-    configure_logging(log_format=settings.log.format.value, level="error")
+    configure_logging(log_format=settings.log.format, level="error")
     problems = start_problems(settings)
     tried = connections(settings) if connect and not problems else []
     if not quiet:
@@ -125,7 +125,7 @@ def _access(settings: AccessSettings) -> dict[str, Any]:
 
 def _yarn(settings: YarnSettings) -> dict[str, Any]:
     filters = {name: list(getattr(settings, name)) for name in ("types", "queues", "users", "tags", "names")}
-    return {**_access(settings), **filters, "access": settings.access.value, "headroom": settings.headroom}
+    return {**_access(settings), **filters, "access": settings.access, "headroom": settings.headroom}
 
 
 def _as_tables(

@@ -23,7 +23,6 @@ from flink_autoscaler.standalone.settings.schema.clusters import (
     AuthKind,
     ClusterSettings,
     PrometheusSettings,
-    SourceKind,
 )
 from flink_autoscaler.standalone.settings.schema.options import LISTS, daemon_option, place_of
 from flink_autoscaler.standalone.settings.schema.settings import Settings
@@ -130,7 +129,7 @@ def cluster_problems(places: Sequence[PlacedCluster]) -> Iterator[str]:
         yield from _url_problems(cluster, place)
         yield from access_problems(cluster, place, cluster.url)
         yield from access_problems(cluster.yarn, place.section("yarn"), cluster.yarn.url)
-        if cluster.metrics.source is SourceKind.PROMETHEUS:
+        if cluster.metrics.source == "prometheus":
             yield from _prometheus_problems(cluster.metrics.prometheus, place.section("metrics.prometheus"))
         else:
             chosen = f"{place.prefix}metrics.source prometheus, which is rest"

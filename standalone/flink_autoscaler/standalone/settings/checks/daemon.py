@@ -20,7 +20,7 @@ from flink_autoscaler.standalone.daemon.plugins import PluginGroup, plugin_names
 from flink_autoscaler.standalone.settings.checks.clusters import PlacedCluster, cluster_places, cluster_problems
 from flink_autoscaler.standalone.settings.checks.notifications import notification_problems
 from flink_autoscaler.standalone.settings.removed import removed_plugin
-from flink_autoscaler.standalone.settings.schema.clusters import NumberType
+from flink_autoscaler.standalone.settings.schema.clusters import NUMBER_TYPES
 from flink_autoscaler.standalone.settings.schema.options import allowed, daemon_keys, job_keys
 from flink_autoscaler.standalone.settings.schema.settings import HEAP, JDBC, LOGGING, Settings, needs_database
 from flink_autoscaler.standalone.settings.schema.types import AUTO, OFF
@@ -245,9 +245,9 @@ def _lag_problems(settings: Settings) -> Iterator[str]:
         if "bootstrap.servers" in {*kafka.properties, *kafka.properties_env, *kafka.properties_file}:
             yield f"autoscaler.kafka: '{kafka.name}' names its brokers by bootstrap-servers, not by a property"
     for number in settings.numbers:
-        if number.type in tuple(NumberType) and len(number.url) != 1:
+        if number.type in NUMBER_TYPES and len(number.url) != 1:
             yield f"autoscaler.numbers: '{number.name}' needs one url"
-        if number.type == NumberType.PROMQL and number.query is None:
+        if number.type == "promql" and number.query is None:
             yield f"autoscaler.numbers: '{number.name}' has no query"
     yield from _place_problems(settings, names)
 

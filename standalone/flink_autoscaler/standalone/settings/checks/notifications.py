@@ -18,7 +18,7 @@ from flink_autoscaler.standalone.settings.checks.clusters import (
     access_warnings,
     entries,
 )
-from flink_autoscaler.standalone.settings.schema.clusters import RuleSettings, TargetSettings, TargetType
+from flink_autoscaler.standalone.settings.schema.clusters import RuleSettings, TargetSettings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.secrets import from_either, without_target
 from flink_autoscaler.standalone.settings.sources.layer import Value
@@ -47,7 +47,7 @@ def notification_problems(settings: Settings, values: Mapping[str, Value]) -> It
 def notification_warnings(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
     """Yield what looks dangerous about how targets are reached, one sentence each."""
     for place, target in zip(entries(_TARGETS, values), settings.notifications.targets, strict=True):
-        if target.type is TargetType.WEBHOOK and target.url is not None:
+        if target.type == "webhook" and target.url is not None:
             yield from access_warnings(target, place, [without_target(target.url)])
 
 
@@ -62,7 +62,7 @@ def _target_problems(target: TargetSettings, place: EntrySection) -> Iterator[st
     except ConfigError as error:
         yield str(error)
         return
-    yield from (_apprise_problems if target.type is TargetType.APPRISE else _webhook_problems)(target, place, url)
+    yield from (_apprise_problems if target.type == "apprise" else _webhook_problems)(target, place, url)
 
 
 def _apprise_problems(target: TargetSettings, place: EntrySection, url: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ from flink_autoscaler.standalone.settings.schema.types import (
     Flag,
     MemorySize,
     OldKeys,
+    OneOf,
     OptionSection,
     PluginName,
     Seconds,
@@ -43,14 +44,6 @@ class Growth(Choice):
     AUTO = "auto"
     FIXED = "fixed"
     ELASTIC = "elastic"
-
-
-class JobManagerAccess(Choice):
-    """On which way the JobManager of a YARN application is reached."""
-
-    AUTO = "auto"
-    DIRECT = "direct"
-    PROXY = "proxy"
 
 
 class EngineKind(Choice):
@@ -105,27 +98,12 @@ class YarnSettings(AccessSettings):
     users: Texts = ()
     tags: Texts = ()
     names: Texts = ()
-    access: JobManagerAccess = JobManagerAccess.AUTO
+    access: OneOf[Literal["auto", "direct", "proxy"]] = "auto"
     approve_proxy: Flag = False
     trusted_hosts: Texts = ()
     headroom: Flag = True
     delegation_token_env_variable: Text | None = None
     delegation_token_file: Text | None = None
-
-
-class SourceKind(Choice):
-    """Where the metrics of a cluster's jobs come from."""
-
-    REST = "rest"
-    PROMETHEUS = "prometheus"
-
-
-class ReporterForm(Choice):
-    """In which form Flink's metrics come to Prometheus."""
-
-    REPORTER = "reporter"
-    KUBERNETES_OPERATOR = "kubernetes-operator"
-    PUSHGATEWAY = "pushgateway"
 
 
 class PrometheusSettings(AccessSettings):
@@ -135,7 +113,7 @@ class PrometheusSettings(AccessSettings):
     timeout: Seconds = Field(default=10.0, gt=0)
     max_response_bytes: MemorySize = Field(default=64 << 20, ge=1 << 10, le=1 << 30)
     max_age: Seconds = Field(default=120.0, ge=1, le=3600)
-    preset: ReporterForm = ReporterForm.REPORTER
+    preset: OneOf[Literal["reporter", "kubernetes-operator", "pushgateway"]] = "reporter"
     selector: TextMap = Field(default_factory=dict)
     names: TextMap = Field(default_factory=dict)
     labels: TextMap = Field(default_factory=dict)
@@ -145,7 +123,7 @@ class PrometheusSettings(AccessSettings):
 class MetricsSettings(OptionSection):
     """Where the metrics of the jobs of a cluster come from."""
 
-    source: SourceKind = SourceKind.REST
+    source: OneOf[Literal["rest", "prometheus"]] = "rest"
     prometheus: PrometheusSettings = PrometheusSettings()
 
 
@@ -194,13 +172,6 @@ class ClusterSettings(AccessSettings):
     metrics: MetricsSettings = MetricsSettings()
 
 
-class NumberType(Choice):
-    """How services are asked."""
-
-    HTTP = "http"
-    PROMQL = "promql"
-
-
 class KafkaSettings(OptionSection):
     """A Kafka cluster that knows how far consumer groups are behind."""
 
@@ -225,14 +196,10 @@ class NumberSettings(AccessSettings):
     parameters: TextMap = Field(default_factory=dict)
 
 
+NUMBER_TYPES: Final = ("http", "promql")
+"""The services that come along; others are plug-ins."""
+
 _SEVERITIES: Final = {kind.value.lower(): kind for kind in EventType}
-
-
-class TargetType(Choice):
-    """How a target is told."""
-
-    WEBHOOK = "webhook"
-    APPRISE = "apprise"
 
 
 def parse_severities(text: str) -> tuple[str, ...]:
@@ -250,7 +217,7 @@ class TargetSettings(AccessSettings):
     """Somebody who is told: a service that Apprise knows, or a webhook."""
 
     name: ClusterName
-    type: TargetType = TargetType.WEBHOOK
+    type: OneOf[Literal["webhook", "apprise"]] = "webhook"
     url: Text | None = Field(default=None, repr=False)
     url_env_variable: Text | None = None
     url_file: Text | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -29,6 +29,7 @@ from flink_autoscaler.standalone.settings.schema.types import (
     Flag,
     MemorySize,
     OldKeys,
+    OneOf,
     OptionSection,
     PluginName,
     PluginNames,
@@ -80,23 +81,6 @@ class JobKeyMode(Choice):
 
     NAME = "name"
     JOB_ID = "job-id"
-
-
-class LogFormat(Choice):
-    """How log lines look."""
-
-    AUTO = "auto"
-    CONSOLE = "console"
-    JSON = "json"
-
-
-class LogLevel(Choice):
-    """The least severity that is logged."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
 
 
 class EngineSettings(OptionSection):
@@ -153,8 +137,8 @@ class JobsGoneSettings(OptionSection):
 class LogSettings(OptionSection):
     """The log."""
 
-    format: LogFormat = LogFormat.AUTO
-    level: LogLevel = LogLevel.INFO
+    format: OneOf[Literal["auto", "console", "json"]] = "auto"
+    level: OneOf[Literal["debug", "info", "warning", "error"]] = "info"
 
 
 class LoopSettings(OptionSection):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 from enum import StrEnum
-from typing import Annotated, Any, Final, Self, get_args
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_args, get_origin
 from urllib.parse import urlsplit
 
 from pydantic import AliasGenerator, BaseModel, ConfigDict, GetCoreSchemaHandler
@@ -19,6 +19,8 @@ from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.load_profile import zone_named
 from flink_autoscaler.core.model.vertex_patterns import parse_patterns
 from flink_autoscaler.core.options.declare import positive_duration
+
+T = TypeVar("T")
 
 AUTO: Final = "auto"
 OFF: Final = "off"
@@ -153,18 +155,14 @@ class OptionSection(BaseModel):
 
 
 def syntax_of(field: FieldInfo) -> Syntax:
-    """Return how values of a field are written; an enumeration lists its members."""
-    kind = _enumeration(field)
-    if kind is not None:
-        *others, last = kind
-        return Syntax(f"{', '.join(others)} or {last}")
-    optional = (item for part in get_args(field.annotation) for item in getattr(part, "__metadata__", ()))
-    return next(item for item in (*field.metadata, *optional) if isinstance(item, Syntax))
-
-
-def _enumeration(field: FieldInfo) -> type[StrEnum] | None:
+    """Return how values of a field are written; of named values all are listed."""
     kinds = (field.annotation, *get_args(field.annotation))
-    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum)), None)
+    for kind in kinds:
+        if get_origin(kind) is Literal or (isinstance(kind, type) and issubclass(kind, StrEnum)):
+            *others, last = get_args(kind) or tuple(kind)
+            return Syntax(f"{', '.join(others)} or {last}")
+    optional = (item for part in kinds[1:] for item in getattr(part, "__metadata__", ()))
+    return next(item for item in (*field.metadata, *optional) if isinstance(item, Syntax))
 
 
 def _write_seconds(value: float) -> str:
@@ -242,6 +240,9 @@ def _plugin_names(text: str) -> tuple[str, ...]:
 def _write_plugin(value: str) -> str:
     return {"heap": "MEMORY", "logging": "LOGGING"}.get(value, value)
 
+
+OneOf = Annotated[T, Syntax("", str.lower)]
+"""One of the words of a ``Literal``, in any case."""
 
 Flag = Annotated[bool, Syntax(EXPECTED[syntax.parse_bool], syntax.parse_bool, lambda value: str(value).lower())]
 Count = Annotated[int, Syntax(EXPECTED[syntax.parse_int], syntax.parse_int)]
