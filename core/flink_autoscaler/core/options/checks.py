@@ -30,11 +30,20 @@ def validate(options: AutoscalerOptions) -> str | None:
 
 
 def _problem(options: AutoscalerOptions) -> str | None:
-    return next(filter(None, _problems(options)), None)
+    return next((text for _, text in problems(options)), None)
 
 
-def _problems(options: AutoscalerOptions) -> Iterator[str | None]:
-    """Yield what is wrong, check by check; reads the switches and the target first, which may raise."""
+def problems(options: AutoscalerOptions) -> Iterator[tuple[Option[Any], str]]:
+    """Yield everything that is wrong with options, in the order of the checks, and the option that it is about.
+
+    Raises:
+        ValueParseError: A switch or the utilization target cannot be read; or, where one goes on after what is wrong
+            with them, the name of the policy or whether there are forecasts.
+    """
+    return ((option, text) for option, text in _checked(options) if text is not None)
+
+
+def _checked(options: AutoscalerOptions) -> Iterator[tuple[Option[Any], str | None]]:
     target = options.utilization_target
     ranges: list[tuple[Option[Any], float, float]] = [
         (_O.scale_down_max_factor, 0.0, math.inf),
@@ -53,14 +62,14 @@ def _problems(options: AutoscalerOptions) -> Iterator[str | None]:
     if options.memory_tuning:
         ranges.append((_O.memory_tuning_overhead, 0.0, 1.0))
     for option, low, high in ranges:
-        yield _unreadable(options, option) or _outside(options, option, low, high)
-    yield _unreadable(options, _O.excluded_periods, prefix="") or _wrong_period(options)
-    yield _unreadable(options, _O.policy, prefix="")
+        yield option, _unreadable(options, option) or _outside(options, option, low, high)
+    yield _O.excluded_periods, _unreadable(options, _O.excluded_periods, prefix="") or _wrong_period(options)
+    yield _O.policy, _unreadable(options, _O.policy, prefix="")
     used = [part for kind in OPTIONS_OF.get(options.policy, ()) for part in kind.declared()]
-    yield from (_unreadable(options, part) for part in (_O.schedule_plans, *used, _O.forecast_enabled))
+    yield from ((part, _unreadable(options, part)) for part in (_O.schedule_plans, *used, _O.forecast_enabled))
     if options.forecast_enabled:
-        yield from (_unreadable(options, part) for part in ForecastOptions.declared())
-        yield _forecast_contradiction(options)
+        yield from ((part, _unreadable(options, part)) for part in ForecastOptions.declared())
+        yield _O.forecast_wape_disable, _forecast_contradiction(options)
 
 
 def _unreadable(

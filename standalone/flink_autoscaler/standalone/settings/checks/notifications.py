@@ -16,6 +16,7 @@ from flink_autoscaler.standalone.settings.checks.clusters import (
     EntrySection,
     access_problems,
     access_warnings,
+    duplicate_names,
     entries,
 )
 from flink_autoscaler.standalone.settings.schema.clusters import RuleSettings, TargetSettings
@@ -35,8 +36,7 @@ def notification_problems(settings: Settings, values: Mapping[str, Value]) -> It
     notifications = settings.notifications
     places = entries(_TARGETS, values)
     names = [target.name for target in notifications.targets]
-    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
-        yield f"the target name '{name}' is used more than once in autoscaler.notifications.targets"
+    yield from duplicate_names(zip(places, names, strict=True))
     for place, target in zip(places, notifications.targets, strict=True):
         yield from _target_problems(target, place)
     rules = zip(entries("autoscaler.notifications.rules", values), notifications.rules, strict=True)
