@@ -12,17 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.cli.command import (
-    EXIT_FAILED,
-    GivenSettings,
-    JsonOption,
-    UrlOption,
-    argument,
-    command,
-    switch,
-    valued,
-)
-from flink_autoscaler.standalone.cli.output import one_line, print_error, show, write_out
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.model.orders import MOST_PARALLELISM, PauseScope
+from flink_autoscaler.standalone.cli import command as cli
+from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.supervise.order_book import OperatorCommand
@@ -30,7 +23,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _CODES: Final = "0 when it was ordered or is so already, 1 when it was refused, 2 for a mistake in what was given."
-_order = partial(command, app, codes=_CODES)
+_order = partial(cli.command, app, codes=_CODES)
 _COLUMNS: Final = {
     "JOB": "job_key",
     "ORDER": "order",
@@ -42,21 +35,23 @@ _COLUMNS: Final = {
 _LONGEST_REASON: Final = 500
 _LONGEST_NAME: Final = 100
 
-_REASON: Final = valued("--reason", "TEXT", "Why; kept with the order.")
+_REASON: Final = cli.valued("--reason", "TEXT", "Why; kept with the order.")
 ReasonOption = Annotated[str, _REASON]
 OptionalReasonOption = Annotated[str | None, _REASON]
-NewOption = Annotated[bool, switch("--new", "Take JOB for the exact key of a job that the daemon has not seen yet.")]
+NewOption = Annotated[
+    bool, cli.switch("--new", "Take JOB for the exact key of a job that the daemon has not seen yet.")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orderer:
     """The options of every order: for which jobs, who gives it, and where."""
 
-    job: Annotated[str, argument("JOB", "Key, name or id of a job, or the end of its key; * and ? match.")]
-    given: GivenSettings
-    who: Annotated[str | None, valued("--as", "NAME", "Who orders it.  [default: login name@host]")] = None
-    takes_all: Annotated[bool, switch("--all", "Do it for every job that JOB fits.")] = False
-    url: UrlOption = None
+    job: Annotated[str, cli.argument("JOB", "Key, name or id of a job, or the end of its key; * and ? match.")]
+    given: cli.GivenSettings
+    who: Annotated[str | None, cli.valued("--as", "NAME", "Who orders it.  [default: login name@host]")] = None
+    takes_all: Annotated[bool, cli.switch("--all", "Do it for every job that JOB fits.")] = False
+    url: cli.UrlOption = None
 
     def give(self, order: str, reason: str | None, *, is_new: bool = False, is_sure: bool = True, **more: Any) -> int:
         """Give an order for the jobs that are meant, and return the exit code.
@@ -129,10 +124,10 @@ def pause(
     by: Orderer,
     *,
     reason: ReasonOption,
-    up: Annotated[bool, switch("--up", "Only scaling up.")] = False,
-    down: Annotated[bool, switch("--down", "Only scaling down.")] = False,
+    up: Annotated[bool, cli.switch("--up", "Only scaling up.")] = False,
+    down: Annotated[bool, cli.switch("--down", "Only scaling down.")] = False,
     duration: Annotated[
-        str | None, valued("--for", "TIME", "For how long, such as 2h.  [default: until resumed]")
+        str | None, cli.valued("--for", "TIME", "For how long, such as 2h.  [default: until resumed]")
     ] = None,
     is_new: NewOption = False,
 ) -> int:
@@ -140,8 +135,6 @@ def pause(
 
     It is still watched and reported, nothing new is decided. An earlier pause is replaced. Pins stay in force.
     """
-    from flink_autoscaler.core.model.orders import PauseScope
-
     direction = PauseScope.BOTH if up == down else PauseScope.UP if up else PauseScope.DOWN
     lasts_ms = None if duration is None else _lasting(duration)
     return by.give("pause", reason, is_new=is_new, direction=direction, lasts_ms=lasts_ms)
@@ -170,11 +163,11 @@ def pin(
     *,
     vertices: Annotated[
         list[str],
-        argument("VERTEX=P...", "Name or id of a vertex and its parallelism; * and ? match."),
+        cli.argument("VERTEX=P...", "Name or id of a vertex and its parallelism; * and ? match."),
     ],
     reason: ReasonOption,
     is_forced: Annotated[
-        bool, switch("--force", "Pin what the job has no vertex, bounds, quota or slots for, too.")
+        bool, cli.switch("--force", "Pin what the job has no vertex, bounds, quota or slots for, too.")
     ] = False,
     is_new: NewOption = False,
 ) -> int:
@@ -196,7 +189,7 @@ def unpin(
     *,
     vertices: Annotated[
         list[str] | None,
-        argument("[VERTEX...]", "As they were pinned, without the parallelism; all unless given."),
+        cli.argument("[VERTEX...]", "As they were pinned, without the parallelism; all unless given."),
     ] = None,
     reason: OptionalReasonOption = None,
 ) -> int:
@@ -225,7 +218,7 @@ def reset(
     by: Orderer,
     *,
     reason: ReasonOption,
-    yes: Annotated[bool, switch("--yes", "Do it; without this only show what would be forgotten.")] = False,
+    yes: Annotated[bool, cli.switch("--yes", "Do it; without this only show what would be forgotten.")] = False,
 ) -> int:
     """Forget what was learned and decided about a job, in the next pass.
 
@@ -244,7 +237,7 @@ def reset(
 def dry_run(
     by: Orderer,
     *,
-    switch: Annotated[str, argument("on|off", "Whether to only decide and report.")],
+    switch: Annotated[str, cli.argument("on|off", "Whether to only decide and report.")],
     reason: OptionalReasonOption = None,
     is_new: NewOption = False,
 ) -> int:
@@ -255,7 +248,7 @@ def dry_run(
     return by.give(order, reason, is_new=is_new)
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler orders --config autoscaler.yaml",
     "flink-autoscaler orders 'prod/*' --json",
@@ -263,10 +256,10 @@ def dry_run(
 )
 def orders(
     *,
-    job: Annotated[str | None, argument("[JOB]", "Only jobs with this key, name or id; * and ? match.")] = None,
-    given: GivenSettings,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
+    job: Annotated[str | None, cli.argument("[JOB]", "Only jobs with this key, name or id; * and ? match.")] = None,
+    given: cli.GivenSettings,
+    as_json: cli.JsonOption = False,
+    url: cli.UrlOption = None,
 ) -> int:
     """Show what is ordered now, by whom and since when."""
     from flink_autoscaler.core.supervise.order_book import time_text
@@ -278,33 +271,21 @@ def orders(
         documents = ask(url, "/api/v1/orders", job=None if job is None else job_of_daemon(url, job))["orders"]
         rows = [{**each, "since": time_text(each["since_ms"])} for each in documents]
     else:
-        from flink_autoscaler.standalone.orders.service import opened_service, orders_document
+        from flink_autoscaler.standalone.orders.service import opened_service, order_rows, orders_document
 
         with opened_service(given.prepare_stored()) as service:
-            standing = service.in_force(job)
-        documents = [orders_document(each) for each in standing if each]
-        rows = [
-            {
-                "job_key": each.job_key,
-                "order": what,
-                "by": signed.who,
-                "since": time_text(signed.at_ms),
-                "until": until,
-                "reason": signed.reason,
-            }
-            for each in standing
-            for what, signed, until in each.lines()
-        ]
-    show("orders", documents if as_json else rows, _COLUMNS, as_json=as_json, if_empty="no orders")
+            standing = [each for each in service.in_force(job) if each]
+        documents, rows = list(map(orders_document, standing)), list(order_rows(standing))
+    out.show("orders", documents if as_json else rows, _COLUMNS, as_json=as_json, if_empty="no orders")
     return 0
 
 
 def _say(job_key: str, text: str, *, is_refused: bool) -> int:
     """Say what came of an order; return the exit code."""
     if is_refused:
-        print_error(f"{one_line(job_key)}: {text}")
-        return EXIT_FAILED
-    write_out(f"{one_line(job_key)}: {one_line(text)}\n")
+        out.print_error(f"{out.one_line(job_key)}: {text}")
+        return cli.EXIT_FAILED
+    out.write_out(f"{out.one_line(job_key)}: {out.one_line(text)}\n")
     return 0
 
 
@@ -314,15 +295,9 @@ def _lasting(text: str) -> int:
     Raises:
         ConfigError: It is no duration with a unit.
     """
-    from flink_autoscaler.core.model import syntax
-
-    stripped = text.strip()
-    try:
-        milliseconds = syntax.parse_time(stripped).ms
-    except ValueError:
-        milliseconds = 0
-    if milliseconds <= 0 or stripped.isdigit():
-        raise ConfigError(f"--for '{text}': expected a duration such as 30min, 2h or 1d")
+    milliseconds = 0 if text.strip().isdigit() else round(cli.read_seconds("--for", text.strip(), "2h") * 1000)
+    if milliseconds <= 0:
+        raise ConfigError(f"--for '{text}': expected a duration above 0 with a unit, such as 2h")
     return milliseconds
 
 
@@ -332,8 +307,6 @@ def _pinned(text: str) -> tuple[str, int]:
     Raises:
         ConfigError: It is something else.
     """
-    from flink_autoscaler.core.model import syntax
-    from flink_autoscaler.core.model.orders import MOST_PARALLELISM
     from flink_autoscaler.standalone.fetchers.job_keys import printable
 
     pattern, equals, number = text.rpartition("=")

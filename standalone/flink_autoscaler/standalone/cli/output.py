@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import methodcaller
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -141,8 +142,9 @@ def print_document(document: object) -> None:
 
 
 def json_text(document: object, indent: int | None = None) -> str:
-    """Return a document as JSON; programs read what is not printable from its escapes."""
-    return escaped_json(json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False))
+    """Return a document as JSON, instants by ISO 8601; programs read what is not printable from its escapes."""
+    text = json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False, default=methodcaller("isoformat"))
+    return escaped_json(text)
 
 
 def write_out(text: str) -> None:
