@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.model.load_profile import zone_named
 from flink_autoscaler.core.options.option import LEGACY_PREFIX, PREFIX, Option
 
 T = TypeVar("T")
@@ -61,6 +63,15 @@ def positive_duration(text: str) -> syntax.Duration:
     if duration.nanoseconds == 0:
         raise ValueError("a duration above 0")
     return duration
+
+
+def time_zone(text: str) -> str:
+    """Read the name of a time zone."""
+    try:
+        zone_named(text.strip())
+    except ConfigError as error:
+        raise ValueError("a time zone such as UTC or Europe/Berlin that this machine knows") from error
+    return text.strip()
 
 
 def option(

@@ -8,9 +8,9 @@ from datetime import date
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.model.load_profile import LEAST_WEEKS, zone_named
+from flink_autoscaler.core.model.load_profile import LEAST_WEEKS
 from flink_autoscaler.core.model.quick import quick
-from flink_autoscaler.core.options.declare import limits_text, number_from, option, positive_duration
+from flink_autoscaler.core.options.declare import limits_text, number_from, option, positive_duration, time_zone
 from flink_autoscaler.core.options.option import OptionSet
 
 
@@ -58,14 +58,6 @@ def _around_one(text: str) -> tuple[float, float]:
     return values[0], values[1]
 
 
-def _timezone(text: str) -> str:
-    try:
-        zone_named(text)
-    except ConfigError as error:
-        raise ValueError("a time zone such as UTC or Europe/Berlin that this machine knows") from error
-    return text
-
-
 def _dates(text: str) -> tuple[date, ...]:
     try:
         return tuple(date.fromisoformat(part) for part in syntax.parse_list(text))
@@ -91,7 +83,7 @@ class ForecastOptions(OptionSet):
     forecast_wape_disable = option(
         "forecast.wape.disable", number_from(0.0), "0.25", allowed="[forecast.wape.enable, +Infinity]"
     )
-    forecast_timezone = option("forecast.timezone", _timezone, "UTC", allowed="the IANA names, such as Europe/Berlin")
+    forecast_timezone = option("forecast.timezone", time_zone, "UTC", allowed="the IANA names, such as Europe/Berlin")
     forecast_exclude = option(
         "forecast.exclude",
         _dates,

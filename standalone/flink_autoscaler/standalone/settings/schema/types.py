@@ -14,11 +14,9 @@ from pydantic import AliasGenerator, BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
-from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.model.load_profile import zone_named
 from flink_autoscaler.core.model.vertex_patterns import parse_patterns
-from flink_autoscaler.core.options.declare import positive_duration
+from flink_autoscaler.core.options.declare import positive_duration, time_zone
 
 T = TypeVar("T")
 
@@ -186,14 +184,6 @@ def _name(text: str) -> str:
     return text
 
 
-def _zone(text: str) -> str:
-    try:
-        zone_named(text.strip())
-    except ConfigError as error:
-        raise ValueError("a time zone that this machine knows") from error
-    return text.strip()
-
-
 def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("text that is not blank")
@@ -250,7 +240,7 @@ Seconds = Annotated[float, Syntax(EXPECTED[syntax.parse_time], _seconds, _write_
 MemorySize = Annotated[int, Syntax(EXPECTED[syntax.parse_memory], syntax.parse_memory, _write_memory)]
 Text = Annotated[str, Syntax("text that is not blank", _not_blank)]
 Schedule = Annotated[str, Syntax(SCHEDULE, parse_schedule)]
-TimeZone = Annotated[str, Syntax("a time zone such as Europe/Berlin", _zone)]
+TimeZone = Annotated[str, Syntax("a time zone such as Europe/Berlin", time_zone)]
 ClusterName = Annotated[str, Syntax("1 to 64 letters, digits, dots, underscores or hyphens", _name)]
 BaseUrls = Annotated[tuple[str, ...], Syntax(f"{_BASE_URL}; several as a list", base_urls, write_list)]
 Texts = Annotated[tuple[str, ...], Syntax(EXPECTED[syntax.parse_list], syntax.parse_list, write_list)]
