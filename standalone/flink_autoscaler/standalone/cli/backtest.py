@@ -291,7 +291,7 @@ def _material(origin: MaterialOrigin, extent: Extent, settings: Settings, candid
 def _collect(found: Iterator[Outcome], size: int, outcomes: list[Outcome]) -> bool:
     """Gather outcomes until all are there, or until Ctrl-C, which is False."""
     try:
-        with out.progress("simulating", is_timed=True) as tell:
+        with out.interruptible(), out.progress("simulating", is_timed=True) as tell:
             tell(0, size)
             for outcome in found:
                 outcomes.append(outcome)

@@ -206,7 +206,7 @@ def progress(what: str, *, is_timed: bool = False) -> Iterator[Tell]:
     times = (TimeElapsedColumn(), TimeRemainingColumn()) if is_timed else ()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *times)
     shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    with interruptible(), shown as bar:
+    with undone_on_interrupt(shown.stop), shown as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, of: bar.update(task, completed=done, total=of)
 
@@ -234,9 +234,10 @@ def whole_file(target: Path, *, replaces: bool, option: str = "--output") -> Ite
         raise ConfigError(f"{option} {target}: exists already; --force replaces it")
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        with interruptible(), partial.open("wb") as stream:
-            yield stream
-        partial.replace(target)
+        with undone_on_interrupt(lambda: partial.unlink(missing_ok=True)):
+            with partial.open("wb") as stream:
+                yield stream
+            partial.replace(target)
     except OSError as error:
         raise ConfigError(f"{option} {target}: {error.strerror or error}") from error
     finally:
@@ -271,9 +272,33 @@ def replace_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the life of the process
 
 
+_UNDOS: Final[list[Callable[[], object]]] = []
+"""What Ctrl-C does before it ends the process, the last first."""
+
+
+@contextmanager
+def undone_on_interrupt(undo: Callable[[], object]) -> Iterator[None]:
+    """Have Ctrl-C do something before it ends the process at once; where it does something else by now, that stays."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, _end)
+    _UNDOS.append(undo)
+    try:
+        yield
+    finally:
+        _UNDOS.remove(undo)
+
+
+def _end(number: int, _: object) -> None:
+    # Not by an exception: on its way out that would wait for threads whose requests nobody answers.
+    for undo in reversed(_UNDOS):
+        undo()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Have Ctrl-C raise KeyboardInterrupt, so that what was begun is undone; where it is ignored, it stays so."""
+    """Have Ctrl-C raise KeyboardInterrupt, so that one can go on; where it is ignored, it stays so."""
     before = signal.getsignal(signal.SIGINT)
     is_ours = threading.current_thread() is threading.main_thread() and before is not signal.SIG_IGN
     if is_ours:
