@@ -166,20 +166,14 @@ def read_fields(text: str, fields: Fields) -> dict[str, Any]:
         if not equals:
             shown = shortened(part.strip())
             raise ValueError(f"{shown!r} is not one of {', '.join(fields)}, an equals sign and a value")
-        attribute, parsed = read_field(name, value, fields)
+        key = field_key(name)
+        if key not in fields:
+            raise ValueError(f"{shortened(name.strip())!r} is not one of {', '.join(fields)}")
+        attribute, parse = fields[key]
         if attribute in values:
-            raise ValueError(f"{field_key(name)} is given twice in {shortened(text)!r}")
-        values[attribute] = parsed
+            raise ValueError(f"{key} is given twice in {shortened(text)!r}")
+        values[attribute] = parse(value.strip())
     return values
-
-
-def read_field(name: str, text: str, fields: Fields) -> tuple[str, Any]:
-    """Return the attribute that a field sets, and its value. Raises ValueError where it is none of the fields."""
-    key = field_key(name)
-    if key not in fields:
-        raise ValueError(f"{shortened(name.strip())!r} is not one of {', '.join(fields)}")
-    attribute, parse = fields[key]
-    return attribute, parse(text.strip())
 
 
 def field_key(name: str) -> str:

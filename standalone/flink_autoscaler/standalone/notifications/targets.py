@@ -25,7 +25,7 @@ from flink_autoscaler.standalone.notifications.messages import (
     title_of,
 )
 from flink_autoscaler.standalone.notifications.redaction import redacted, url_of
-from flink_autoscaler.standalone.settings.schema.clusters import TargetSettings, TargetType
+from flink_autoscaler.standalone.settings.schema.clusters import TargetSettings
 from flink_autoscaler.standalone.settings.secrets import from_either
 
 _MOST_READ: Final = 4096
@@ -84,7 +84,7 @@ class Target(Protocol):
 
 def make_target(settings: TargetSettings, loop: EventLoopThread) -> Target:
     """Return a target as it is configured; ``loop`` runs its requests and belongs to the caller."""
-    return AppriseTarget(settings) if settings.type is TargetType.APPRISE else WebhookTarget(settings, loop)
+    return AppriseTarget(settings) if settings.type == "apprise" else WebhookTarget(settings, loop)
 
 
 class WebhookTarget:

@@ -25,8 +25,8 @@ from flink_autoscaler.core.options.cron import CronExpression
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option, ValueParseError
+from flink_autoscaler.core.options.policies import Select, parse_rate_limits
 from flink_autoscaler.core.options.schedule_plans import parse_plans
-from flink_autoscaler.core.options.varga import Select, parse_rate_limits
 from testkit.builders.core import a_vertex
 
 OPTIONS = [*AutoscalerOptions.declared(), *FlinkOptions.declared()]

@@ -147,7 +147,7 @@ def test_plans_are_read() -> None:
     [("mon", {0}), ("fri-mon", {4, 5, 6, 0}), ("Monday wed-THU", {0, 2, 3}), ("sun-sun", {6}), ("tue;sat", {1, 5})],
 )
 def test_days_are_read(text: str, days: set[int]) -> None:
-    assert parse_plans(format_plans([{"days": text, "min-parallelism": "2"}]))[0].period.days == days
+    assert parse_plans(format_plans([[("days", text), ("min-parallelism", "2")]]))[0].period.days == days
 
 
 def test_a_yaml_list_of_maps_becomes_text() -> None:
@@ -156,7 +156,7 @@ def test_a_yaml_list_of_maps_becomes_text() -> None:
     - {days: sat;sun, max-parallelism: "4"}
     """
 
-    text = format_plans(yaml.safe_load(document))
+    text = format_plans(plan.items() for plan in yaml.safe_load(document))
 
     assert text == (
         "days=mon-fri, from=09:00, to=18:00, timezone=Europe/Berlin, min_parallelism=8;days=sat sun, max-parallelism=4"

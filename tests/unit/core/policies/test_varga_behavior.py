@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import PREFIX
-from flink_autoscaler.core.options.varga import RateLimit, RateUnit, parse_rate_limits
+from flink_autoscaler.core.options.policies import RateLimit, RateUnit, parse_rate_limits
 from flink_autoscaler.core.policies.varga import ScalingHistory, apply_behavior
 
 START = 1_000.0

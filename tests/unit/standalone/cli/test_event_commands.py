@@ -7,14 +7,14 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.cli.events import read_since
+from flink_autoscaler.standalone.cli.command import read_instant
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from testkit.builders.sql import NOON, an_event, write_events
 from testkit.builders.sql.command_line import call, command, environment
@@ -41,23 +41,18 @@ def stored(file: DatabaseSettings) -> Iterator[Database]:
         pytest.param(" 30 min ", NOON - timedelta(minutes=30), id="unit with a blank"),
         pytest.param("2026-01-01", datetime(2026, 1, 1), id="date"),
         pytest.param("2026-01-01T10:30", datetime(2026, 1, 1, 10, 30), id="date and time"),
+        pytest.param("2026-01-01T10:30:00Z", datetime(2026, 1, 1, 10, 30, tzinfo=UTC), id="with a zone"),
         pytest.param("2026-01-01 10:30:01.5", datetime(2026, 1, 1, 10, 30, 1, 500_000), id="with a blank"),
     ],
 )
 def test_since_is_a_duration_or_a_date(text: str, expected: datetime) -> None:
-    assert read_since(text, NOON) == expected
-
-
-def test_since_with_a_zone_is_made_local() -> None:
-    local = datetime(2026, 1, 1, 10, 30).astimezone()
-
-    assert read_since(local.isoformat(), NOON) == datetime(2026, 1, 1, 10, 30)
+    assert read_instant(text, NOON.timestamp()) == round(expected.timestamp() * 1000)
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "24", "20260101", "-3h", "2026-13-01", "99999999999999 d"])
 def test_since_that_is_neither_is_a_mistake(text: str) -> None:
     with pytest.raises(ConfigError, match="--since"):
-        read_since(text, NOON)
+        read_instant(text, NOON.timestamp(), "--since")
 
 
 def test_table_shows_the_events_of_every_database(database_settings: DatabaseSettings) -> None:

@@ -42,9 +42,6 @@ BROKEN = [
     pytest.param('autoscaler.realizer: "\\ud800"', "line 1 column", id="half a character"),
     pytest.param('autoscaler.standalone.jdbc.password-file: "/x\\0"', "jdbc.password-file (", id="NUL"),
     pytest.param(f"job.autoscaler.excluded.periods: 0 0 {'1' * 5000} ? * *", "job.autoscaler.excluded", id="cron"),
-    pytest.param(
-        f"? job.autoscaler.schedule.plans.{'1' * 900}.days\n: mon", "expected the number of a plan", id="plan"
-    ),
     pytest.param(f"autoscaler.forecast.build-schedule: {'1' * 5000} * * * *", "forecast.build-schedule", id="schedule"),
     pytest.param("autoscaler.clusters: [{name: a, url: 'http://u:hunter2 x@h'}]", "******@h", id="URL with a blank"),
     pytest.param("autoscaler.clusters: [{name: a, url: 'http://u:12/hunter2@h'}]", "******@h", id="URL with a slash"),
