@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,9 +13,9 @@ from pyspark.sql import functions as f
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.pipeline.history.files import Files, HistoryError
-from flink_autoscaler.pipeline.history.layout import Selection
-from flink_autoscaler.pipeline.history.reader import Read, read
 from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, VERTICES, HistoryTable
+from flink_autoscaler.pipeline.history.spark_files import Read, read
+from flink_autoscaler.pipeline.history.store import Selection, jobs_like
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
 from flink_autoscaler.pipeline.reports import aggregate
@@ -50,7 +49,7 @@ class ReportRequest:
         until: The instant after the last; None takes the present, and tells of rows that claim to come after it.
         now: The present.
         clusters: Names; None takes all.
-        jobs: Pattern for keys of jobs; None takes all.
+        jobs: Pattern for keys of jobs, or what follows their cluster; None takes all.
         sections: Jobs that are shown in detail at most.
         slo_lag: Seconds of lag that are allowed.
         profiles: How forecasts for the period are made; None makes none.
@@ -128,11 +127,11 @@ class _Tables:
         return self.reads[table.name].frame
 
     def _read(self, table: HistoryTable, since: float, until: float | None) -> Read:
-        selection = Selection(round(since * 1000), None if until is None else round(until * 1000), self.wanted.clusters)
+        jobs = None if self.wanted.jobs is None else jobs_like(self.wanted.jobs)
+        until_ms = None if until is None else round(until * 1000)
+        selection = Selection(round(since * 1000), until_ms, self.wanted.clusters, jobs)
         found = read(self.spark, self.files, table, selection)
         frame = found.frame
-        if self.wanted.jobs is not None:
-            frame = frame.where(f.col("job_key").rlike(rf"\A{fnmatch.translate(self.wanted.jobs)}"))
         if table is RESCALES:
             # Of other tables such rows are counted, to be told of.
             frame = frame.where(f.col("ts").cast("double") <= self.wanted.period.until + _CLOCK_TOLERANCE)
@@ -143,11 +142,11 @@ class _Tables:
         return self._read(SAMPLES, settings.begin, self.wanted.since).frame
 
     def damage(self) -> Iterator[str]:
-        problems = [each.problem for found in self.reads.values() for each in found.damaged]
+        problems = [problem for found in self.reads.values() for problem in found.damaged]
         if problems:
             files = "1 file was" if len(problems) == 1 else f"{len(problems)} files were"
             more = "" if len(problems) <= _SHOWN_DAMAGED else f", and {len(problems) - _SHOWN_DAMAGED} more"
-            told = "; ".join(str(problem) for problem in problems[:_SHOWN_DAMAGED])
+            told = "; ".join(problems[:_SHOWN_DAMAGED])
             yield f"{files} damaged and left out, so figures may be too low: {told}{more}"
 
     def nothing(self) -> str:

@@ -325,7 +325,8 @@ def _material(origin: MaterialOrigin, extent: Extent, settings: Settings, candid
     path = origin.history or settings.history.path
     if path is None:
         raise mistake("which jobs? Give --history or --workload, or set autoscaler.history.path")
-    choice = Choice(selection_of(HistorySelection(path, extent.since, extent.until)), extent.jobs, past)
+    selection = selection_of(HistorySelection(path, extent.since, extent.until), jobs=extent.jobs)
+    choice = Choice(selection, past)
     return history_material(path, choice, lambda: progress("reading the history", is_timed=True), small=SMALL)
 
 
