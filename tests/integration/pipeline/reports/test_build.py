@@ -228,8 +228,8 @@ def test_files_of_other_versions_are_read(damaged: Report) -> None:
     assert the(damaged, "main/flat").slot_hours == pytest.approx(5 * 24)
 
 
-def test_passes_that_claim_to_be_later_than_now_are_left_out_and_told(damaged: Report) -> None:
-    assert "144 passes over 1 jobs claim to be later than now" in damaged.warnings[1]
+def test_passes_that_claim_to_be_later_than_now_are_left_out(damaged: Report) -> None:
+    assert len(damaged.warnings) == 1
     assert [job.job_key for job in damaged.jobs] == ["main/cut", "main/flat"]
 
 
