@@ -284,7 +284,8 @@ def _material(origin: MaterialOrigin, extent: Extent, settings: Settings, candid
     path = origin.history or settings.history.path
     if path is None:
         raise ConfigError("which jobs? Give --history or --workload, or set autoscaler.history.path")
-    choice = Choice(selection_of(cli.HistorySelection(path, extent.since, extent.until)), extent.jobs, past)
+    selection = selection_of(cli.HistorySelection(path, extent.since, extent.until), jobs=extent.jobs)
+    choice = Choice(selection, past)
     return history_material(path, choice, lambda: out.progress("reading the history", is_timed=True), small=SMALL)
 
 

@@ -14,9 +14,9 @@ from flink_autoscaler.standalone.cli import command as cli
 from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
-    from flink_autoscaler.pipeline.history.catalog import HistoryInfo
     from flink_autoscaler.pipeline.history.export import Format
     from flink_autoscaler.pipeline.history.schema import HistoryTable
+    from flink_autoscaler.pipeline.history.store import HistoryInfo
 
 app = cli.command_group(
     "flink-autoscaler history info --config autoscaler.yaml",
@@ -59,8 +59,7 @@ def info(
 
     Looks at the end of every file, and changes nothing.
     """
-    from flink_autoscaler.pipeline.history.catalog import describe
-    from flink_autoscaler.pipeline.history.layout import Selection
+    from flink_autoscaler.pipeline.history.store import Selection, describe
     from flink_autoscaler.standalone.history.access import opened_history, selection_of
 
     prepared = given.prepare()
@@ -154,30 +153,31 @@ def export(
     ] = None,
     given: cli.GivenSettings,
     asked: cli.HistorySelection,
-    job: Annotated[str | None, cli.valued("--job", "PATTERN", "Only jobs with this key; * and ? match.")] = None,
+    job: Annotated[
+        str | None, cli.valued("--job", "PATTERN", "Only jobs with this key or name; * and ? match.")
+    ] = None,
     force: Annotated[bool, cli.switch("--force", "Replace the file if it is there.")] = False,
 ) -> int:
     """Copy rows of one table to a file, sorted within each day by job. What is not known is empty, or null."""
-    from flink_autoscaler.pipeline.history.export import ExportSelection
     from flink_autoscaler.pipeline.history.export import export as export_rows
     from flink_autoscaler.pipeline.history.files import HistoryError
     from flink_autoscaler.standalone.history.access import opened_history, selection_of
 
     prepared = given.prepare()
-    rows = ExportSelection(_table(table), selection_of(asked), job)
-    to = _format(form, output)
+    wanted, to, damaged = _table(table), _format(form, output), list[str]()
+    selection = selection_of(asked, jobs=job)
     with (
         opened_history(prepared, asked) as files,
         out.binary_output() if output == _STANDARD_OUTPUT else out.whole_file(Path(output), replaces=force) as stream,
         out.progress("exporting files") as tell,
     ):
-        done = export_rows(files, rows, stream, to, tell)
-        _print_problems(done.damaged, "could not be read and are missing in the export")
-        if done.rows == 0:
+        rows = export_rows(files, wanted, selection, stream, to, damaged, tell)
+        _print_problems(damaged, "could not be read and are missing in the export")
+        if rows == 0:
             raise HistoryError(f"no rows of {table} were found; history info shows what there is")
     where = "" if output == _STANDARD_OUTPUT else f" to {output}"
-    out.write_error(f"{done.rows:,} rows of {done.files - len(done.damaged)} files{where}\n")
-    return 1 if done.damaged else 0
+    out.write_error(f"{rows:,} rows{where}\n")
+    return 1 if damaged else 0
 
 
 def _table(name: str) -> HistoryTable:

@@ -15,7 +15,7 @@ from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.history.files import LocalFiles
-    from flink_autoscaler.pipeline.history.layout import Selection
+    from flink_autoscaler.pipeline.history.store import Selection
     from flink_autoscaler.pipeline.reports.build import ReportRequest
     from flink_autoscaler.pipeline.reports.report import Report
     from flink_autoscaler.standalone.settings.schema.settings import Settings
@@ -53,7 +53,9 @@ def report(
     given: cli.GivenSettings,
     path: cli.HistoryPathOption = None,
     cluster: cli.ClustersOption = None,
-    jobs: Annotated[str | None, cli.valued("--jobs", "PATTERN", "Only jobs with this key; * and ? match.")] = None,
+    jobs: Annotated[
+        str | None, cli.valued("--jobs", "PATTERN", "Only jobs with this key or name; * and ? match.")
+    ] = None,
     sections: Annotated[
         int, cli.valued("--sections", "N", "Jobs that get charts of their own at most.", min=0, max=500)
     ] = 50,
@@ -130,8 +132,7 @@ def _request(
 
 
 def _built(settings: Settings, history: cli.HistorySelection, request: ReportRequest) -> Report:
-    from flink_autoscaler.pipeline.history.files import LocalFiles, is_local
-    from flink_autoscaler.pipeline.history.storage import files_at
+    from flink_autoscaler.pipeline.history.files import LocalFiles, files_at, is_local
     from flink_autoscaler.pipeline.reports.build import build_report
     from flink_autoscaler.standalone.history import access
 
@@ -153,8 +154,8 @@ def _require_rows(files: LocalFiles, selection: Selection) -> None:
         MissingHistoryError: There is no such folder.
         HistoryError: It has no files about the period.
     """
-    from flink_autoscaler.pipeline.history.catalog import find_all
     from flink_autoscaler.pipeline.history.files import HistoryError
+    from flink_autoscaler.pipeline.history.store import find_all
 
     if not any(find_all(files, selection).values()):
         raise HistoryError(f"{files.root}: there are no rows in the period; history info shows what there is")
@@ -162,7 +163,7 @@ def _require_rows(files: LocalFiles, selection: Selection) -> None:
 
 def _is_small(files: LocalFiles, selection: Selection, request: ReportRequest) -> bool:
     """Tell whether little is read: of the period, and of what forecasts for it are made of."""
-    from flink_autoscaler.pipeline.history.catalog import find_all
+    from flink_autoscaler.pipeline.history.store import find_all
     from flink_autoscaler.standalone.history.access import is_small
 
     if request.profiles is not None:

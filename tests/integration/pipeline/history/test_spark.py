@@ -14,14 +14,18 @@ from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.history import Partition
-from flink_autoscaler.pipeline.history.catalog import describe, find
 from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
-from flink_autoscaler.pipeline.history.files import Files, GoneError, HistoryError, MissingHistoryError
-from flink_autoscaler.pipeline.history.layout import Selection
-from flink_autoscaler.pipeline.history.reader import read
+from flink_autoscaler.pipeline.history.files import (
+    Files,
+    GoneError,
+    HistoryError,
+    MissingHistoryError,
+    opened,
+    own_session,
+)
 from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, TABLES
-from flink_autoscaler.pipeline.history.spark_files import BLOCK_BYTES, HadoopFiles
-from flink_autoscaler.pipeline.history.storage import append, opened, own_session, read_rows
+from flink_autoscaler.pipeline.history.spark_files import BLOCK_BYTES, HadoopFiles, read
+from flink_autoscaler.pipeline.history.store import Selection, append, describe, find, read_rows
 from flink_autoscaler.pipeline.profiles.run import parquet_samples
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from testkit.builders.history import (

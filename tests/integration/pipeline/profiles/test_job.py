@@ -20,9 +20,9 @@ from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.load_profile import BUCKET, WEEK, LoadProfile, ProfileResult, slot_of, zone_named
-from flink_autoscaler.pipeline.history.files import new_id
+from flink_autoscaler.pipeline.history.files import new_id, own_session
 from flink_autoscaler.pipeline.history.schema import SAMPLES
-from flink_autoscaler.pipeline.history.storage import Batch, append, own_session
+from flink_autoscaler.pipeline.history.store import Batch, append
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.fit import History, Series
 from flink_autoscaler.pipeline.profiles.job import profiles_of, quarter_hours, results
@@ -31,7 +31,7 @@ from flink_autoscaler.pipeline.profiles.source import RESULT
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.cli.forecast import profile_job, show_profiles
 from flink_autoscaler.standalone.settings.loading import SettingsLoader
-from testkit.builders.history import DAY_MS, a_storage, part_files, sample_rows, write
+from testkit.builders.history import DAY_MS, a_storage, conformed, part_files, sample_rows, write
 
 pytestmark = pytest.mark.spark
 
@@ -396,7 +396,7 @@ def test_build_shows_a_result_for_every_source_of_the_configured_history(
 ) -> None:
     names = ["four days", "three samples"]
     rows = samples.where(F.col("job_key").isin([f"main/{name}" for name in names])).toArrow()
-    append(a_storage(tmp_path), Batch(new_id(0), {SAMPLES.name: SAMPLES.conform(rows)}))
+    append(a_storage(tmp_path), Batch(new_id(0), {SAMPLES.name: conformed(SAMPLES, rows)}))
     write_damaged(tmp_path)
     settings = SettingsLoader(None, [f"autoscaler.history.path={tmp_path}"]).read(sets_log=True)
     job = profile_job(settings, None, "2026-11-02T00:00Z")

@@ -10,10 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistoryError
+from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistoryError, files_at, own_session
 from flink_autoscaler.pipeline.history.rows import NamedRow
 from flink_autoscaler.pipeline.history.schema import DECISIONS, SAMPLES, VERTICES
-from flink_autoscaler.pipeline.history.storage import files_at, own_session
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.reports.build import ReportRequest, build_report, chosen
 from flink_autoscaler.pipeline.reports.pages import fleet_page
@@ -229,8 +228,8 @@ def test_files_of_other_versions_are_read(damaged: Report) -> None:
     assert the(damaged, "main/flat").slot_hours == pytest.approx(5 * 24)
 
 
-def test_passes_that_claim_to_be_later_than_now_are_left_out_and_told(damaged: Report) -> None:
-    assert "144 passes over 1 jobs claim to be later than now" in damaged.warnings[1]
+def test_passes_that_claim_to_be_later_than_now_are_left_out(damaged: Report) -> None:
+    assert len(damaged.warnings) == 1
     assert [job.job_key for job in damaged.jobs] == ["main/cut", "main/flat"]
 
 

@@ -10,7 +10,7 @@ from pyarrow import dataset
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.pipeline.backtest.fitting import FittedModel, Records, fitted_model
 from flink_autoscaler.pipeline.backtest.inline import Choice, read_records
-from flink_autoscaler.pipeline.history.storage import opened
+from flink_autoscaler.pipeline.history.files import opened
 from flink_autoscaler.pipeline.simulator import ReportSettings, RescaleTerms, Simulation
 from flink_autoscaler.pipeline.simulator.workloads import Workload, shaped
 from testkit.scenarios.agreement import plan

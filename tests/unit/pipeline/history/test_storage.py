@@ -10,8 +10,7 @@ import pytest
 
 from flink_autoscaler.pipeline.history import Partition
 from flink_autoscaler.pipeline.history.files import HistoryError
-from flink_autoscaler.pipeline.history.layout import Folder, Selection
-from flink_autoscaler.pipeline.history.storage import append
+from flink_autoscaler.pipeline.history.store import Folder, Selection, append
 from testkit.builders.history import (
     NOON_MS,
     CrashError,

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import IO, Any, Final, cast
 
@@ -27,19 +27,19 @@ STOP_SECONDS: Final = 5.0
 _TROUBLE: Final = (OSError, EOFError, pickle.UnpicklingError, ValueError)
 
 
-class OwnProcessError(AutoscalerError):
+class WorkerProcessError(AutoscalerError):
     """The process could not be started, or has ended before its work."""
 
 
-class OwnProcess:
+class WorkerProcess:
     """A process that runs a module of ours. It is begun at once.
 
     Args:
-        module: Its name; its main function begins with :func:`begun`.
+        module: Its name; its main function begins with :func:`init_worker`.
         given: What it is to do; is pickled.
 
     Raises:
-        OwnProcessError: It could not be started.
+        WorkerProcessError: It could not be started.
     """
 
     def __init__(self, module: str, given: object) -> None:
@@ -49,27 +49,26 @@ class OwnProcess:
             self._process = subprocess.Popen(  # noqa: S603
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
+            self._input = cast("IO[bytes]", self._process.stdin)
             pickle.dump(given, self._input)
             self._input.flush()
         except OSError as error:
-            raise OwnProcessError(f"the process could not be started: {error}") from error
-
-    @property
-    def pid(self) -> int:
-        """Its id."""
-        return self._process.pid
+            raise WorkerProcessError(f"the process could not be started: {error}") from error
 
     def message(self) -> Any:
         """Wait for the next message and return it; None is the last one.
 
         Raises:
-            OwnProcessError: The process has ended without one.
+            WorkerProcessError: The process has ended without one.
+            AutoscalerError: The message is one; it is the last.
         """
         try:
-            return pickle.load(cast("IO[bytes]", self._process.stdout))  # noqa: S301 - ours
+            message = pickle.load(cast("IO[bytes]", self._process.stdout))  # noqa: S301 - ours
         except _TROUBLE as error:
-            code = self._process.wait()
-            raise OwnProcessError(f"ended with code {code}") from error
+            raise WorkerProcessError(f"its process ended with code {self._process.wait()}") from error
+        if isinstance(message, AutoscalerError):
+            raise message
+        return message
 
     def messages(self) -> Iterator[Any]:
         """Yield messages as they come, up to the last one; raises like :meth:`message`."""
@@ -87,41 +86,26 @@ class OwnProcess:
         with suppress(OSError):
             self._input.close()
 
-    @property
-    def _input(self) -> IO[bytes]:
-        return cast("IO[bytes]", self._process.stdin)
 
-
-class Target:
-    """Where messages for the daemon go."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-
-    def send(self, message: object) -> None:
-        """Send a message at once; None is the last one."""
-        pickle.dump(message, self._stream)
-        self._stream.flush()
-
-
-def begun() -> tuple[Any, Target]:
-    """Make this process one that works for a daemon; return what it is to do, and where its messages go."""
+def init_worker() -> tuple[Any, Callable[[object], None]]:
+    """Make this process one that works for a daemon; return what it is to do, and what sends a message at once."""
     target = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever else somebody prints must not come between the messages
-    _prepare_signals()
-    given = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the daemon that started this process
-    with suppress(OSError):  # a sandbox may refuse it
-        os.nice(NICENESS)
-    threading.Thread(target=_end_with_the_daemon, daemon=True).start()
-    return given, Target(target)
-
-
-def _prepare_signals() -> None:
-    """Undo what the daemon holds back, and end in order when it says so."""
+    # What the daemon holds back is not held back here, where SIGTERM alone has a meaning: end in order.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    given = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the daemon that started this process
+    with suppress(OSError):  # a sandbox may refuse it
+        os.nice(NICENESS)
+    threading.Thread(target=_end_with_the_daemon, daemon=True).start()
+
+    def send(message: object) -> None:
+        pickle.dump(message, target)
+        target.flush()
+
+    return given, send
 
 
 def _end_with_the_daemon() -> None:
