@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pytest
@@ -101,13 +100,11 @@ class OrderedJob:
         upgrade(self._database)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._wiring is not None:
             self._wiring.close()
         self._database.close()
-        self.flink.__exit__(kind, error, trace)
+        self.flink.__exit__()
 
     @property
     def database(self) -> DatabaseSettings:

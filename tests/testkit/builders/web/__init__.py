@@ -6,7 +6,6 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
@@ -120,9 +119,7 @@ class WebSite:
         self.client = self._parts.enter_context(httpx.Client(base_url=self.url, timeout=30, trust_env=False))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._parts.close()
 
     def add(self, name: str, **options: Any) -> FakeJob:

@@ -16,7 +16,6 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Any, Self
 
 from flink_autoscaler.clients.prometheus.questions import (
@@ -66,9 +65,7 @@ class FakePrometheus:
         self._server.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.close()
 
     @property

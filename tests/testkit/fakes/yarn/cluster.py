@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from testkit.fakes.flink import FakeFlink
@@ -41,9 +40,7 @@ class FakeYarn:
             self.managers.append(FakeResourceManager(self, state="STANDBY" if number else "ACTIVE"))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for manager in self.managers:
             manager.close()
 

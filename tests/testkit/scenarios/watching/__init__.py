@@ -11,7 +11,6 @@ import json
 import logging
 from collections.abc import Mapping
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, Self
 
 import structlog
@@ -50,9 +49,7 @@ class LogLines:
         configure_logging(log_format="json", level=self._level, stream=self._stream)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         root = logging.getLogger()
         root.handlers, root.level = self._before
         logging.captureWarnings(capture=False)
@@ -82,9 +79,7 @@ class Watching:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closing.close()
         self._clients.close()
         self._loop.close()

@@ -14,8 +14,8 @@ from flink_autoscaler.stores.sql.database.database import Database, DatabaseSett
 from flink_autoscaler.stores.sql.schema import upgrade
 from testkit.builders.sql.command_line import call
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
-from testkit.scenarios.faults import DaemonProcess
 from testkit.scenarios.faults.driving import drive
+from testkit.scenarios.watching.process import DaemonProcess
 
 KEY = "main/orders"
 WHY = ("--as", "ann", "--reason", "a test")

@@ -22,8 +22,9 @@ from flink_autoscaler.stores.sql.tables import JOBS, ORDERS, STATE
 from testkit.builders.sql.command_line import call
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink
-from testkit.scenarios.faults import BusyCluster, DaemonProcess
+from testkit.scenarios.faults import BusyCluster
 from testkit.scenarios.watching import LogLines
+from testkit.scenarios.watching.process import DaemonProcess
 from testkit.scenarios.watching.wired import settings_of
 from testkit.servers.databases import DatabaseServer
 
