@@ -22,9 +22,8 @@ from flink_autoscaler.standalone.observability.announcer import Announcer, Engin
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.observability.logs import configure_logging
-from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from testkit.scenarios.watching import wired as watching
 
 INTERVAL: Final = 1.0
 """Seconds from one pass to the next; a pass that waits for an answer that never comes overruns it."""
@@ -113,8 +112,7 @@ def settings_of(clusters: Mapping[str, Mapping[str, str]], folder: Path, options
     }
     for number, (name, entry) in enumerate(clusters.items()):
         values |= {f"autoscaler.clusters.{number}.{key}": value for key, value in {"name": name, **entry}.items()}
-    overrides = [f"{key}={value}" for key, value in values.items()]
-    return load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    return watching.settings_of(values)
 
 
 class RunningDaemon:

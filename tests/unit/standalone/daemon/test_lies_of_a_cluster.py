@@ -20,7 +20,7 @@ from testkit.fakes.flink import Canned, FakeFlink, FakeJob, Fault, chain
 from testkit.fakes.flink.answers import details, overview
 from testkit.fakes.flink.load import keep_counting
 from testkit.scenarios.watching import LogLines
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.watching.wired import IN_MEMORY, settings_on, started
 
 EVALUATED = {PassPhase.COLLECTING, PassPhase.WINDOW_FILLING, PassPhase.EXECUTED}
 SICK, WELL = "main/sick", "main/well"
@@ -81,23 +81,17 @@ class Daemon:
 
 @pytest.fixture
 def daemon() -> Iterator[Daemon]:
-    with FakeFlink() as flink, LogLines() as lines:
-        values = {
-            "autoscaler.clusters.0.name": "main",
-            "autoscaler.clusters.0.url": flink.url,
-            "autoscaler.clusters.0.timeout": "2 s",
-            "autoscaler.engine.kind": "inline",
-            "autoscaler.standalone.control-loop.interval": "100 ms",
-            "autoscaler.standalone.state-store.type": "heap",
-            "autoscaler.standalone.event-handler.type": "logging",
-            "job.autoscaler.enabled": "true",
-            "job.autoscaler.metrics.window": "200 ms",
-            "job.autoscaler.stabilization.interval": "0 s",
-        }
-        settings = settings_of(values)
-        with Wiring(settings) as wiring:
-            passes = wiring.cluster_pass(settings.effective_clusters()[0])
-            yield Daemon(flink, wiring, passes, lines)
+    options = {
+        "autoscaler.clusters.0.timeout": "2 s",
+        "autoscaler.standalone.control-loop.interval": "100 ms",
+        "job.autoscaler.metrics.window": "200 ms",
+    }
+    with (
+        FakeFlink() as flink,
+        LogLines() as lines,
+        started(settings_on(flink.url, {**IN_MEMORY, **options})) as (wiring, passes),
+    ):
+        yield Daemon(flink, wiring, passes, lines)
 
 
 def assert_evaluated(reports: list[PassReport], job_key: str = WELL) -> None:

@@ -4,41 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
-from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
-from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from testkit.builders.sql.command_line import call
 from testkit.fakes.flink import FakeFlink
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.watching.wired import in_database, settings_on, started
 
 ASSUMED = 300
 """Seconds that ``restart.time`` is without configuration."""
 
 HOUR_MS = 3_600_000
-
-
-def settings_for(flink: FakeFlink, folder: Path, options: dict[str, str]) -> Settings:
-    values = {
-        "job.autoscaler.enabled": "true",
-        "job.autoscaler.stabilization.interval": "0 s",
-        "job.autoscaler.metrics.window": "20 s",
-        "autoscaler.clusters.0.name": "main",
-        "autoscaler.clusters.0.url": flink.url,
-        "autoscaler.engine.kind": "inline",
-        "autoscaler.standalone.state-store.type": "JDBC",
-        "autoscaler.standalone.jdbc.url": f"jdbc:sqlite:{folder / 'autoscaler.db'}",
-        **{f"job.autoscaler.{key}": text for key, text in options.items()},
-    }
-    return settings_of(values)
 
 
 def assumed_restarts(
@@ -57,11 +38,9 @@ def assumed_restarts(
         options: Of the jobs.
     """
     ids = {name: flink.add_job(name).job_id for name in measured}
-    settings = settings_for(flink, folder, options or {})
-    with ExitStack() as parts:
-        wiring = parts.enter_context(Wiring(settings))
-        passes = wiring.cluster_pass(chosen_clusters(settings, None)[0])
-        wiring.storage.start()
+    values = in_database(f"jdbc:sqlite:{folder / 'autoscaler.db'}") | {"job.autoscaler.metrics.window": "20 s"}
+    values |= {f"job.autoscaler.{key}": text for key, text in (options or {}).items()}
+    with started(settings_on(flink.url, values)) as (_, passes):
         remember(folder, {f"main/{name}": (ids[name], outages) for name, outages in measured.items()})
         reports = [passes.run() for _ in range(3)]
     return {name: reports[-1].reports[f"main/{name}"].outcome.restart_time for name in measured}

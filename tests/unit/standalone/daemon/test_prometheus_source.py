@@ -4,34 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import pytest
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
-from flink_autoscaler.standalone.daemon.wiring import Wiring
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
 from testkit.fakes.prometheus import FakePrometheus
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.watching.wired import passes_of
 
 
-@contextmanager
-def a_daemon(flink: FakeFlink, prometheus: FakePrometheus, **options: str) -> Iterator[ClusterPass]:
-    values = {
-        "autoscaler.clusters.0.name": "main",
-        "autoscaler.clusters.0.url": flink.url,
-        "autoscaler.clusters.0.metrics.source": "prometheus",
-        "autoscaler.clusters.0.metrics.prometheus.url": prometheus.url,
-        "autoscaler.engine.kind": "inline",
-        "autoscaler.standalone.state-store.type": "heap",
-        "autoscaler.standalone.event-handler.type": "logging",
-        "job.autoscaler.enabled": "true",
-        **options,
-    }
-    settings = settings_of(values)
-    with Wiring(settings) as wiring:
-        yield wiring.cluster_pass(settings.effective_clusters()[0])
+def a_daemon(flink: FakeFlink, prometheus: FakePrometheus, **options: str) -> AbstractContextManager[ClusterPass]:
+    source = {"source": "prometheus", "prometheus.url": prometheus.url}
+    return passes_of(flink, **{f"autoscaler.clusters.0.metrics.{key}": text for key, text in source.items()}, **options)
 
 
 @pytest.fixture

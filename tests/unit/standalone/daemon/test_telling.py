@@ -20,8 +20,6 @@ from flink_autoscaler.core.model.supervision import Quarantined, RescaleRecord, 
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
-from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
@@ -32,16 +30,13 @@ from testkit.fakes.flink import FakeFlink, FakeJob
 from testkit.fakes.flink.load import keep_counting, overloaded, working
 from testkit.scenarios.watching import LogLines
 from testkit.scenarios.watching.process import DaemonProcess
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.watching.wired import in_database, settings_on, started
 from testkit.servers.databases import rows_of
 
 QUICK = {
-    "job.autoscaler.enabled": "true",
     "job.autoscaler.metrics.window": "300 ms",
     "job.autoscaler.stabilization.interval": "0 s",
-    "autoscaler.engine.kind": "inline",
     "autoscaler.standalone.control-loop.interval": "100 ms",
-    "autoscaler.standalone.state-store.type": "JDBC",
 }
 
 
@@ -55,17 +50,13 @@ class Site:
         self.database = Database(DatabaseSettings(self.url))
 
     def settings(self, job: Mapping[str, str] | None = None, /, **more: str) -> Settings:
-        place = {"autoscaler.clusters.0.name": "main", "autoscaler.clusters.0.url": self.flink.url}
         more = {f"autoscaler.{key}": value for key, value in more.items()}
         of_job = {f"job.autoscaler.{key}": value for key, value in (job or {}).items()}
-        values = {**QUICK, **place, "autoscaler.standalone.jdbc.url": self.url, **of_job, **more}
-        return settings_of(values)
+        return settings_on(self.flink.url, {**QUICK, **in_database(self.url), **of_job, **more})
 
     def run_until(self, settings: Settings, is_over: Callable[[PassReport], object]) -> None:
         """Do passes until one of them shows something."""
-        with Wiring(settings) as wiring:
-            passes = wiring.cluster_pass(chosen_clusters(settings, None)[0])
-            wiring.storage.start()
+        with started(settings) as (_, passes):
 
             def look() -> object:
                 keep_counting(self.job)
