@@ -3,7 +3,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 
 import pytest
 
@@ -12,7 +11,6 @@ from flink_autoscaler.core.errors import AutoscalerError, ConnectError, RealizeE
 from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
-from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges, JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -26,9 +24,7 @@ from flink_autoscaler.core.ports.deployment import (
 )
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies, PassReport
-from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.stores import HeapStateStore
-from flink_autoscaler.stores.heap import HeapForecastStore
 from testkit.clusters.flink.waiting import wait_until
 
 VERTEX = "ab" * 16
@@ -43,13 +39,10 @@ def a_job(job_key: str) -> JobAutoScalerContext:
 
 
 def a_list(
-    *job_keys: str,
-    unreadable: Mapping[JobKey, AutoscalerError] | None = None,
-    left_out: frozenset[JobKey] = frozenset(),
-    gap: AutoscalerError | None = None,
+    *job_keys: str, unreadable: Mapping[JobKey, AutoscalerError] | None = None, gap: AutoscalerError | None = None
 ) -> JobList:
     problems = {} if gap is None else {"application_1_1": gap}
-    return JobList(tuple(a_job(job_key) for job_key in job_keys), unreadable or {}, left_out, problems)
+    return JobList(tuple(a_job(job_key) for job_key in job_keys), unreadable or {}, frozenset(), problems)
 
 
 class ScriptedFetcher:
@@ -84,17 +77,6 @@ class WantingEngine:
 
     def close(self) -> None:
         pass
-
-
-class NotingEngine(WantingEngine):
-    """Keeps the requests."""
-
-    def __init__(self) -> None:
-        self.seen: list[PassRequest] = []
-
-    def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
-        self.seen += requests
-        return super().evaluate(requests)
 
 
 class BrokenEngine(WantingEngine):
@@ -171,8 +153,6 @@ class Bench:
         engine: EvaluationEngine | None = None,
         parallelism: int = 4,
         deadline: float = 10.0,
-        selects: Callable[[JobAutoScalerContext], bool] = lambda _: True,
-        forecasts: JobForecasts | None = None,
     ) -> ClusterPass:
         def noted(context: JobAutoScalerContext) -> Realization:
             self.tried.append(context.job_key)
@@ -185,8 +165,7 @@ class Bench:
             autoscaler=JobAutoScaler(store=self.store, realizer=ActingRealizer(noted), event_handler=self.events),
             parallelism=parallelism,
             deadline=deadline,
-            selects=selects,
-            dependencies=PassDependencies(now_ms=lambda: NOW_MS, forecasts=forecasts),
+            dependencies=PassDependencies(now_ms=lambda: NOW_MS),
         )
         self.cleanup.callback(passes.close)
         return passes
@@ -199,15 +178,21 @@ def bench() -> Iterator[Bench]:
         yield bench
 
 
+class Gate:
+    """Lets the work on some jobs, or on all, go on once it is open."""
+
+    def __init__(self, *job_keys: JobKey) -> None:
+        self._job_keys = job_keys
+        self.is_open = threading.Event()
+
+    def __call__(self, context: JobAutoScalerContext) -> Realization:
+        if not self._job_keys or context.job_key in self._job_keys:
+            self.is_open.wait(timeout=300)
+        return DONE
+
+
 def _raise(error: Exception) -> Realization:
     raise error
-
-
-def test_every_job_of_the_list_is_looked_at(bench: Bench) -> None:
-    report = bench.cluster_pass(a_list("c/a", "c/b")).run()
-
-    assert set(report.reports) == {"c/a", "c/b"}
-    assert report.is_clean
 
 
 @pytest.mark.parametrize(
@@ -218,14 +203,9 @@ def test_failing_jobs_are_all_tried_and_not_cleaned_up(bench: Bench, error: Exce
 
     assert sorted(bench.tried) == ["c/a", "c/b"]
     assert [len(each.errors) for each in report.reports.values()] == [1, 1]
+    assert sorted(bench.events.events) == [("c/a", "AutoscalerError"), ("c/b", "AutoscalerError")]
     assert not report.is_clean
     assert bench.store.deleted == []
-
-
-def test_failing_jobs_have_an_event_each(bench: Bench) -> None:
-    bench.cluster_pass(a_list("c/a", "c/b"), realize=lambda _: _raise(RealizeError("no")), parallelism=1).run()
-
-    assert sorted(bench.events.events) == [("c/a", "AutoscalerError"), ("c/b", "AutoscalerError")]
 
 
 @pytest.mark.parametrize(
@@ -264,34 +244,12 @@ def test_as_many_jobs_as_the_pool_is_large_run_at_the_same_time(bench: Bench) ->
     assert report.is_clean
 
 
-def test_passes_are_idle_once_what_they_did_not_wait_for_has_ended(bench: Bench) -> None:
-    release = threading.Event()
-
-    def act(_: JobAutoScalerContext) -> Realization:
-        release.wait(timeout=300)
-        return DONE
-
-    passes = bench.cluster_pass(a_list("c/stuck"), realize=act, deadline=0.05)
-    passes.run()
-    during = passes.is_idle()
-    release.set()
-
-    wait_until("the job is done", passes.is_idle, timeout=300, interval=0.01)
-    assert not during
-
-
 def test_stuck_job_delays_the_others_by_one_pass_only(bench: Bench) -> None:
-    release = threading.Event()
     others = [f"c/{n}" for n in range(9)]
-
-    def act(context: JobAutoScalerContext) -> Realization:
-        if context.job_key == "c/stuck":
-            release.wait(timeout=300)
-        return DONE
-
-    passes = bench.cluster_pass(a_list("c/stuck", *others), realize=act, parallelism=2, deadline=3.0)
+    gate = Gate("c/stuck")
+    passes = bench.cluster_pass(a_list("c/stuck", *others), realize=gate, parallelism=2, deadline=3.0)
     reports = [passes.run() for _ in range(20)]
-    release.set()
+    gate.is_open.set()
 
     assert all(set(report.reports) == set(others) for report in reports)
     assert all("still under way" in str(report.failures["c/stuck"]) for report in reports)
@@ -301,38 +259,15 @@ def test_stuck_job_delays_the_others_by_one_pass_only(bench: Bench) -> None:
 
 
 def test_jobs_wait_in_vain_when_all_workers_are_stuck(bench: Bench) -> None:
-    release = threading.Event()
-
-    def act(_: JobAutoScalerContext) -> Realization:
-        release.wait(timeout=300)
-        return DONE
-
-    passes = bench.cluster_pass(a_list("c/a", "c/b"), realize=act, parallelism=1, deadline=0.05)
+    gate = Gate()
+    passes = bench.cluster_pass(a_list("c/a", "c/b"), realize=gate, parallelism=1, deadline=0.05)
     first = passes.run()
-    release.set()
+    gate.is_open.set()
     _run_until(passes, lambda report: report.is_clean)
 
     assert "no free worker" in str(first.failures["c/b"])
     assert bench.tried[0] == "c/a"
     assert "c/b" in bench.tried
-
-
-def test_job_that_left_the_list_is_cleaned_up_once(bench: Bench) -> None:
-    passes = bench.cluster_pass(a_list("c/a", "c/b"), a_list("c/b"), a_list("c/b"))
-
-    gone = [[context.job_key for context in passes.run().gone] for _ in range(3)]
-
-    assert gone == [[], ["c/a"], []]
-    assert bench.store.deleted == ["c/a"]
-
-
-def test_empty_list_cleans_up_every_job(bench: Bench) -> None:
-    passes = bench.cluster_pass(a_list("c/a", "c/b"), a_list())
-
-    passes.run()
-    passes.run()
-
-    assert sorted(bench.store.deleted) == ["c/a", "c/b"]
 
 
 def test_unreadable_job_is_a_failure_and_not_cleaned_up_before_it_is_gone(bench: Bench) -> None:
@@ -348,18 +283,12 @@ def test_unreadable_job_is_a_failure_and_not_cleaned_up_before_it_is_gone(bench:
 
 
 def test_job_under_way_is_cleaned_up_once_when_it_is_done(bench: Bench) -> None:
-    release = threading.Event()
-
-    def act(context: JobAutoScalerContext) -> Realization:
-        if context.job_key == "c/a":
-            release.wait(timeout=300)
-        return DONE
-
-    passes = bench.cluster_pass(a_list("c/a", "c/b"), a_list("c/b"), realize=act, deadline=0.05)
+    gate = Gate("c/a")
+    passes = bench.cluster_pass(a_list("c/a", "c/b"), a_list("c/b"), realize=gate, deadline=0.05)
     for _ in range(3):
         passes.run()
     before = list(bench.store.deleted)
-    release.set()
+    gate.is_open.set()
     _run_until(passes, lambda report: bool(report.gone))
     passes.run()
 
@@ -368,16 +297,11 @@ def test_job_under_way_is_cleaned_up_once_when_it_is_done(bench: Bench) -> None:
 
 
 def test_job_that_returns_while_under_way_is_not_cleaned_up(bench: Bench) -> None:
-    release = threading.Event()
-
-    def act(_: JobAutoScalerContext) -> Realization:
-        release.wait(timeout=300)
-        return DONE
-
-    passes = bench.cluster_pass(a_list("c/a"), a_list(), a_list("c/a"), realize=act, deadline=0.05)
+    gate = Gate()
+    passes = bench.cluster_pass(a_list("c/a"), a_list(), a_list("c/a"), realize=gate, deadline=0.05)
     for _ in range(3):
         passes.run()
-    release.set()
+    gate.is_open.set()
     _run_until(passes, lambda report: report.is_clean)
 
     assert bench.store.deleted == []
@@ -393,15 +317,6 @@ def test_job_whose_state_cannot_be_loaded_stays_alone(bench: Bench) -> None:
     assert bench.store.deleted == []
 
 
-def test_only_selected_jobs_are_looked_at(bench: Bench) -> None:
-    passes = bench.cluster_pass(a_list("c/a", "c/b"), selects=lambda context: context.job_key == "c/b")
-
-    report = passes.run()
-
-    assert [context.job_key for context in report.jobs] == ["c/b"]
-    assert bench.tried == ["c/b"]
-
-
 def test_jobs_beside_a_gap_are_looked_at_and_the_gap_is_reported(bench: Bench) -> None:
     gap = ConnectError("no answer")
 
@@ -411,29 +326,6 @@ def test_jobs_beside_a_gap_are_looked_at_and_the_gap_is_reported(bench: Bench) -
     assert report.gaps == {"application_1_1": gap}
     assert report.error is None
     assert not report.is_clean
-
-
-def test_nothing_is_cleaned_up_while_the_list_has_a_gap(bench: Bench) -> None:
-    gappy = a_list("c/b", gap=ConnectError("no answer"))
-    passes = bench.cluster_pass(a_list("c/a", "c/b"), gappy, gappy, a_list("c/b"))
-
-    reports = [passes.run() for _ in range(3)]
-    before = list(bench.store.deleted)
-    passes.run()
-
-    assert [report.gone for report in reports] == [(), (), ()]
-    assert (before, bench.store.deleted) == ([], ["c/a"])
-
-
-def test_job_that_is_left_out_is_neither_looked_at_nor_cleaned_up(bench: Bench) -> None:
-    passes = bench.cluster_pass(a_list("c/a", "c/b"), a_list("c/b", left_out=frozenset({"c/a"})))
-
-    passes.run()
-    report = passes.run()
-
-    assert set(report.reports) == {"c/b"}
-    assert report.is_clean
-    assert bench.store.deleted == []
 
 
 def test_passes_that_take_over_know_which_jobs_are_gone(bench: Bench) -> None:
@@ -448,20 +340,15 @@ def test_passes_that_take_over_know_which_jobs_are_gone(bench: Bench) -> None:
 
 
 def test_passes_that_take_over_leave_what_is_under_way_alone(bench: Bench) -> None:
-    release = threading.Event()
-
-    def act(_: JobAutoScalerContext) -> Realization:
-        release.wait(timeout=300)
-        return DONE
-
-    before = bench.cluster_pass(a_list("c/a"), realize=act, deadline=0.05)
+    gate = Gate()
+    before = bench.cluster_pass(a_list("c/a"), realize=gate, deadline=0.05)
     after = bench.cluster_pass(a_list("c/a"))
     before.run()
     after.take_over(before)
     before.close()
     report = after.run()
     is_idle = after.is_idle()
-    release.set()
+    gate.is_open.set()
     _run_until(after, lambda report: report.is_clean)
 
     assert "still under way" in str(report.failures["c/a"])
@@ -469,23 +356,5 @@ def test_passes_that_take_over_leave_what_is_under_way_alone(bench: Bench) -> No
     assert bench.tried == ["c/a", "c/a"]
 
 
-def test_pass_without_jobs_is_clean(bench: Bench) -> None:
-    assert bench.cluster_pass(a_list()).run().is_clean
-
-
 def _run_until(passes: ClusterPass, condition: Callable[[PassReport], bool]) -> None:
     wait_until("the pass comes to it", lambda: condition(passes.run()), timeout=300, interval=0.01)
-
-
-def test_jobs_with_forecasts_are_evaluated_with_their_profiles(bench: Bench) -> None:
-    store = HeapForecastStore()
-    store.save([ProfileResult("c/a", VERTEX, 0.0, problem="too little history")])
-    engine = NotingEngine()
-    jobs = a_list("c/a", "c/b").jobs
-    options = {"job.autoscaler.enabled": "true", "job.autoscaler.forecast.enabled": "true"}
-    jobs = tuple(replace(job, configuration=options) for job in jobs)
-
-    bench.cluster_pass(JobList(jobs), engine=engine, forecasts=JobForecasts(store)).run()
-
-    problems = [{v: result.problem for v, result in request.profiles.items()} for request in engine.seen]
-    assert problems == [{VERTEX: "too little history"}, {}]

@@ -196,19 +196,6 @@ def test_a_daemon_that_stands_by_marks_no_gone_job(make_bench: Callable[..., Ben
     assert bench.tombstones.marked("c") == frozenset()
 
 
-def test_a_gone_job_is_marked_and_keeps_its_state(make_bench: Callable[..., Bench]) -> None:
-    bench = make_bench(1)
-    bench.fetcher.names = ("a", "gone")
-    bench.passes.run()
-    bench.fetcher.names = ("a",)
-
-    report = bench.passes.run()
-
-    assert (len(report.gone), report.deleted) == (1, ())
-    assert bench.tombstones.marked("c") == {"c/gone"}
-    assert "c/gone" in bench.store.states
-
-
 def test_a_clean_up_that_fails_does_not_disturb_the_pass(make_bench: Callable[..., Bench]) -> None:
     bench = make_bench(1)
     bench.tombstones.error = StoreError("no database")

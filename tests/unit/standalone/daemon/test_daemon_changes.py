@@ -75,12 +75,6 @@ def soon(description: str, probe: Callable[[], object]) -> None:
     wait_until(description, probe, timeout=300, interval=0.01)
 
 
-def test_added_cluster_has_its_first_pass_at_once(site: Site, flink: FakeFlink) -> None:
-    site.daemon.put(site.watching.watch(flink, interval=HOUR))
-
-    soon("a pass", lambda: site.passes("main") == 1)
-
-
 def test_two_hundred_clusters_can_be_added_and_none_waits_for_another(site: Site, flink: FakeFlink) -> None:
     gates = [Gate() for _ in range(210)]
     for number, gate in enumerate(gates):
@@ -93,17 +87,6 @@ def test_two_hundred_clusters_can_be_added_and_none_waits_for_another(site: Site
     assert all(all_at_once)
     assert site.daemon.is_alive()
     soon("all passes", lambda: all(site.passes(f"c{number}") == 1 for number in range(210)))
-
-
-def test_changed_cluster_is_swapped_and_looked_at_at_once(site: Site, flink: FakeFlink) -> None:
-    before, after = (site.watching.watch(flink, interval=HOUR) for _ in range(2))
-    site.daemon.put(before)
-    soon("a pass", lambda: site.passes("main") == 1)
-
-    site.daemon.put(after)
-
-    soon("another pass", lambda: site.passes("main") == 2)
-    assert site.left == [before]
 
 
 def test_changed_cluster_is_swapped_between_two_passes(site: Site, flink: FakeFlink) -> None:
@@ -223,12 +206,6 @@ def test_cluster_that_is_back_before_its_last_pass_has_ended_goes_on(site: Site,
 
     soon("both passes", lambda: site.passes("main") == 2)
     assert len(site.lines.of("job_found")) == 1
-
-
-def test_removing_an_unknown_cluster_does_nothing(site: Site) -> None:
-    site.daemon.remove("never")
-
-    assert site.left == []
 
 
 def test_what_is_left_alone_keeps_its_schedule(site: Site, flink: FakeFlink) -> None:

@@ -198,21 +198,12 @@ def test_without_a_dry_run_a_request_is_sent(flink: FakeFlink, case: Case) -> No
     assert bench.methods() == {"GET", "PUT"}
 
 
-@pytest.mark.parametrize("dry", [DAEMON_WIDE, PER_JOB], ids=["of the daemon", "of the job"])
+@pytest.mark.parametrize("dry", [DAEMON_WIDE, PER_JOB, None], ids=["of the daemon", "of the job", "that is ordered"])
 @pytest.mark.parametrize("case", CASES)
-def test_a_dry_run_only_ever_reads(flink: FakeFlink, case: Case, dry: Mapping[str, str]) -> None:
+def test_a_dry_run_only_ever_reads(flink: FakeFlink, case: Case, dry: Mapping[str, str] | None) -> None:
     bench = Bench(flink, case)
 
-    bench.run(dry)
-
-    assert bench.methods() == {"GET"}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_dry_run_that_a_person_ordered_only_ever_reads(flink: FakeFlink, case: Case) -> None:
-    bench = Bench(flink, case)
-
-    bench.run(orders=replace(case.orders, dry_run=SOMEBODY))
+    bench.run(dry, replace(case.orders, dry_run=SOMEBODY) if dry is None else None)
 
     assert bench.methods() == {"GET"}
 

@@ -101,14 +101,6 @@ def test_rates_are_right_after_nothing_was_read_for_a_while(flink: FakeFlink) ->
     assert rate(first, second) == pytest.approx(RATE, rel=0.25)
 
 
-def test_job_that_nobody_asked_about_is_read_at_once(flink: FakeFlink) -> None:
-    with passes_of(flink) as passes:
-        outcome = one_pass(passes)
-
-    assert (outcome.phase, outcome.error) == (PassPhase.COLLECTING, None)
-    assert records(outcome) > 0
-
-
 def test_what_cannot_be_proven_fresh_is_no_sample_and_says_so(flink: FakeFlink) -> None:
     assert flink.store is not None
     ask(flink)
@@ -127,17 +119,6 @@ def test_what_cannot_be_proven_fresh_is_no_sample_and_says_so(flink: FakeFlink) 
         "Flink has not gathered metrics since it was asked for them; no sample was taken",
     )
     assert healed.phase is PassPhase.COLLECTING
-
-
-def test_store_that_stays_empty_is_waited_for_without_an_error(flink: FakeFlink) -> None:
-    assert flink.store is not None
-    flink.store.takes = 60.0
-
-    with passes_of(flink) as passes:
-        outcome = one_pass(passes)
-
-    assert (outcome.phase, outcome.error) == (PassPhase.NOT_READY, None)
-    assert [reason.code for reason in outcome.decision.reasons] == ["METRICS_NOT_FRESH"]
 
 
 def test_store_that_somebody_else_has_just_woken_is_waited_for(flink: FakeFlink) -> None:

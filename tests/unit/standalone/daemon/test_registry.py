@@ -101,11 +101,6 @@ def test_clusters_are_added_changed_and_removed(make_site: MakeSite, lines: LogL
     assert site.clusters == ["a", "b", "d", "e"]
     assert [line["event"] for line in lines.all()] == ["reloaded"]
 
-
-def test_the_next_reload_goes_on_from_there(make_site: MakeSite) -> None:
-    site = make_site(BEFORE)
-    site.reload(AFTER)
-
     site.reload(some(*reversed(AFTER.clusters)))
 
     assert site.changes == ([], [], [])
