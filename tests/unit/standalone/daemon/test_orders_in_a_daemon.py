@@ -64,7 +64,8 @@ def test_reset_is_carried_out_where_rescales_are_not_followed(site: Site) -> Non
         site.order("reset", *WHOM, "--yes")
 
         daemon.wait_for("the reset", lambda: site.told("StateReset"))
-        assert json.loads(site.order("orders", "--json"))["orders"] == []
+        daemon.wait_for("no order is left", lambda: json.loads(site.order("orders", "--json"))["orders"] == [])
+
         assert daemon.stop() == 0
 
 

@@ -209,16 +209,6 @@ def test_the_path_of_a_proxy_stays_in_front(make_fetcher: MakeFetcher) -> None:
     assert all(path.startswith("/flink/one/") for path in flink.paths())
 
 
-def test_headers_go_with_every_request(make_fetcher: MakeFetcher) -> None:
-    with FakeFlink() as flink:
-        flink.add_job("orders")
-        fetcher = make_fetcher(flink, headers={"X-Tenant": "a"})
-        (context,) = fetcher.fetch().jobs
-
-    assert {request.headers.get("x-tenant") for request in flink.requests} == {"a"}
-    assert context.endpoint.headers == (("X-Tenant", "a"),)
-
-
 def test_a_replaced_token_is_used_in_the_next_pass(make_fetcher: MakeFetcher, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old")

@@ -548,39 +548,3 @@ def test_many_applications_are_read_through_the_proxy(
     job_list = make_fetcher(timeout=10.0, access="proxy", headroom=False).fetch()
 
     assert len(job_list.jobs) == 40
-
-
-@pytest.mark.parametrize("field", ["amRPCAddress", "trackingUrl", "name", "queue"])
-def test_application_with_a_field_of_another_type_harms_no_other(
-    yarn: FakeYarn, make_flink: MakeFlink, make_fetcher: FetcherOf, field: str
-) -> None:
-    flink, other = make_flink(), make_flink()
-    flink.add_job("orders")
-    other.add_job("clicks")
-    yarn.add("good", flink)
-    bad = yarn.add("bad", other)
-    bad.extra = {field: {"a": ["b"]}}
-
-    job_list = make_fetcher().fetch()
-
-    assert [key.rpartition("/")[2] for key in keys(job_list)] == ["orders"]
-    assert field in str(job_list.problems[bad.id])
-
-
-def test_credentials_of_jobmanagers_go_to_nodes_of_the_cluster_only(
-    yarn: FakeYarn, make_flink: MakeFlink, make_fetcher: FetcherOf
-) -> None:
-    flink, stranger = make_flink(), make_flink()
-    flink.add_job("orders")
-    port = urlsplit(stranger.url).port
-    yarn.add("good", flink)
-    bad = yarn.add("bad", stranger)
-    bad.extra = {"amRPCAddress": f"localhost:{port}", "trackingUrl": f"http://localhost:{port}/proxy/{bad.id}/"}
-    yarn.answers["/nodes"] = b'{"nodes": {"node": [{"nodeHostName": "127.0.0.1"}]}}'
-
-    secret = {"headers": {"X-Key": "secret"}}
-    job_list = make_fetcher(cluster=secret, access="direct").fetch()
-
-    assert len(keys(job_list)) == 1
-    assert [request for request in stranger.requests if "x-key" in request.headers] == []
-    assert "no credentials are sent" in str(job_list.problems[bad.id])

@@ -46,13 +46,6 @@ def test_explain_asks_the_daemon_which_needs_no_database_for_it(web: WebSite, tm
     assert "the same again" in again.output
 
 
-def test_jobs_are_those_of_the_last_passes(web: WebSite) -> None:
-    shown = run(web, "jobs")
-
-    assert "main/orders" in shown.output
-    assert "RUNNING" in shown.output
-
-
 def test_orders_go_to_the_daemon_and_come_back_from_it(web: WebSite) -> None:
     given = run(web, "pause", "orders", "--reason", "release 7", "--for", "1h")
     listed = run(web, "orders", "orders")

@@ -127,18 +127,6 @@ def test_a_scaling_report_is_an_event_without_a_database(web: WebSite) -> None:
     assert [each["reason"] for each in web.get("/events")["events"]] == ["ScalingReport"]
 
 
-def test_figures_of_a_cluster_that_is_away_are_marked_as_old(web: WebSite) -> None:
-    web.run()
-    before = web.client.get("/").text
-    web.flink.fault("/jobs/overview", 503)  # type: ignore[arg-type]
-    web.run()
-    after = web.client.get("/").text
-
-    assert 'class="old"' not in before
-    assert '<tr class="old">' in after
-    assert "Its cluster does not answer" in page(web)
-
-
 def test_the_last_hours_come_from_the_history_after_a_restart(tmp_path: Path) -> None:
     first = (time.time_ns() // 1_000_000 - NOON_MS) // 60_000 - 100
     path = a_history(tmp_path / "history", job_rows(minutes=95, first=first, rate=lambda _: 300.0))
