@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any, Self
 
@@ -31,6 +31,7 @@ from flink_autoscaler.standalone.observability.logs import configure_logging
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.stores import HeapStateStore, LoggingEventHandler
+from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink
 
 ENABLED = {"job.autoscaler.enabled": "true"}
@@ -137,4 +138,9 @@ def run_passes(watch: Watch, count: int = 1) -> list[PassReport]:
     return reports
 
 
-__all__ = ["ENABLED", "LogLines", "Watching", "run_passes"]
+def soon(description: str, probe: Callable[[], object]) -> None:
+    """Wait until something holds."""
+    wait_until(description, probe, timeout=300, interval=0.01)
+
+
+__all__ = ["ENABLED", "LogLines", "Watching", "run_passes", "soon"]

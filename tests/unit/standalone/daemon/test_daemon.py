@@ -10,23 +10,10 @@ import pytest
 
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
-from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, Fault
-from testkit.scenarios.watching import LogLines, Watching
+from testkit.scenarios.watching import LogLines, Watching, soon
 
 StartDaemon = Callable[..., Daemon]
-
-
-@pytest.fixture
-def lines() -> Iterator[LogLines]:
-    with LogLines() as lines:
-        yield lines
-
-
-@pytest.fixture
-def watching(lines: LogLines) -> Iterator[Watching]:
-    with Watching() as watching:
-        yield watching
 
 
 @pytest.fixture
@@ -44,10 +31,6 @@ def start_daemon(watching: Watching) -> Iterator[StartDaemon]:
 
 def passes(watching: Watching, cluster: str = "main", result: str = "succeeded") -> float:
     return watching.passes(cluster, result)
-
-
-def soon(description: str, probe: Callable[[], object]) -> None:
-    wait_until(description, probe, timeout=300, interval=0.01)
 
 
 def test_what_stays_from_pass_to_pass_is_put_aside_for_the_collector_of_garbage(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,9 +13,8 @@ from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
 from flink_autoscaler.standalone.observability.announcer import Announcer
-from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, Fault
-from testkit.scenarios.watching import LogLines, Watching
+from testkit.scenarios.watching import LogLines, Watching, soon
 
 HOUR = 3600.0
 
@@ -69,10 +68,6 @@ def a_job(name: str) -> JobAutoScalerContext:
     return JobAutoScalerContext(
         f"main/{name}", "ab" * 16, JobStatus.FINISHED, {}, Endpoint("http://127.0.0.1:1"), name, "main"
     )
-
-
-def soon(description: str, probe: Callable[[], object]) -> None:
-    wait_until(description, probe, timeout=300, interval=0.01)
 
 
 def test_two_hundred_clusters_can_be_added_and_none_waits_for_another(site: Site, flink: FakeFlink) -> None:

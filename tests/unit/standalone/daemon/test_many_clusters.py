@@ -15,9 +15,8 @@ from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.loop import Daemon
 from flink_autoscaler.standalone.observability.logs import configure_logging
 from testkit.builders.commands import restored_logging
-from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, Fault, chain
-from testkit.scenarios.watching import LogLines, Watching, run_passes
+from testkit.scenarios.watching import LogLines, Watching, run_passes, soon
 
 INTERVAL = 0.1
 HANG = 5.0
@@ -52,12 +51,6 @@ def flinks() -> Iterator[Callable[[], FakeFlink]]:
 
 
 @pytest.fixture
-def lines() -> Iterator[LogLines]:
-    with LogLines() as lines:
-        yield lines
-
-
-@pytest.fixture
 def watching(lines: LogLines) -> Iterator[Watching]:
     with Watching(**dict.fromkeys(("fine", "hangs", "refuses", "html", "flaps", "main"), 60.0)) as watching:
         yield watching
@@ -65,10 +58,6 @@ def watching(lines: LogLines) -> Iterator[Watching]:
 
 def passes(watching: Watching, cluster: str, result: str) -> float:
     return watching.passes(cluster, result)
-
-
-def soon(description: str, probe: Callable[[], object]) -> None:
-    wait_until(description, probe, timeout=300, interval=0.01)
 
 
 def further(watching: Watching, cluster: str, result: str) -> None:

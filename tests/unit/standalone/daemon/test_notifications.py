@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -27,13 +27,6 @@ QUICK = {
     "autoscaler.notifications.rules.0.reasons": "ScalingReport",
     f"{TARGET}name": "audit",
 }
-
-
-@pytest.fixture
-def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with Receiver() as receiver:
-        yield receiver
 
 
 def is_rescaled(report: PassReport) -> bool:

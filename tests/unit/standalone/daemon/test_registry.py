@@ -33,12 +33,6 @@ def some(*clusters: ClusterSettings, **values: object) -> Settings:
     return Settings(**{"clusters": clusters, "engine": EngineSettings(kind=EngineKind.INLINE), **values})  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def lines() -> Iterator[LogLines]:
-    with LogLines() as lines:
-        yield lines
-
-
 class Site:
     """A registry whose schedules have not begun, and what it did."""
 

@@ -35,12 +35,6 @@ def other() -> Iterator[FakeFlink]:
         yield fake
 
 
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
-    with DaemonProcess(tmp_path) as daemon:
-        yield daemon
-
-
 def lists(flink: FakeFlink) -> int:
     return flink.paths("GET").count("/jobs/overview")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from flink_autoscaler.core.model.decision import PassPhase
@@ -13,12 +11,6 @@ from flink_autoscaler.standalone.observability.health import Health
 from testkit.builders.slots import FULL, SharedCluster, held
 from testkit.fakes.flink import FakeJob
 from testkit.scenarios.watching import LogLines
-
-
-@pytest.fixture
-def lines() -> Iterator[LogLines]:
-    with LogLines() as lines:
-        yield lines
 
 
 def announce(cluster: SharedCluster) -> None:

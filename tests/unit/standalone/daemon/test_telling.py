@@ -76,12 +76,6 @@ def is_rescaled(report: PassReport) -> bool:
 
 
 @pytest.fixture
-def lines() -> Iterator[LogLines]:
-    with LogLines() as lines:
-        yield lines
-
-
-@pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     with FakeFlink() as flink:
         site = Site(flink, tmp_path)

@@ -49,12 +49,6 @@ def a_disk() -> Iterator[Disk]:
         event.remove(Pool, "checkout", disk.limit)
 
 
-@pytest.fixture
-def lines() -> Iterator[LogLines]:
-    with LogLines() as lines:
-        yield lines
-
-
 def test_full_disk_is_not_ready_until_something_was_really_written(tmp_path: Path, lines: LogLines) -> None:
     with ExitStack() as parts:
         flink, disk = parts.enter_context(FakeFlink()), parts.enter_context(a_disk())

@@ -50,13 +50,6 @@ def an_event(number: int = 0, interval: Duration | None = None) -> Event:
 
 
 @pytest.fixture
-def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with Receiver() as receiver:
-        yield receiver
-
-
-@pytest.fixture
 def make() -> Iterator[Make]:
     made: list[Notifier] = []
 

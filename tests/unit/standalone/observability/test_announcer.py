@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -26,18 +25,6 @@ FAULTS = [
     pytest.param(Fault.TRUNCATED_JSON, id="truncates JSON"),
     pytest.param(Canned(b"{}", status=503), id="is unavailable"),
 ]
-
-
-@pytest.fixture
-def lines() -> Iterator[LogLines]:
-    with LogLines() as lines:
-        yield lines
-
-
-@pytest.fixture
-def watching(lines: LogLines) -> Iterator[Watching]:
-    with Watching() as watching:
-        yield watching
 
 
 @pytest.mark.parametrize("fault", FAULTS)

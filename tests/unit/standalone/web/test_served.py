@@ -28,12 +28,6 @@ def flink() -> Iterator[FakeFlink]:
         yield flink
 
 
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
-    with DaemonProcess(tmp_path) as daemon:
-        yield daemon
-
-
 def client_of(daemon: DaemonProcess, *, verify: ssl.SSLContext | bool = True) -> httpx.Client:
     (line,) = daemon.lines("http_listening")
     return httpx.Client(base_url=line["url"], timeout=60, trust_env=False, verify=verify)
