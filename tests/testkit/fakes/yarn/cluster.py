@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,15 +35,16 @@ class FakeYarn:
         self.forwards_put = True
         self.proxy_base: str | None = None
         self._count = managers
+        self._open = ExitStack()
 
     def __enter__(self) -> Self:
         for number in range(self._count):
-            self.managers.append(FakeResourceManager(self, state="STANDBY" if number else "ACTIVE"))
+            manager = FakeResourceManager(self, state="STANDBY" if number else "ACTIVE")
+            self.managers.append(self._open.enter_context(manager))
         return self
 
     def __exit__(self, *_: object) -> None:
-        for manager in self.managers:
-            manager.close()
+        self._open.close()
 
     @property
     def urls(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from typing import Any, Self
+from typing import Any, Self, TextIO
 
 import structlog
 
@@ -40,8 +40,10 @@ ENABLED = {"job.autoscaler.enabled": "true"}
 class LogLines:
     """Collects log lines while open."""
 
-    def __init__(self, level: str = "info") -> None:
-        self._stream = io.StringIO()
+    def __init__(self, level: str = "info", stream: TextIO | None = None) -> None:
+        """Collect from a level on; lines that go to a stream of the test are not kept."""
+        self._lines = io.StringIO()
+        self._stream = stream or self._lines
         self._level = level
 
     def __enter__(self) -> Self:
@@ -58,7 +60,7 @@ class LogLines:
 
     def all(self) -> list[dict[str, Any]]:
         """Return every line so far."""
-        return [json.loads(line) for line in self._stream.getvalue().splitlines()]
+        return [json.loads(line) for line in self._lines.getvalue().splitlines()]
 
     def of(self, event: str, **facts: object) -> list[dict[str, Any]]:
         """Return the lines of one event with these facts."""
