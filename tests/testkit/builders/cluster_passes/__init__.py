@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
+from flink_autoscaler.core.model.decision import Hold, PassPhase
+from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
 from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.deployment import JobList
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.stores import HeapStateStore
 from testkit.builders.core.ports import RecordingEvents
@@ -86,6 +92,61 @@ class SteppedPasses:
     def state(self, name: str = "orders") -> JobState:
         """Return what is remembered about a job."""
         return self.store.load(f"main/{name}")
+
+
+def a_listed_job(job_key: JobKey, status: JobStatus = JobStatus.RUNNING, **labels: str) -> JobAutoScalerContext:
+    """Return a job of a cluster that nobody asks."""
+    cluster, _, name = job_key.rpartition("/")
+    endpoint = Endpoint("http://127.0.0.1:1")
+    return JobAutoScalerContext(job_key, "cd" * 16, status, {}, endpoint, name, cluster, labels=labels)
+
+
+class ScriptedFetcher:
+    """Gives one list per pass, or raises what is there instead; the last one again and again."""
+
+    def __init__(self, *lists: JobList | Exception) -> None:
+        self.lists = list(lists)
+
+    def fetch(self) -> JobList:
+        """Return the next list."""
+        current = self.lists.pop(0) if len(self.lists) > 1 else self.lists[0]
+        if isinstance(current, Exception):
+            raise current
+        return current
+
+    def close(self) -> None:
+        """Release nothing."""
+
+
+@dataclass
+class ScriptedEngine:
+    """Keeps every job as it is, but for what it wants.
+
+    Attributes:
+        outcome: Fields of the outcome of every job, such as ``wanted``.
+        during: Called in the middle of each pass; it may raise.
+        given: The states of the jobs of each pass.
+    """
+
+    outcome: Mapping[str, object] = field(default_factory=dict)
+    during: Callable[[], object] = lambda: None
+    given: list[Mapping[JobKey, JobState]] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Prepare nothing."""
+
+    def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
+        """Return an outcome per job."""
+        self.given.append({request.context.job_key: request.state for request in requests})
+        self.during()
+        hold = Hold.because("TEST", "nothing to change")
+        outcomes = [
+            PassOutcome(request.context.job_key, PassPhase.EXECUTED, hold, state=request.state) for request in requests
+        ]
+        return [replace(each, **self.outcome) for each in outcomes]  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """Release nothing."""
 
 
 @contextmanager

@@ -1,171 +1,73 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 
 import pytest
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, RealizeError, StoreError
-from flink_autoscaler.core.model.decision import Hold, PassPhase
-from flink_autoscaler.core.model.events import Event, ScalingReport
-from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
-from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.state import ConfigChanges, JobState
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import (
-    NO_TERMS,
-    EvaluationEngine,
     JobList,
-    Realization,
-    RealizationTerms,
-    RealizeResult,
 )
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies, PassReport
-from flink_autoscaler.stores import HeapStateStore
+from testkit.builders.cluster_passes import ScriptedEngine, ScriptedFetcher, a_listed_job
+from testkit.builders.core.ports import RecordingEvents, RecordingRealizer, RecordingStore
 from testkit.clusters.flink.waiting import wait_until
 
 VERTEX = "ab" * 16
-NOW_MS = 1_000
-DONE = Realization(RealizeResult.UNCHANGED)
-
-RealizeAction = Callable[[JobAutoScalerContext], Realization]
-
-
-def a_job(job_key: str) -> JobAutoScalerContext:
-    return JobAutoScalerContext(job_key, "cd" * 16, JobStatus.RUNNING, {}, Endpoint("http://127.0.0.1:1"), job_key, "c")
 
 
 def a_list(
     *job_keys: str, unreadable: Mapping[JobKey, AutoscalerError] | None = None, gap: AutoscalerError | None = None
 ) -> JobList:
     problems = {} if gap is None else {"application_1_1": gap}
-    return JobList(tuple(a_job(job_key) for job_key in job_keys), unreadable or {}, frozenset(), problems)
+    return JobList(tuple(a_listed_job(job_key) for job_key in job_keys), unreadable or {}, frozenset(), problems)
 
 
-class ScriptedFetcher:
-    """Gives one list per pass, or raises what is there instead; the last one again and again."""
+class Store(RecordingStore):
+    """Cannot load the jobs named ``unloadable``."""
 
-    def __init__(self, *lists: JobList | Exception) -> None:
-        self._lists = list(lists)
-        self.closed = 0
-
-    def fetch(self) -> JobList:
-        current = self._lists.pop(0) if len(self._lists) > 1 else self._lists[0]
-        if isinstance(current, Exception):
-            raise current
-        return current
-
-    def close(self) -> None:
-        self.closed += 1
-
-
-class WantingEngine:
-    """Decides that every job needs its overrides realized."""
-
-    def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
-        hold = Hold.because("TEST", "nothing to change")
-        return [
-            PassOutcome(request.context.job_key, PassPhase.EXECUTED, hold, state=request.state, wanted={VERTEX: 2})
-            for request in requests
-        ]
-
-    def start(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-class BrokenEngine(WantingEngine):
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
-        raise self._error
-
-
-class ActingRealizer:
-    """Does what the test says for every job."""
-
-    def __init__(self, action: RealizeAction) -> None:
-        self._action = action
-
-    def realize_overrides(
-        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: RealizationTerms = NO_TERMS
-    ) -> Realization:
-        return self._action(context)
-
-    def realize_config(self, context: JobAutoScalerContext, changes: ConfigChanges) -> Realization:
-        return DONE
-
-    def close(self) -> None:
-        pass
-
-
-class RecordingStore(HeapStateStore):
-    """Remembers what was deleted; cannot load the jobs named ``unloadable``."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.deleted: list[JobKey] = []
-        self.unloadable: set[JobKey] = set()
+    unloadable: Collection[JobKey] = ()
 
     def load(self, job_key: JobKey) -> JobState:
         if job_key in self.unloadable:
             raise StoreError(f"{job_key}: the database is gone")
         return super().load(job_key)
 
-    def delete(self, job_key: JobKey) -> None:
-        self.deleted.append(job_key)
-        super().delete(job_key)
-
-
-class RecordingEvents:
-    def __init__(self) -> None:
-        self.events: list[tuple[JobKey, str]] = []
-
-    def handle_event(self, context: JobAutoScalerContext, event: Event) -> None:
-        self.events.append((context.job_key, event.reason))
-
-    def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:
-        raise AssertionError("no test has a report")
-
-    def close(self) -> None:
-        pass
-
 
 class Bench:
     """A pass with the parts around it."""
 
     def __init__(self) -> None:
-        self.store = RecordingStore()
-        self.events = RecordingEvents()
+        self.store, self.events, self.engine = Store(), RecordingEvents(), ScriptedEngine({"wanted": {VERTEX: 2}})
         self.tried: list[JobKey] = []
         self.cleanup = ExitStack()
 
     def cluster_pass(
         self,
         *lists: JobList | Exception,
-        realize: RealizeAction = lambda _: DONE,
-        engine: EvaluationEngine | None = None,
+        realize: Callable[[JobAutoScalerContext], object] = lambda _: None,
         parallelism: int = 4,
         deadline: float = 10.0,
     ) -> ClusterPass:
-        def noted(context: JobAutoScalerContext) -> Realization:
+        def noted(context: JobAutoScalerContext) -> None:
             self.tried.append(context.job_key)
-            return realize(context)
+            realize(context)
 
+        realizer = RecordingRealizer(before=noted)
         passes = ClusterPass(
             "c",
             fetcher=ScriptedFetcher(*lists),
-            engine=engine or WantingEngine(),
-            autoscaler=JobAutoScaler(store=self.store, realizer=ActingRealizer(noted), event_handler=self.events),
+            engine=self.engine,
+            autoscaler=JobAutoScaler(store=self.store, realizer=realizer, event_handler=self.events),
             parallelism=parallelism,
             deadline=deadline,
-            dependencies=PassDependencies(now_ms=lambda: NOW_MS),
+            dependencies=PassDependencies(now_ms=lambda: 1_000),
         )
         self.cleanup.callback(passes.close)
         return passes
@@ -185,25 +87,27 @@ class Gate:
         self._job_keys = job_keys
         self.is_open = threading.Event()
 
-    def __call__(self, context: JobAutoScalerContext) -> Realization:
+    def __call__(self, context: JobAutoScalerContext) -> None:
         if not self._job_keys or context.job_key in self._job_keys:
             self.is_open.wait(timeout=300)
-        return DONE
 
 
-def _raise(error: Exception) -> Realization:
-    raise error
+def raising(error: Exception) -> Callable[..., object]:
+    def fail(*_: object) -> object:
+        raise error
+
+    return fail
 
 
 @pytest.mark.parametrize(
     "error", [pytest.param(RealizeError("no"), id="ours"), pytest.param(ZeroDivisionError("oops"), id="a plug-in's")]
 )
 def test_failing_jobs_are_all_tried_and_not_cleaned_up(bench: Bench, error: Exception) -> None:
-    report = bench.cluster_pass(a_list("c/a", "c/b"), realize=lambda _: _raise(error), parallelism=1).run()
+    report = bench.cluster_pass(a_list("c/a", "c/b"), realize=raising(error), parallelism=1).run()
 
     assert sorted(bench.tried) == ["c/a", "c/b"]
     assert [len(each.errors) for each in report.reports.values()] == [1, 1]
-    assert sorted(bench.events.events) == [("c/a", "AutoscalerError"), ("c/b", "AutoscalerError")]
+    assert [event.reason for event in bench.events.events] == ["AutoscalerError"] * 2
     assert not report.is_clean
     assert bench.store.deleted == []
 
@@ -226,7 +130,9 @@ def test_failed_list_ends_the_pass_and_nothing_is_cleaned_up(bench: Bench, error
     "error", [pytest.param(ConnectError("lost"), id="ours"), pytest.param(TypeError("x"), id="a plug-in's")]
 )
 def test_failed_engine_is_an_error_of_the_pass(bench: Bench, error: Exception) -> None:
-    report = bench.cluster_pass(a_list("c/a"), engine=BrokenEngine(error)).run()
+    bench.engine.during = raising(error)
+
+    report = bench.cluster_pass(a_list("c/a")).run()
 
     assert isinstance(report.error, AutoscalerError)
     assert bench.tried == []
@@ -235,11 +141,9 @@ def test_failed_engine_is_an_error_of_the_pass(bench: Bench, error: Exception) -
 def test_as_many_jobs_as_the_pool_is_large_run_at_the_same_time(bench: Bench) -> None:
     together = threading.Barrier(10)
 
-    def meet(_: JobAutoScalerContext) -> Realization:
-        together.wait(timeout=300)
-        return DONE
-
-    report = bench.cluster_pass(a_list(*(f"c/{n}" for n in range(10))), realize=meet, parallelism=10).run()
+    report = bench.cluster_pass(
+        a_list(*(f"c/{n}" for n in range(10))), realize=lambda _: together.wait(timeout=300), parallelism=10
+    ).run()
 
     assert report.is_clean
 

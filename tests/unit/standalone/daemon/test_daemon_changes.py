@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from flink_autoscaler.core.model.job import Endpoint, JobStatus
-from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
 from flink_autoscaler.standalone.observability.announcer import Announcer
+from testkit.builders.cluster_passes import a_listed_job
 from testkit.fakes.flink import FakeFlink, Fault
 from testkit.scenarios.watching import LogLines, Watching, soon
 
@@ -59,16 +59,10 @@ class Gate:
     def fetch(self) -> JobList:
         self.begun.release()
         self.may_go.wait(timeout=300)
-        return JobList(tuple(a_job(name) for name in self.jobs))
+        return JobList(tuple(a_listed_job(f"main/{name}", JobStatus.FINISHED) for name in self.jobs))
 
     def close(self) -> None:
         self.closed += 1
-
-
-def a_job(name: str) -> JobAutoScalerContext:
-    return JobAutoScalerContext(
-        f"main/{name}", "ab" * 16, JobStatus.FINISHED, {}, Endpoint("http://127.0.0.1:1"), name, "main"
-    )
 
 
 def test_two_hundred_clusters_can_be_added_and_none_waits_for_another(site: Site, flink: FakeFlink) -> None:

@@ -11,7 +11,6 @@ import pytest
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Pin, Signed
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
-    ForeignEdit,
     Origin,
     RescaleRecord,
     Stage,
@@ -85,10 +84,6 @@ def a_record(source: str, work: str, stage: Stage, *, back: bool = False) -> Res
     )
 
 
-def decided(source: str, work: str) -> JobState:
-    return JobState(overrides={source: 2, work: 4})
-
-
 def requested(source: str, work: str) -> JobState:
     supervision = Supervision(current=a_record(source, work, Stage.REQUESTED), asked={source: 2, work: 4})
     return JobState(overrides={source: 2, work: 4}, supervision=supervision)
@@ -118,16 +113,6 @@ def rolling_back(source: str, work: str) -> JobState:
     return JobState(overrides={source: 2, work: 2}, supervision=supervision)
 
 
-def respecting(source: str, work: str) -> JobState:
-    edit = ForeignEdit(1_000, {source: (1, 2), work: (1, 2)}, until_ms=1_500)
-    return JobState(overrides={source: 2, work: 4}, supervision=Supervision(edit=edit, asked={source: 2, work: 4}))
-
-
-def reached(source: str, work: str) -> JobState:
-    current = a_record(source, work, Stage.REACHED)
-    return JobState(overrides={source: 2, work: 4}, supervision=Supervision(current=current))
-
-
 def asked_for_four(flink: FakeFlink, job: FakeJob) -> None:
     """Let the cluster have the requirements of the rescale that is rolled back."""
     job.requirements[job.vertices[1].vertex_id] = (1, 4)
@@ -137,17 +122,10 @@ PINNED = Orders(pins=(Pin("*", 3, SOMEBODY),))
 
 CASES = [
     pytest.param(Case(prepare=overloaded), id="an overloaded job"),
-    pytest.param(Case(decided), id="decided before"),
     pytest.param(Case(requested), id="requested before"),
     pytest.param(Case(pending, prepare=lost), id="pending, and lost by the cluster"),
     pytest.param(Case(rolling_back, prepare=asked_for_four), id="a rollback under way"),
-    pytest.param(Case(respecting), id="somebody else's change, respected for long enough"),
     pytest.param(Case(orders=PINNED), id="a pin"),
-    pytest.param(Case(decided, orders=PINNED), id="a pin besides what was decided"),
-    pytest.param(
-        Case(reached, orders=Orders(rollback=replace(SOMEBODY, at_ms=3_000)), prepare=asked_for_four),
-        id="a rollback by hand",
-    ),
     pytest.param(Case(pending, prepare=failing), id="a rescale that the job does not survive"),
 ]
 

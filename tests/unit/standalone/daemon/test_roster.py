@@ -5,19 +5,16 @@ from __future__ import annotations
 from concurrent.futures import Future
 
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError
-from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
-from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.vanished import Roster
+from testkit.builders.cluster_passes import a_listed_job
 
 PROBLEM: dict[str, AutoscalerError] = {"application_1_1": ConnectError("no answer")}
 
 
 def a_list(*jobs: str, gap: bool = False) -> JobList:
-    contexts = tuple(
-        JobAutoScalerContext(job, "ab" * 16, JobStatus.RUNNING, {}, Endpoint("http://127.0.0.1:1")) for job in jobs
-    )
-    return JobList(contexts, problems=PROBLEM if gap else {})
+    return JobList(tuple(a_listed_job(job) for job in jobs), problems=PROBLEM if gap else {})
 
 
 def gone(roster: Roster, job_list: JobList) -> list[JobKey]:

@@ -37,20 +37,6 @@ def test_a_scale_up_without_room_says_who_has_the_slots_and_what_would_help() ->
         )
 
 
-def test_a_scale_up_without_room_is_in_the_log_with_who_has_the_slots(lines: LogLines) -> None:
-    with SharedCluster(12) as cluster:
-        cluster.add("payments", 7)
-        cluster.add("orders", 4, load=430.0)
-        cluster.add("fraud", 1)
-
-        cluster.run(FULL)
-        announce(cluster)
-
-    told = [each for each in lines.all() if "HEADROOM_REACHED" in str(each.get("codes"))]
-    assert [each["job_key"] for each in told] == ["main/orders"]
-    assert "12 slots, none free (payments 7, orders 4, fraud 1)" in str(told[0]["reasons"])
-
-
 def test_a_job_that_waits_for_slots_says_how_many_are_missing() -> None:
     with SharedCluster(6) as cluster:
         cluster.add("payments", 6, options={"dry-run": "true"})

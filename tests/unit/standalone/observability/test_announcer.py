@@ -11,12 +11,13 @@ import pytest
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, NotReadyError
 from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.job import Endpoint, JobStatus
+from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList, JobListFetcher
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.loop import Watch
 from flink_autoscaler.standalone.observability.announcer import MOST_REASONS
+from testkit.builders.cluster_passes import a_listed_job
 from testkit.fakes.flink import Canned, FakeFlink, Fault, flink_error
 from testkit.scenarios.watching import LogLines, Watching, run_passes
 
@@ -236,13 +237,6 @@ class Gaps:
         pass
 
 
-def a_job(name: str, **labels: str) -> JobAutoScalerContext:
-    endpoint = Endpoint("http://127.0.0.1:1")
-    return JobAutoScalerContext(
-        f"main/{name}", "ab" * 16, JobStatus.FINISHED, {}, endpoint, name, "main", labels=labels
-    )
-
-
 def test_each_gap_is_told_once_and_once_when_it_is_closed(site: Site) -> None:
     fetcher = site.fetcher = Gaps()
 
@@ -289,7 +283,15 @@ def test_flapping_job_does_not_flood_the_log(site: Site) -> None:
 
 def test_labels_are_facts_of_every_line_about_a_job(site: Site) -> None:
     fetcher = Gaps()
-    fetcher.jobs = [a_job("orders", yarn_application_id="application_1_2", yarn_queue="root.a", yarn_user="ann")]
+    fetcher.jobs = [
+        a_listed_job(
+            "main/orders",
+            JobStatus.FINISHED,
+            yarn_application_id="application_1_2",
+            yarn_queue="root.a",
+            yarn_user="ann",
+        )
+    ]
     site.fetcher = fetcher
     site.run()
 
