@@ -19,7 +19,7 @@ from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from testkit.fakes.flink import Canned, FakeFlink, Fault, chain
-from testkit.fakes.flink.answers import details, overview
+from testkit.fakes.flink.answers import overview
 from testkit.fakes.flink.load import keep_counting
 from testkit.scenarios.watching import LogLines
 from testkit.scenarios.watching.wired import IN_MEMORY, settings_on, started
@@ -245,17 +245,3 @@ def test_a_cluster_that_is_away_altogether_is_not_asked_about_its_jobs(daemon: D
 
     assert [report.reports[WELL].outcome.phase for report in reports] == [PassPhase.ERROR] * 2
     assert not any("/subtasks/metrics" in path for path in daemon.flink.paths())
-
-
-def test_details_that_contradict_themselves_make_nobody_wait(daemon: Daemon) -> None:
-    daemon.learn()
-    answer: Any = details(daemon.sick)
-    answer["plan"]["nodes"][0]["parallelism"] = 7
-    daemon.flink.fault(f"/jobs/{daemon.sick.job_id}", Canned.json(answer))
-    before = daemon.flink.paths().count(f"/jobs/{daemon.sick.job_id}")
-
-    reports = daemon.run()
-
-    assert_evaluated(reports)
-    assert [report.reports[SICK].outcome.phase for report in reports] == [PassPhase.NOT_READY] * PASSES
-    assert daemon.flink.paths().count(f"/jobs/{daemon.sick.job_id}") == before + PASSES

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
 from testkit.fakes.prometheus import FakePrometheus
@@ -33,24 +32,6 @@ def a_job(flink: FakeFlink, name: str = "orders") -> FakeJob:
     return job
 
 
-def test_a_pass_over_jobs_that_have_not_changed_asks_flink_for_the_list_and_the_taskmanagers_alone(
-    flink: FakeFlink, prometheus: FakePrometheus
-) -> None:
-    for number in range(10):
-        a_job(flink, f"job {number}")
-    with a_daemon(flink, prometheus) as passes:
-        passes.run()
-        flink.requests.clear()
-        prometheus.queries.clear()
-
-        report = passes.run()
-
-    outcomes = [each.outcome for each in report.reports.values()]
-    assert [outcome.phase for outcome in outcomes] == [PassPhase.WINDOW_FILLING] * 10
-    assert sorted(flink.paths()) == ["/jobs/overview", "/taskmanagers"]
-    assert len(prometheus.queries) + len(flink.paths()) <= 15
-
-
 def test_credentials_and_the_selector_are_those_of_the_section(
     flink: FakeFlink, prometheus: FakePrometheus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,15 +50,3 @@ def test_credentials_and_the_selector_are_those_of_the_section(
     assert {headers.get("authorization") for headers in prometheus.headers} == {"Bearer t-123"}
     assert all('namespace="flink"' in query for query in prometheus.queries if "flink_" in query)
     assert all("authorization" not in request.headers for request in flink.requests)
-
-
-def test_a_prometheus_that_is_away_is_told_and_nothing_is_scaled(flink: FakeFlink, prometheus: FakePrometheus) -> None:
-    a_job(flink)
-    prometheus.pause()
-    with a_daemon(flink, prometheus) as passes:
-        report = passes.run()
-
-    outcome = report.reports["main/orders"].outcome
-    assert outcome.error is not None
-    assert prometheus.url in str(outcome.error)
-    assert flink.paths("PUT") == []
