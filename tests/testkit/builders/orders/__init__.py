@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -24,7 +24,7 @@ from flink_autoscaler.stores.sql.records import SqlRecordStore
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import EVENTS
-from testkit.builders.commands import restored_logging
+from testkit.builders.commands import Said, run_in_process
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
 from testkit.scenarios.watching.wired import in_database, settings_on, started
@@ -36,22 +36,6 @@ OPTIONS = {
     "job.autoscaler.metrics.window": "1 h",
     "autoscaler.standalone.event-handler.type": "JDBC",
 }
-
-
-@pytest.fixture(autouse=True)
-def unchanged_logging() -> Iterator[None]:
-    """Undo what commands do to the logging of this process."""
-    with restored_logging():
-        yield
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a command printed, and its exit code."""
-
-    code: int
-    output: str
-    errors: str
 
 
 class OrderedJob:
@@ -156,15 +140,19 @@ class OrderedJob:
 
     def order(self, *arguments: str, name: str = "ann", reason: str | None = "a test") -> Said:
         """Give an order as it is typed."""
-        self._capture.readouterr()
         why = [] if reason is None else ["--as", name, "--reason", reason]
         place = {"autoscaler.clusters.0.name": "main", "autoscaler.clusters.0.url": self.flink.url}
         given = [part for key, text in (self._values | place).items() for part in ("--set", f"{key}={text}")]
-        code = app([*arguments, *why, *given], standalone_mode=False)
-        said = self._capture.readouterr()
-        return Said(int(code or 0), said.out, said.err)
+        return run_in_process(app, self._capture, [*arguments, *why, *given])
 
     def told(self, *reasons: str) -> list[str]:
         """Return the messages of events, of some reasons or all."""
         rows = rows_of(self._database, EVENTS)
         return [row["message"] for row in rows if not reasons or row["reason"] in reasons]
+
+
+@pytest.fixture
+def ordered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., OrderedJob]]:
+    """Give what makes such a job, by the options of :class:`OrderedJob`."""
+    with ExitStack() as open_jobs:
+        yield lambda **options: open_jobs.enter_context(OrderedJob(tmp_path, capsys, **options))

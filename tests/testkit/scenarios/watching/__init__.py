@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any, Self, TextIO
-
-import structlog
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
@@ -31,6 +28,7 @@ from flink_autoscaler.standalone.observability.logs import configure_logging
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.stores import HeapStateStore, LoggingEventHandler
+from testkit.builders.commands import restored_logging
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink
 
@@ -47,16 +45,13 @@ class LogLines:
         self._level = level
 
     def __enter__(self) -> Self:
-        root = logging.getLogger()
-        self._before = (root.handlers[:], root.level)
+        self._restore = ExitStack()
+        self._restore.enter_context(restored_logging())
         configure_logging(log_format="json", level=self._level, stream=self._stream)
         return self
 
     def __exit__(self, *_: object) -> None:
-        root = logging.getLogger()
-        root.handlers, root.level = self._before
-        logging.captureWarnings(capture=False)
-        structlog.reset_defaults()
+        self._restore.close()
 
     def all(self) -> list[dict[str, Any]]:
         """Return every line so far."""

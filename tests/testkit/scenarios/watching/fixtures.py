@@ -10,11 +10,20 @@ from pathlib import Path
 
 import pytest
 
+from testkit.builders.commands import restored_logging
+from testkit.builders.orders import ordered
 from testkit.fakes.receiver import Receiver
 from testkit.scenarios.watching import LogLines, Watching
 from testkit.scenarios.watching.process import DaemonProcess
 
-__all__ = ["daemon", "lines", "receiver", "watching"]
+__all__ = ["daemon", "lines", "ordered", "receiver", "unchanged_logging", "watching"]
+
+
+@pytest.fixture(autouse=True)
+def unchanged_logging() -> Iterator[None]:
+    """Undo what commands do to the logging of this process."""
+    with restored_logging():
+        yield
 
 
 @pytest.fixture

@@ -18,9 +18,7 @@ from flink_autoscaler.core.ports.order_book import Ordered
 from flink_autoscaler.core.supervise import order_book
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.orders import SqlOrderBook
-from testkit.builders.orders import KEY, OrderedJob, unchanged_logging
-
-__all__ = ["unchanged_logging"]
+from testkit.builders.orders import KEY, OrderedJob
 
 GUIDE = Path(__file__).parents[4] / "docs" / "guide" / "operating.md"
 Row = Callable[[OrderedJob], None]
@@ -53,14 +51,14 @@ def known(site: OrderedJob) -> None:
 
 def said(site: OrderedJob, *arguments: str, reason: str | None = "a test") -> str:
     answer = site.order(*arguments, reason=reason)
-    assert answer.code == 0
-    return answer.output
+    assert answer.returncode == 0
+    return answer.stdout
 
 
 def refused(site: OrderedJob, *arguments: str) -> str:
     answer = site.order(*arguments)
-    assert answer.code == 1
-    return answer.errors
+    assert answer.returncode == 1
+    return answer.stderr
 
 
 @row("`resume` before any `pause`")
@@ -243,8 +241,8 @@ def _(site: OrderedJob) -> None:
 def _(site: OrderedJob) -> None:
     known(site)
     answer = site.order("pause", "main/ordres")
-    assert (answer.code == 0, "no job 'main/ordres' is known" in answer.errors) == (False, True)
-    assert answer.errors.endswith("main/orders\n")
+    assert (answer.returncode == 0, "no job 'main/ordres' is known" in answer.stderr) == (False, True)
+    assert answer.stderr.endswith("main/orders\n")
 
 
 @row("two people at once")

@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,14 +11,6 @@ import structlog
 
 from flink_autoscaler.standalone.observability.logs import configure_logging
 from flink_autoscaler.standalone.settings.secrets import masked
-from testkit.builders.commands import restored_logging
-
-
-@pytest.fixture(autouse=True)
-def unchanged_logging() -> Iterator[None]:
-    """Undo what commands do to the logging of this process."""
-    with restored_logging():
-        yield
 
 
 def logging_to(log_format: str, level: str = "info") -> io.StringIO:

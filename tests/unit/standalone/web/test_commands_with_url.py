@@ -16,10 +16,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.cli.main import app
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.web.rights import Access
-from testkit.builders.orders import unchanged_logging
 from testkit.builders.web import TOKEN, WebSite
-
-__all__ = ["unchanged_logging"]
 
 
 @pytest.fixture
