@@ -21,6 +21,7 @@ from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.stores import HeapStateStore
 from testkit.builders.core.ports import RecordingEvents
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
+from testkit.fakes.flink.load import stand_at
 from testkit.scenarios.watching.wired import passes_over
 
 INITIAL: Final = 10**9
@@ -73,11 +74,7 @@ class SteppedPasses:
     def work(self, job: FakeJob, *, busy: float = 500.0, lag: float = 0.0) -> None:
         """Let a job have worked until now, so many milliseconds of every second."""
         source, work = job.vertices
-        counter = INITIAL + 200 * self._step * self.number
-        for name in ("Source__source_0.numRecordsIn", "Source__source_0.numRecordsOut"):
-            source.metrics[name] = counter / 2
-        source.metrics["Source__source_0.pendingRecords"] = lag
-        source.records_out = work.records_in = counter
+        stand_at(job, INITIAL + 200 * self._step * self.number, lag=lag)
         source.busy_ms = work.busy_ms = 2 * busy * self._step * self.number
         for vertex in job.vertices:
             vertex.metrics["busyTimeMsPerSecond"] = busy

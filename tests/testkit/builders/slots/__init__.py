@@ -18,6 +18,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassReport
 from flink_autoscaler.stores import HeapStateStore
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
+from testkit.fakes.flink.load import stand_at
 from testkit.scenarios.watching.wired import passes_over
 
 STEP_MS: Final = 10_000
@@ -220,9 +221,7 @@ class SharedCluster:
         most, load = 100.0 * work.parallelism, self.loads[job.name]
         rate = _USUAL * most if load is None else min(load, most)
         counter = self.counted[job.name] = self.counted.get(job.name, 10**9) + rate * STEP_MS / 1000
-        for name in ("Source__source_0.numRecordsIn", "Source__source_0.numRecordsOut"):
-            source.metrics[name] = counter
-        source.records_out = work.records_in = round(counter)
+        stand_at(job, counter)
         source.busy_ms = 500.0 * 10 * self.number
         work.busy_ms = work.parallelism * 1000.0 * 10 * self.number * rate / most
         work.metrics["busyTimeMsPerSecond"] = 1000.0 * rate / most

@@ -28,12 +28,10 @@ from flink_autoscaler.core.ports.lag_sources import LagQuery
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
 from flink_autoscaler.standalone.records.explain import explain
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from testkit.builders.core import a_context
 from testkit.contracts.lags import LagSourceContract
 from testkit.fakes.flink import FakeFlink, chain
-from testkit.scenarios.watching.wired import passes_of
+from testkit.scenarios.watching.wired import passes_of, settings_of
 
 
 class Service(BaseHTTPRequestHandler):
@@ -257,11 +255,11 @@ def test_what_is_no_number_is_unknown_and_told_once(url: str, option: str, told:
 @pytest.mark.parametrize("option", ["arrival-rate.sources", "floor.sources"])
 @pytest.mark.parametrize(("name", "words"), [("gateway", "there is no 'gateway'"), ("broker", "which tells lag")])
 def test_other_numbers_come_from_declared_services_only(option: str, name: str, words: str) -> None:
-    broker = ["autoscaler.kafka.0.name=broker", "autoscaler.kafka.0.bootstrap-servers=b:1"]
+    broker = {"autoscaler.kafka.0.name": "broker", "autoscaler.kafka.0.bootstrap-servers": "b:1"}
     overrides = [f"job.autoscaler.{option}={name}", "autoscaler.clusters.0.name=main", *broker]
 
     with pytest.raises(ConfigError, match=words):
-        load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+        settings_of(values)
 
 
 def test_a_service_that_is_away_is_told_about_and_the_lag_is_unknown() -> None:
@@ -276,10 +274,10 @@ def test_a_service_that_is_away_is_told_about_and_the_lag_is_unknown() -> None:
 
 
 def test_what_nobody_declares_is_refused_before_the_start() -> None:
-    overrides = ["job.autoscaler.lag.sources=http://169.254.169.254/", "autoscaler.clusters.0.name=main"]
+    values = {"job.autoscaler.lag.sources": "http://169.254.169.254/", "autoscaler.clusters.0.name": "main"}
 
     with pytest.raises(ConfigError, match=r"169\.254"):
-        load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+        settings_of(values)
 
 
 @pytest.mark.parametrize(("group", "path"), [("orders", "/queues/orders"), ("a/../b?c", "/queues/a%2F..%2Fb%3Fc")])

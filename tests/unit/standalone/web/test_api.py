@@ -13,7 +13,7 @@ import pytest
 
 from flink_autoscaler.standalone.observability.http import MOST_CONNECTIONS
 from flink_autoscaler.standalone.web.rights import Access, Role, Visitor
-from testkit.builders.web import OPERATOR, TOKEN, VIEWER, WebSite, hanging
+from testkit.builders.web import OPERATOR, TOKEN, VIEWER, WebSite, hanging, operated
 from testkit.fakes.flink import Fault
 
 HOSTILE = '<script>alert("x")</script>\'\n' + "n" * 9_900
@@ -21,9 +21,7 @@ HOSTILE = '<script>alert("x")</script>\'\n' + "n" * 9_900
 
 @pytest.fixture
 def web() -> Iterator[WebSite]:
-    with WebSite(access=Access(operator_token=TOKEN)) as web:
-        web.client.headers.update(OPERATOR)
-        web.add("orders")
+    with operated() as web:
         yield web
 
 
