@@ -32,7 +32,7 @@ def partial(prometheus: FakePrometheus) -> None:
 
 
 def resetting(prometheus: FakePrometheus) -> None:
-    prometheus.fault(Fault.RESET)
+    prometheus.fault("/", Fault.RESET)
 
 
 def telling_no_numbers(prometheus: FakePrometheus) -> None:

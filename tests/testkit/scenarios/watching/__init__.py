@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import io
 import json
-import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Any, Self
-
-import structlog
+from typing import Any, Self, TextIO
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
@@ -32,6 +28,8 @@ from flink_autoscaler.standalone.observability.logs import configure_logging
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.stores import HeapStateStore, LoggingEventHandler
+from testkit.builders.commands import restored_logging
+from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink
 
 ENABLED = {"job.autoscaler.enabled": "true"}
@@ -40,27 +38,24 @@ ENABLED = {"job.autoscaler.enabled": "true"}
 class LogLines:
     """Collects log lines while open."""
 
-    def __init__(self, level: str = "info") -> None:
-        self._stream = io.StringIO()
+    def __init__(self, level: str = "info", stream: TextIO | None = None) -> None:
+        """Collect from a level on; lines that go to a stream of the test are not kept."""
+        self._lines = io.StringIO()
+        self._stream = stream or self._lines
         self._level = level
 
     def __enter__(self) -> Self:
-        root = logging.getLogger()
-        self._before = (root.handlers[:], root.level)
+        self._restore = ExitStack()
+        self._restore.enter_context(restored_logging())
         configure_logging(log_format="json", level=self._level, stream=self._stream)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        root = logging.getLogger()
-        root.handlers, root.level = self._before
-        logging.captureWarnings(capture=False)
-        structlog.reset_defaults()
+    def __exit__(self, *_: object) -> None:
+        self._restore.close()
 
     def all(self) -> list[dict[str, Any]]:
         """Return every line so far."""
-        return [json.loads(line) for line in self._stream.getvalue().splitlines()]
+        return [json.loads(line) for line in self._lines.getvalue().splitlines()]
 
     def of(self, event: str, **facts: object) -> list[dict[str, Any]]:
         """Return the lines of one event with these facts."""
@@ -82,9 +77,7 @@ class Watching:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closing.close()
         self._clients.close()
         self._loop.close()
@@ -142,4 +135,9 @@ def run_passes(watch: Watch, count: int = 1) -> list[PassReport]:
     return reports
 
 
-__all__ = ["ENABLED", "LogLines", "Watching", "run_passes"]
+def soon(description: str, probe: Callable[[], object]) -> None:
+    """Wait until something holds."""
+    wait_until(description, probe, timeout=300, interval=0.01)
+
+
+__all__ = ["ENABLED", "LogLines", "Watching", "run_passes", "soon"]

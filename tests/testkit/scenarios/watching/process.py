@@ -1,4 +1,4 @@
-"""The daemon as a process with a configuration file that a test changes while it runs."""
+"""The daemon as a process: configured by a file that a test changes while it runs, or on a database by ``--set``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
+from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 from testkit.clusters.flink.waiting import wait_until
 from testkit.processes import children_of, name_of
 
-QUICK = {
+QUICK: Final[Mapping[str, str]] = {
     "autoscaler.engine.kind": "inline",
     "autoscaler.http.port": "0",
     "autoscaler.log.format": "json",
@@ -26,45 +27,99 @@ QUICK = {
     "autoscaler.standalone.control-loop.interval": "100 ms",
     "job.autoscaler.enabled": "true",
 }
+RESCALING: Final[Mapping[str, str]] = {
+    **QUICK,
+    "job.autoscaler.metrics.window": "300 ms",
+    "job.autoscaler.stabilization.interval": "0 s",
+    "job.autoscaler.scale-down.interval": "0 s",
+    "job.autoscaler.restart.time": "1 s",
+    "job.autoscaler.catch-up.duration": "0 s",
+    "job.autoscaler.vertex.max-parallelism": "8",
+    "job.autoscaler.rescale-filters.enabled": "false",
+    "job.autoscaler.flink.rest-client.timeout": "500 ms",
+    "autoscaler.standalone.state-store.type": "JDBC",
+    "autoscaler.standalone.event-handler.type": "JDBC",
+}
+"""A loop fast enough for many rescales within seconds."""
+
+_UNFILTERED: Final = "job.autoscaler.rescale-filters.enabled"
+_LAST_RELEASE: Final = {"job.autoscaler.improvement.calm" if k == _UNFILTERED else k: v for k, v in RESCALING.items()}
+"""The same in the words of the last release."""
+
+PRESENT: Final = (sys.executable, "-m", "flink_autoscaler.standalone")
+"""The program as it is checked out."""
+
+
+def _is_present(program: Sequence[str]) -> bool:
+    """Tell whether a program is of this version: as checked out, or in an environment that is called after it."""
+    return program is PRESENT or Path(program[0]).parents[1].name == version("flink-autoscaler")
 
 
 class DaemonProcess:
-    """One run of the daemon, with a service manager that listens.
+    """One run of the daemon at a time, with a service manager that listens; the log of all runs is one file.
 
     Args:
         folder: For configuration and log.
         name: Of the log file.
         file: The configuration; one in the folder unless given.
+        database: Where state, events and lease are; with it the configuration is no file, but quick options.
+        cluster_url: The only cluster, beside a database.
+        options: Further options, or others than the quick ones, beside a database.
+        program: The command, such as that of an installed version.
 
     Attributes:
         environment: Of the process, and of commands that are to find what it keeps.
+        pids: Process ids of all runs.
     """
 
-    def __init__(self, folder: Path, name: str = "daemon", *, file: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str = "daemon",
+        *,
+        file: Path | None = None,
+        database: DatabaseSettings | None = None,
+        cluster_url: str = "",
+        options: Mapping[str, str] | None = None,
+        program: Sequence[str] = PRESENT,
+    ) -> None:
         self.file = file or folder / "autoscaler.yaml"
+        self._program = program
         self._log = folder / f"{name}.log"
         self._log.touch()
+        self._begin = 0
         self._systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._systemd.bind(str(folder / f"{name}.notify"))
+        self._systemd.bind("")  # an abstract address that the kernel chooses
         self._systemd.setblocking(False)
         self._messages: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
+        self.pids: list[int] = []
         self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith(("AUTOSCALER", "FLINK"))},
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-            "NOTIFY_SOCKET": str(folder / f"{name}.notify"),
-            "STATE_DIRECTORY": str(folder / f"{name}.state"),
+            **({"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} if program is PRESENT else {}),
+            "NOTIFY_SOCKET": f"@{self._systemd.getsockname()[1:].decode()}",
         }
+        if database is None:
+            self._arguments = ["--config", str(self.file)]
+            self.environment["STATE_DIRECTORY"] = str(folder / f"{name}.state")
+            return
+        values = {
+            **(RESCALING if _is_present(program) else _LAST_RELEASE),
+            "autoscaler.clusters.0.name": "main",
+            "autoscaler.clusters.0.url": cluster_url,
+            "autoscaler.standalone.jdbc.url": database.url,
+            **({"autoscaler.standalone.jdbc.username": database.username} if database.username else {}),
+            **(options or {}),
+        }
+        self._arguments = [part for key, value in values.items() for part in ("--set", f"{key}={value}")]
+        self.environment["JDBC_PWD"] = database.password or ""
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.kill()
-            self._process.wait(30)
+    def __exit__(self, *_: object) -> None:
+        if self.is_running:
+            self.kill()
         self._systemd.close()
 
     def configure(self, clusters: Mapping[str, str], **options: str) -> None:
@@ -78,35 +133,49 @@ class DaemonProcess:
         draft.replace(self.file)
 
     def start(self, *, wait: bool = True) -> None:
-        """Start; with ``wait`` return once it is ready."""
-        command = [sys.executable, "-m", "flink_autoscaler.standalone", "run", "--config", str(self.file)]
+        """Start a run; with ``wait`` return once it is ready."""
+        self._begin = self._log.stat().st_size
+        self.messages().clear()
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                self._command("run"), env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        self.pids.append(self._process.pid)
         if wait:
             self.wait_for("readiness", lambda: any(message.startswith("READY=1") for message in self.messages()))
+
+    def call(self, *words: str, timeout: float = 300.0) -> subprocess.CompletedProcess[str]:
+        """Run another command of the same program with the same configuration to its end."""
+        return subprocess.run(
+            self._command(*words),
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
 
     def take_state_of(self, other: DaemonProcess) -> None:
         """Work with the state that another run has left, once that has ended."""
         self.environment["STATE_DIRECTORY"] = other.environment["STATE_DIRECTORY"]
 
-    def children(self, name: str) -> list[int]:
-        """Return the ids of its child processes with a name, such as ``java``."""
-        assert self._process is not None
-        return [child for child in children_of(self._process.pid) if name_of(child) == name]
-
     @property
     def pid(self) -> int:
-        """Process id of the run."""
-        assert self._process is not None
-        return self._process.pid
+        """Process id of the present or last run."""
+        return self.pids[-1]
 
     @property
-    def has_ended(self) -> bool:
-        """Whether the process has ended, by itself or not."""
-        return self._process is not None and self._process.poll() is not None
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def children(self, name: str) -> list[int]:
+        """Return the ids of its child processes with a name, such as ``java``."""
+        return [child for child in children_of(self.pid) if name_of(child) == name]
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal."""
+        """Send a signal to the run."""
         assert self._process is not None
         self._process.send_signal(number)
 
@@ -116,27 +185,35 @@ class DaemonProcess:
         self.send(signal.SIGHUP)
         self.wait_for("reload", lambda: len(self.lines("reloaded") + self.lines("reload_refused")) > before)
 
+    def kill(self) -> None:
+        """End the run at once, whatever it is doing."""
+        self.send(signal.SIGKILL)
+        self.exit_code()
+
     def stop(self, timeout: float = 300.0) -> int:
-        """End in order and return the exit code."""
+        """End the run in order and return its exit code."""
         self.send(signal.SIGTERM)
-        return self.exit_code(timeout)
+        return self.exit_code(timeout=timeout)
 
     def exit_code(self, timeout: float = 300.0) -> int:
-        """Wait for the end and return the exit code."""
+        """Wait for the run to end and return its exit code; the end of the log is in the error."""
+        self.wait_for("the end of the run", lambda: not self.is_running, timeout=timeout)
         assert self._process is not None
-        return self._process.wait(timeout)
+        return int(self._process.returncode)
 
     def text(self) -> str:
-        """Return everything that was written."""
-        return self._log.read_text()
+        """Return what the run has written so far."""
+        with self._log.open("rb") as file:
+            file.seek(self._begin)
+            return file.read().decode(errors="replace")
 
     def lines(self, event: str) -> list[dict[str, Any]]:
-        """Return the log lines of one event."""
+        """Return the log lines of one event of this run."""
         found = [json.loads(line) for line in self.text().splitlines() if line.startswith("{") and line.endswith("}")]
-        return [line for line in found if line["event"] == event]
+        return [line for line in found if line.get("event") == event]
 
     def messages(self) -> list[str]:
-        """Return what the service manager was told so far."""
+        """Return what the service manager was told in this run so far."""
         while True:
             try:
                 self._messages.append(self._systemd.recv(8192).decode())
@@ -145,32 +222,45 @@ class DaemonProcess:
 
     def is_holding(self, number: signal.Signals) -> bool:
         """Tell whether the process keeps a signal for later, and thus runs our code."""
-        assert self._process is not None
-        held = next(line for line in self._status().splitlines() if line.startswith("SigBlk:"))
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        held = next(line for line in status.splitlines() if line.startswith("SigBlk:"))
         return bool(int(held.split()[1], 16) >> (number - 1) & 1)
 
-    def _status(self) -> str:
-        assert self._process is not None
-        return Path(f"/proc/{self._process.pid}/status").read_text()
-
-    def page(self, path: str) -> str:
-        """Return the text of a page, whatever its status."""
+    def get(self, path: str) -> tuple[int, str]:
+        """Return status and body of a page of this run."""
         (line,) = self.lines("http_listening")
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with opener.open(f"{line['url']}{path}", timeout=60) as answer:
-                return str(answer.read().decode())
+                return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
-            return error.read().decode()
+            return error.code, error.read().decode()
+
+    def page(self, path: str) -> str:
+        """Return the text of a page, whatever its status."""
+        return self.get(path)[1]
 
     def ready_clusters(self) -> set[str]:
         """Return the clusters that the readiness page says are ready."""
         clusters = json.loads(self.page("/readyz"))["clusters"]
         return {name for name, cluster in clusters.items() if cluster["ready"]}
 
-    def wait_for(self, description: str, probe: Callable[[], object]) -> None:
+    def passes(self) -> float:
+        """Return how many passes of this run have ended."""
+        lines = self.page("/metrics").splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith("flink_autoscaler_passes_total"))
+
+    def wait_for_passes(self, count: int, *, timeout: float = 300.0) -> None:
+        """Wait until so many more passes have ended."""
+        end = self.passes() + count
+        self.wait_for(f"{count} passes", lambda: self.passes() >= end, timeout=timeout)
+
+    def wait_for(self, description: str, probe: Any, *, timeout: float = 300.0) -> Any:
         """Wait until something holds; the end of the log is in the error."""
-        wait_until(description, probe, 300, interval=0.02, context=lambda: self.text()[-6000:])
+        return wait_until(description, probe, timeout, interval=0.02, context=lambda: self.text()[-6000:])
+
+    def _command(self, *words: str) -> list[str]:
+        return [*self._program, *words, *self._arguments]
 
 
-__all__ = ["QUICK", "DaemonProcess"]
+__all__ = ["PRESENT", "QUICK", "RESCALING", "DaemonProcess"]

@@ -215,7 +215,7 @@ def test_what_cannot_be_is_never_a_reason_to_scale_and_concerns_no_other_job(fle
 def test_a_prometheus_that_does_not_answer_holds_its_jobs_and_says_why(fleet: Fleet, behaviour: Fault | Canned) -> None:
     fleet.add("orders")
     fleet.passes(2)
-    fleet.prometheus.fault(behaviour)
+    fleet.prometheus.fault("/", behaviour)
 
     outcome = fleet.one_pass()["orders"]
 
@@ -226,9 +226,10 @@ def test_a_prometheus_that_does_not_answer_holds_its_jobs_and_says_why(fleet: Fl
 def test_the_message_of_prometheus_is_told(fleet: Fleet) -> None:
     fleet.add("orders")
     fleet.prometheus.fault(
+        "/",
         Canned(
             b'{"status":"error","errorType":"execution","error":"query processing would load too many samples"}', 422
-        )
+        ),
     )
 
     assert "too many samples" in reason(fleet.one_pass()["orders"])
@@ -248,7 +249,7 @@ def test_a_partial_answer_is_no_sample(fleet: Fleet) -> None:
 def test_a_job_goes_on_when_prometheus_is_back(fleet: Fleet) -> None:
     fleet.add("orders")
     fleet.passes(2)
-    fleet.prometheus.fault(Fault.RESET)
+    fleet.prometheus.fault("/", Fault.RESET)
     fleet.one_pass()
     fleet.prometheus.clear_faults()
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from statistics import median
 
 import pytest
@@ -16,12 +14,6 @@ from testkit.scenarios.watching.process import DaemonProcess
 INTERVAL = 1.0
 SLOW = 0.3
 """Seconds of every answer; a pass over a cluster without jobs takes two of them, one after the other."""
-
-
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
-    with DaemonProcess(tmp_path) as daemon:
-        yield daemon
 
 
 def starts(flink: FakeFlink) -> list[float]:

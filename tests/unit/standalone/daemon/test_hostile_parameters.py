@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +21,6 @@ LEASED = {
     "job__autoscaler__flink__rest-client__timeout": "1 s",
 }
 """A daemon that loses its lease where it stands still for five seconds."""
-
-
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
-    with DaemonProcess(tmp_path) as daemon:
-        yield daemon
 
 
 def readings(flink: FakeFlink, job: FakeJob) -> int:

@@ -12,7 +12,8 @@ import pytest
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.tables import EVENTS
 from testkit.builders.sql.command_line import call
-from testkit.scenarios.faults import BusyCluster, DaemonProcess
+from testkit.scenarios.faults import BusyCluster
+from testkit.scenarios.watching.process import DaemonProcess
 from testkit.servers.databases import rows_of
 
 UNFOLLOWED = {"job.autoscaler.supervised-rescales.enabled": "false"}
@@ -63,7 +64,8 @@ def test_reset_is_carried_out_where_rescales_are_not_followed(site: Site) -> Non
         site.order("reset", *WHOM, "--yes")
 
         daemon.wait_for("the reset", lambda: site.told("StateReset"))
-        assert json.loads(site.order("orders", "--json"))["orders"] == []
+        daemon.wait_for("no order is left", lambda: json.loads(site.order("orders", "--json"))["orders"] == [])
+
         assert daemon.stop() == 0
 
 

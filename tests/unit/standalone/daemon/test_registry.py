@@ -32,12 +32,6 @@ def some(*clusters: ClusterSettings, **values: object) -> Settings:
     return Settings(**{"clusters": clusters, "engine": EngineSettings(kind=EngineKind.INLINE), **values})  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def lines() -> Iterator[LogLines]:
-    with LogLines() as lines:
-        yield lines
-
-
 class Site:
     """A registry whose schedules have not begun, and what it did."""
 
@@ -99,11 +93,6 @@ def test_clusters_are_added_changed_and_removed(make_site: MakeSite, lines: LogL
     assert site.changes == (["e"], ["d"], ["c"])
     assert site.clusters == ["a", "b", "d", "e"]
     assert [line["event"] for line in lines.all()] == ["reloaded"]
-
-
-def test_the_next_reload_goes_on_from_there(make_site: MakeSite) -> None:
-    site = make_site(BEFORE)
-    site.reload(AFTER)
 
     site.reload(some(*reversed(AFTER.clusters)))
 

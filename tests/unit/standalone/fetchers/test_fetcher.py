@@ -10,22 +10,11 @@ from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import FlinkRestError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
-from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER, SPREAD
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from testkit.fakes.flink import Canned, FakeFlink, Fault, chain
 
 MakeFetcher = Callable[..., FlinkClusterFetcher]
-
-
-class Clock:
-    """Seconds that pass when the test says so."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -63,28 +52,6 @@ def test_fetch_gives_the_context_of_every_job(flink: FakeFlink, make_fetcher: Ma
     assert (context.cluster, context.endpoint, context.status) == ("main", flink.endpoint(), JobStatus.RUNNING)
 
 
-def test_what_the_job_reports_wins_over_defaults(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
-    flink.add_job("orders", configuration={"job.autoscaler.enabled": "true"})
-    defaults = {"job.autoscaler.enabled": "false", "job.autoscaler.metrics.window": "1 min"}
-
-    (context,) = make_fetcher(job_defaults=defaults).fetch().jobs
-
-    assert context.configuration == {
-        "jobmanager.scheduler": "adaptive",
-        "job.autoscaler.enabled": "true",
-        "job.autoscaler.metrics.window": "1 min",
-    }
-
-
-def test_masked_values_do_not_hide_real_ones(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
-    flink.add_job("orders", configuration={"s3.secret-key": "******", "other.token": "******"})
-
-    (context,) = make_fetcher(job_defaults={"s3.secret-key": "real"}).fetch().jobs
-
-    assert context.configuration["s3.secret-key"] == "real"
-    assert "other.token" not in context.configuration
-
-
 def test_running_job_with_tasks_missing_counts_as_created(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
     flink.add_job("orders", tasks={"running": 2, "total": 3})
 
@@ -105,22 +72,6 @@ def test_configuration_is_remembered_between_passes(flink: FakeFlink, make_fetch
     assert _config_requests(flink) == 2
 
 
-def test_configuration_is_read_again_after_a_while(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
-    job = flink.add_job("orders")
-    clock = Clock()
-    fetcher = make_fetcher(clock=clock)
-    fetcher.fetch()
-    job.configuration["job.autoscaler.enabled"] = "true"
-
-    clock.now = REFRESH_AFTER * (1 - SPREAD) - 1
-    before = fetcher.fetch().jobs[0].configuration
-    clock.now = REFRESH_AFTER
-    after = fetcher.fetch().jobs[0].configuration
-
-    assert "job.autoscaler.enabled" not in before
-    assert after["job.autoscaler.enabled"] == "true"
-
-
 def test_configuration_is_read_again_when_the_job_changed(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
     job = flink.add_job("orders")
     fetcher = make_fetcher()
@@ -131,18 +82,6 @@ def test_configuration_is_read_again_when_the_job_changed(flink: FakeFlink, make
     (context,) = fetcher.fetch().jobs
 
     assert context.configuration["job.autoscaler.enabled"] == "true"
-
-
-def test_job_whose_configuration_cannot_be_read_is_unreadable(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
-    bad = flink.add_job("bad")
-    flink.add_job("good")
-    flink.fault(bad.job_id, Fault.HTML)
-
-    job_list = make_fetcher().fetch()
-
-    assert [context.job_key for context in job_list.jobs] == ["main/good"]
-    assert list(job_list.unreadable) == ["main/bad"]
-    assert isinstance(job_list.unreadable["main/bad"], FlinkRestError)
 
 
 def test_unreadable_job_is_read_in_the_next_pass(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:

@@ -12,7 +12,7 @@ from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
+from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from testkit.fakes.flink import Canned, FakeFlink
 from testkit.fakes.flink.answers import overview
 
@@ -20,18 +20,23 @@ from testkit.fakes.flink.answers import overview
 class Listing:
     """A cluster and who lists it; ``spoil`` changes entries of the next lists."""
 
-    def __init__(self, flink: FakeFlink, loop: EventLoopThread, mode: JobKeyMode = JobKeyMode.NAME) -> None:
+    def __init__(self, flink: FakeFlink, loop: EventLoopThread) -> None:
         self.flink = flink
-        cluster = Cluster("main", flink.endpoint(), 1.0, EngineKind.INLINE, {}, ClusterSettings(name="main"))
-        self._fetcher = FlinkClusterFetcher(cluster, loop=loop, clients=ClientCache(loop), job_key=mode)
+        self._loop, self._clients = loop, ClientCache(loop)
+        self._fetcher = self.fetcher()
 
-    def fetch(self, spoiled: dict[int, object] | None = None) -> JobList:
+    def fetcher(self, **settings: Any) -> FlinkClusterFetcher:
+        entry = ClusterSettings(name="main", **settings)
+        cluster = Cluster("main", self.flink.endpoint(), 1.0, EngineKind.INLINE, {}, entry)
+        return FlinkClusterFetcher(cluster, loop=self._loop, clients=self._clients)
+
+    def fetch(self, spoiled: dict[int, object] | None = None, fetcher: FlinkClusterFetcher | None = None) -> JobList:
         """Return the list; entries are replaced by their place, or updated where a dict is given."""
         answer: Any = overview(list(self.flink.jobs.values()))
         changes = spoiled or {}
         answer["jobs"] = [_spoilt(entry, changes.get(place, {})) for place, entry in enumerate(answer["jobs"])]
         self.flink.fault("/jobs/overview", Canned.json(answer), times=1)
-        return self._fetcher.fetch()
+        return (fetcher or self._fetcher).fetch()
 
 
 def _spoilt(entry: dict[str, Any], change: object) -> object:
@@ -134,18 +139,10 @@ def test_an_entry_that_never_had_a_name_keeps_everybody_from_being_gone(listing:
     assert (job_list.unreadable, list(job_list.problems)) == ({}, ["entry 1 of the list of jobs"])
 
 
-def test_a_job_left_out_by_its_name_is_left_out_unreadable_as_well() -> None:
-    loop = EventLoopThread()
-    with FakeFlink() as flink:
-        settings = ClusterSettings(name="main", exclude=("sick*",))
-        cluster = Cluster("main", flink.endpoint(), 1.0, EngineKind.INLINE, {}, settings)
-        flink.add_job("sick one")
-        answer: Any = overview(list(flink.jobs.values()))
-        answer["jobs"][0]["tasks"] = ""
-        flink.fault("/jobs/overview", Canned.json(answer))
+def test_a_job_left_out_by_its_name_is_left_out_unreadable_as_well(listing: Listing) -> None:
+    listing.flink.add_job("sick one")
 
-        job_list = FlinkClusterFetcher(cluster, loop=loop, clients=ClientCache(loop)).fetch()
-    loop.close()
+    job_list = listing.fetch({0: {"tasks": ""}}, listing.fetcher(exclude=("sick*",)))
 
     assert not job_list.unreadable
     assert job_list.left_out == {"main/sick one"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -90,12 +89,6 @@ def lease() -> FakeLease:
 @pytest.fixture
 def leadership(lease: FakeLease) -> LeaseLeadership:
     return LeaseLeadership(lease, ttl=TTL)
-
-
-@pytest.fixture
-def lines() -> Iterator[LogLines]:
-    with LogLines() as lines:
-        yield lines
 
 
 def lose(lease: FakeLease, leadership: LeaseLeadership) -> None:

@@ -54,12 +54,6 @@ class Bench:
 
 
 @pytest.fixture
-def lines() -> Iterator[LogLines]:
-    with LogLines() as lines:
-        yield lines
-
-
-@pytest.fixture
 def bench(lines: LogLines) -> Iterator[Bench]:
     bench = Bench()
     yield bench

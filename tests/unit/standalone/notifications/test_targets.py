@@ -31,13 +31,6 @@ def an_event(reason: str = "RolledBack", kind: EventType = EventType.WARNING) ->
 
 
 @pytest.fixture
-def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with Receiver() as receiver:
-        yield receiver
-
-
-@pytest.fixture
 def make() -> Iterator[Callable[[TargetSettings], Target]]:
     loop = EventLoopThread()
     yield lambda settings: make_target(settings, loop)

@@ -76,12 +76,6 @@ def test_gauges_follow_store_and_leadership(value: bool) -> None:
 
 
 @pytest.fixture
-def lines() -> Iterator[LogLines]:
-    with LogLines() as lines:
-        yield lines
-
-
-@pytest.fixture
 def report(lines: LogLines) -> Iterator[PassReport]:
     """Give the report of a pass over a job whose metrics cannot be read."""
     with FakeFlink() as flink, Watching() as watching:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.parallel_run.lanes import LAST, LONGEST, WAITING, chosen, is_for_waiting, turn
+from testkit.parallel_run.lanes import LAST, LONGEST, WAITING, chosen, turn
 
 TESTS = Path(__file__).parents[3]
 PROJECT = Path(__file__).parents[4]
@@ -16,25 +16,9 @@ WAITS = "tests/e2e/test_waits.py"
 COMPUTES = "tests/unit/test_computes.py"
 
 
-@pytest.mark.parametrize(("workers", "waiting"), [(1, [0]), (2, [0]), (3, [0]), (4, [0, 1])])
-def test_half_of_the_workers_but_at_least_one_starts_with_what_waits(workers: int, waiting: list[int]) -> None:
-    assert [number for number in range(workers) if is_for_waiting(f"gw{number}", workers)] == waiting
-
-
-def test_a_worker_in_the_place_of_one_that_crashed_has_its_kind() -> None:
-    assert [is_for_waiting(worker, 2) for worker in ("gw2", "gw3")] == [True, False]
-
-
 @pytest.mark.parametrize(("waiting", "first"), [(True, WAITS), (False, COMPUTES)])
 def test_a_worker_takes_its_own_kind_first(waiting: bool, first: str) -> None:
     assert [chosen(scopes, waiting=waiting) for scopes in ([WAITS, COMPUTES], [COMPUTES, WAITS])] == [first, first]
-
-
-@pytest.mark.parametrize("waiting", [True, False])
-def test_a_worker_with_nothing_of_its_kind_left_helps_the_others(waiting: bool) -> None:
-    other = COMPUTES if waiting else WAITS
-
-    assert chosen([other, other + "x"], waiting=waiting) == other
 
 
 def test_files_that_take_long_are_begun_first() -> None:
