@@ -12,6 +12,7 @@ pytest_plugins = [
     "testkit.servers.databases.fixtures",
     "testkit.fakes.flink.fixtures",
     "testkit.clusters.flink.fixtures",
+    "testkit.clusters.spark.fixtures",
     "testkit.parallel_run",
 ]
 

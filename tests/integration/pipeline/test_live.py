@@ -177,6 +177,7 @@ def test_poisoned_request_hurts_only_itself(fleet: Fleet, spark: Recorded) -> No
     assert not spark.fallbacks
 
 
+@pytest.mark.suite(name="spark")
 def test_jvm_killed_between_passes_costs_one_pass_on_spark(fleet: Fleet, spark: Recorded) -> None:
     requests = [fleet.add("orders")]
     spark.engine.evaluate(requests)

@@ -39,6 +39,21 @@ LONGEST: Final = (
 """Beginnings of the paths of files that are run before all others of their kind, the longest first."""
 
 
+ON_ONE_SPARK: Final = (
+    "tests/integration/pipeline/backtest/test_nights_spark.py",
+    "tests/integration/pipeline/history/test_spark.py",
+    "tests/integration/pipeline/profiles/test_job.py",
+    "tests/integration/pipeline/reports/test_build.py",
+)
+"""Files that share an embedded Spark, and therefore stay together with one worker."""
+
+
+def scope_of(nodeid: str) -> str:
+    """Return what a test stays together with: its file, or the first of those that share something with it."""
+    file = nodeid.partition("::")[0]
+    return ON_ONE_SPARK[0] if file in ON_ONE_SPARK else file
+
+
 def turn(scope: str) -> int:
     """Return when a file is begun among those of its kind: the smaller, the sooner."""
     if scope.startswith(LAST):
@@ -67,6 +82,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - who runs without workers needs no xdist
 
     class Lanes(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+        def _split_scope(self, nodeid: str) -> str:
+            return scope_of(nodeid)
+
         def _assign_work_unit(self, node: WorkerController) -> None:
             prefers = is_for_waiting(node.gateway.id, len(self.nodes))
             scope = chosen(sorted(self.workqueue, key=turn), waiting=prefers)

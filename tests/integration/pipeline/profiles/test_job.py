@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import partial
@@ -28,10 +28,10 @@ from flink_autoscaler.pipeline.profiles.fit import History, Series
 from flink_autoscaler.pipeline.profiles.job import profiles_of, quarter_hours, results
 from flink_autoscaler.pipeline.profiles.run import samples_at
 from flink_autoscaler.pipeline.profiles.source import RESULT
-from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.cli.forecast import profile_job, show_profiles
 from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from testkit.builders.history import DAY_MS, a_storage, conformed, part_files, sample_rows, write
+from testkit.clusters.spark.fixtures import SharedSpark
 
 pytestmark = pytest.mark.spark
 
@@ -87,11 +87,8 @@ LOADS: Mapping[str, Load] = {
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    # Compiling the plans takes longer than interpreting them, and starting a second Python worker than waiting for one.
-    conf = {"spark.sql.codegen.wholeStage": "false", "spark.sql.shuffle.partitions": "1"}
-    with own_session(SparkSettings(master="local[1]", conf=conf)) as session:
-        yield session
+def spark(shared_spark: SharedSpark) -> SparkSession:
+    return shared_spark()
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,9 @@ from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.reports.build import ReportRequest, build_report, chosen
 from flink_autoscaler.pipeline.reports.pages import fleet_page
 from flink_autoscaler.pipeline.reports.report import Concern, JobFigures, Report
-from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from testkit.builders.history import a_storage, part_files, write
 from testkit.builders.reports import DAY, NOON, MadeJob, write_history
+from testkit.clusters.spark.fixtures import SharedSpark
 
 pytestmark = pytest.mark.spark
 
@@ -28,15 +28,9 @@ FLAT = MadeJob(key="main/flat", swing=0.0)
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    # Interpreting plans of a few rows takes a third of the time of compiling them.
-    conf = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.shuffle.partitions": "1",
-    }
-    with own_session(SparkSettings(master="local[1]", conf=conf)) as session:
-        yield session
+def spark(shared_spark: SharedSpark) -> SparkSession:
+    # Interpreting expressions over a few rows takes a third of the time of compiling them.
+    return shared_spark({"spark.sql.codegen.factoryMode": "NO_CODEGEN"})
 
 
 def after_a_restart(job: MadeJob) -> Iterator[NamedRow]:
