@@ -290,7 +290,8 @@ class HttpTransport:
         except aiohttp.ClientPayloadError as exc:
             raise CutOffError from exc
         except aiohttp.ClientOSError as exc:
-            raise exc.__cause__ or exc  # it knows more than aiohttp's error of the same kind: why TLS failed, an errno
+            # The cause knows more than aiohttp's error of the same kind: why TLS failed, the errno.
+            raise (exc.__cause__ or exc) from None
         self._answered.add(sending.address.url)
         headers = response.headers
         if "set-cookie" in headers:
