@@ -20,7 +20,6 @@ from flink_autoscaler.pipeline.history.files import (
     HistoryError,
     MissingHistoryError,
     opened,
-    own_session,
 )
 from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, TABLES
 from flink_autoscaler.pipeline.history.spark_files import BLOCK_BYTES, HadoopFiles, read

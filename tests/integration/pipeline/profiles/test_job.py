@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.load_profile import BUCKET, WEEK, LoadProfile, ProfileResult, slot_of, zone_named
-from flink_autoscaler.pipeline.history.files import new_id, own_session
+from flink_autoscaler.pipeline.history.files import new_id
 from flink_autoscaler.pipeline.history.schema import SAMPLES
 from flink_autoscaler.pipeline.history.store import Batch, append
 from flink_autoscaler.pipeline.profiles import ProfileSettings

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistoryError, files_at, own_session
+from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistoryError, files_at
 from flink_autoscaler.pipeline.history.rows import NamedRow
 from flink_autoscaler.pipeline.history.schema import DECISIONS, SAMPLES, VERTICES
 from flink_autoscaler.pipeline.profiles import ProfileSettings
