@@ -35,7 +35,7 @@ from flink_autoscaler.standalone.cli.output import (
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.history.export import Format
     from flink_autoscaler.pipeline.history.schema import HistoryTable
-    from flink_autoscaler.pipeline.history.store import HistoryInfo
+    from flink_autoscaler.pipeline.history.store import TableInfo
 
 app = command_group(
     "flink-autoscaler history info --config autoscaler.yaml",
@@ -78,22 +78,31 @@ def info(
 
     Looks at the end of every file, and changes nothing.
     """
+    from rich.filesize import decimal
+
+    from flink_autoscaler.pipeline.history.files import STAGING
     from flink_autoscaler.pipeline.history.store import Selection, describe
     from flink_autoscaler.standalone.history.access import opened_history, selection_of
 
     prepared = given.prepare()
     selection = selection_of(asked)
     with opened_history(prepared, asked) as files, progress("looking at files") as tell:
-        found = describe(files, selection, tell)
+        tables, staged = describe(files, selection, tell), len(files.list(STAGING))
+    documents = list(map(_document, tables))
     if as_json:
-        print_document(_document(found))
+        print_document({"path": files.root, "tables": documents, "staged": staged})
     else:
-        _print_info(found)
-    if found.is_empty:
+        write_out(f"{files.root}\n")
+        show("tables", [{**document, "size": decimal(document["bytes"])} for document in documents], _COLUMNS)
+        if unused := staged + sum(each.replaced for each in tables):
+            write_out(f"being written or left behind: {unused} files; history compact removes them\n")
+    is_empty = not any(each.files for each in tables)
+    if is_empty:
         where = "" if selection == Selection() else " where it was looked at"
-        print_error(f"{found.root}: the history is empty{where}")
-    _print_problems(found.damaged, "cannot be read")
-    return 1 if found.is_empty or found.damaged else 0
+        print_error(f"{files.root}: the history is empty{where}")
+    damaged = [problem for each in tables for problem in each.damaged]
+    _print_problems(damaged, "cannot be read")
+    return 1 if is_empty or damaged else 0
 
 
 @command(
@@ -220,26 +229,9 @@ def _format(asked: str | None, output: str) -> Format:
     return Format.CSV
 
 
-def _print_info(found: HistoryInfo) -> None:
-    from rich.filesize import decimal
-
-    write_out(f"{found.root}\n")
-    documents = [{**document, "size": decimal(document["bytes"])} for document in _document(found)["tables"]]
-    show("tables", documents, _COLUMNS)
-    replaced = sum(each.replaced for each in found.tables)
-    if replaced or found.staged:
-        write_out(f"being written or left behind: {found.staged + replaced} files; history compact removes them\n")
-
-
-def _document(found: HistoryInfo) -> dict[str, Any]:
-    tables = [
-        {
-            **asdict(each),
-            **{name: day and day.isoformat() for name, day in (("first", each.first), ("last", each.last))},
-        }
-        for each in found.tables
-    ]
-    return {"path": found.root, "tables": tables, "staged": found.staged}
+def _document(table: TableInfo) -> dict[str, Any]:
+    days = {"first": table.first, "last": table.last}
+    return {**asdict(table), **{name: day and day.isoformat() for name, day in days.items()}}
 
 
 def _print_problems(problems: Sequence[str], what: str) -> None:
