@@ -219,6 +219,7 @@ class _Maintenance:
         rows = distinct_rows(table, pa.concat_tables(pieces.values()))
         compacted = f"{new_id(self._upkeep.now_ms)}-compacted{SUFFIX}"
         note = f"{folder.path}/{note_of(compacted)}"
+        # The note is there before the file that makes it count, and outlives the files that it hides.
         self._files.create(note, json.dumps(sorted(pieces)).encode())
         write_rows(self._files, f"{folder.path}/{compacted}", rows)
         for name in pieces:

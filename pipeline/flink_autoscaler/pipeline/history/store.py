@@ -24,14 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flink_autoscaler.pipeline.history import Partition
-from flink_autoscaler.pipeline.history.files import (
-    STAGING,
-    FileEntry,
-    Files,
-    GoneError,
-    HistoryError,
-    MissingHistoryError,
-)
+from flink_autoscaler.pipeline.history.files import FileEntry, Files, GoneError, HistoryError, MissingHistoryError
 from flink_autoscaler.pipeline.history.schema import TABLES, VERSION, HistoryTable, instant
 
 COMPRESSION: Final = "zstd"
@@ -455,31 +448,8 @@ class TableInfo:
     damaged: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryInfo:
-    """A whole history.
-
-    Attributes:
-        staged: Files that are being written, or were when a process ended.
-    """
-
-    root: str
-    tables: tuple[TableInfo, ...]
-    staged: int
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was written yet."""
-        return all(table.files == 0 for table in self.tables)
-
-    @property
-    def damaged(self) -> tuple[str, ...]:
-        """What is wrong with files of any table."""
-        return tuple(problem for table in self.tables for problem in table.damaged)
-
-
-def describe(files: Files, selection: Selection = EVERYTHING, progress: Progress = unheard) -> HistoryInfo:
-    """Look at every file of a selection.
+def describe(files: Files, selection: Selection = EVERYTHING, progress: Progress = unheard) -> list[TableInfo]:
+    """Look at every file of a selection, and tell of every table, also of those without files.
 
     Raises:
         MissingHistoryError: There is no such history.
@@ -493,7 +463,7 @@ def describe(files: Files, selection: Selection = EVERYTHING, progress: Progress
             health[each.folder.table].append(each)
         return [_table_info(name, folders, health[name]) for name, folders in tables.items()]
 
-    return HistoryInfo(files.root, tuple(settled(look)), len(files.list(STAGING)))
+    return settled(look)
 
 
 def _table_info(name: str, found: Sequence[FolderListing], health: Sequence[FileHealth]) -> TableInfo:

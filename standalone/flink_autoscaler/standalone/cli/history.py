@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.options.option import nearest
@@ -16,7 +16,6 @@ from flink_autoscaler.standalone.cli import output as out
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.history.export import Format
     from flink_autoscaler.pipeline.history.schema import HistoryTable
-    from flink_autoscaler.pipeline.history.store import HistoryInfo
 
 app = cli.command_group(
     "flink-autoscaler history info --config autoscaler.yaml",
@@ -59,22 +58,31 @@ def info(
 
     Looks at the end of every file, and changes nothing.
     """
+    from rich.filesize import decimal
+
+    from flink_autoscaler.pipeline.history.files import STAGING
     from flink_autoscaler.pipeline.history.store import Selection, describe
     from flink_autoscaler.standalone.history.access import opened_history, selection_of
 
     prepared = given.prepare()
     selection = selection_of(asked)
     with opened_history(prepared, asked) as files, out.progress("looking at files") as tell:
-        found = describe(files, selection, tell)
+        tables, staged = describe(files, selection, tell), len(files.list(STAGING))
+    documents = list(map(asdict, tables))
     if as_json:
-        out.print_document(_document(found))
+        out.print_document({"path": files.root, "tables": documents, "staged": staged})
     else:
-        _print_info(found)
-    if found.is_empty:
+        out.write_out(f"{files.root}\n")
+        out.show("tables", [{**document, "size": decimal(document["bytes"])} for document in documents], _COLUMNS)
+        if unused := staged + sum(each.replaced for each in tables):
+            out.write_out(f"being written or left behind: {unused} files; history compact removes them\n")
+    is_empty = not any(each.files for each in tables)
+    if is_empty:
         where = "" if selection == Selection() else " where it was looked at"
-        out.print_error(f"{found.root}: the history is empty{where}")
-    _print_problems(found.damaged, "cannot be read")
-    return 1 if found.is_empty or found.damaged else 0
+        out.print_error(f"{files.root}: the history is empty{where}")
+    damaged = [problem for each in tables for problem in each.damaged]
+    _print_problems(damaged, "cannot be read")
+    return 1 if is_empty or damaged else 0
 
 
 @cli.command(
@@ -198,21 +206,6 @@ def _format(asked: str | None, output: str) -> Format:
     if asked is not None:
         raise ConfigError(f"--format '{asked}': expected {', '.join(Format)}")
     return Format.CSV
-
-
-def _print_info(found: HistoryInfo) -> None:
-    from rich.filesize import decimal
-
-    out.write_out(f"{found.root}\n")
-    documents = [{**document, "size": decimal(document["bytes"])} for document in _document(found)["tables"]]
-    out.show("tables", documents, _COLUMNS)
-    replaced = sum(each.replaced for each in found.tables)
-    if replaced or found.staged:
-        out.write_out(f"being written or left behind: {found.staged + replaced} files; history compact removes them\n")
-
-
-def _document(found: HistoryInfo) -> dict[str, Any]:
-    return {"path": found.root, "tables": list(map(asdict, found.tables)), "staged": found.staged}
 
 
 def _print_problems(problems: Sequence[str], what: str) -> None:

@@ -194,7 +194,7 @@ def test_files_that_vanish_while_the_history_is_looked_at_are_looked_for_again(t
     before = three_files(tmp_path)
     busy = CompactedMeanwhile(tmp_path)
 
-    found = describe(busy).tables[0]
+    found = describe(busy)[0]
 
     assert (found.files, found.rows, found.damaged) == (1, len(before), ())
 

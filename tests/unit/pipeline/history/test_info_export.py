@@ -15,7 +15,7 @@ import pytest
 
 from flink_autoscaler.pipeline.history.export import Format, export
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
-from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, VERTICES, HistoryTable
+from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, TABLES, VERTICES, HistoryTable
 from flink_autoscaler.pipeline.history.store import EVERYTHING, Selection, append, describe, jobs_like
 from testkit.builders.history import DAY_MS, NOON_MS, a_batch, a_storage, part_files, sample_rows, write
 
@@ -42,11 +42,10 @@ def test_info_counts_by_table(tmp_path: Path) -> None:
 
     found = describe(a_storage(tmp_path))
 
-    samples = found.tables[0]
+    samples = found[0]
     assert (samples.name, samples.files, samples.rows) == ("samples", 4, 12)
     assert (samples.first, samples.last) == (date(2026, 1, 31), date(2026, 2, 1))
     assert (samples.clusters, samples.versions) == (("main", "other"), {1: 4})
-    assert not found.is_empty
 
 
 def test_info_of_a_selection(tmp_path: Path) -> None:
@@ -54,11 +53,11 @@ def test_info_of_a_selection(tmp_path: Path) -> None:
 
     found = describe(a_storage(tmp_path), Selection(since_ms=NOON_MS + DAY_MS, clusters=frozenset({"main"})))
 
-    assert found.tables[0].files == 1
+    assert found[0].files == 1
 
 
 def test_info_of_an_empty_history(tmp_path: Path) -> None:
-    assert describe(a_storage(tmp_path)).is_empty
+    assert {each.name: each.files for each in describe(a_storage(tmp_path))} == dict.fromkeys(TABLES, 0)
 
 
 def test_info_of_no_history(tmp_path: Path) -> None:
@@ -73,8 +72,8 @@ def test_info_names_damaged_files_and_counts_the_others(tmp_path: Path) -> None:
 
     found = describe(a_storage(tmp_path))
 
-    assert found.tables[0].rows == 9
-    assert found.damaged == (f"{first}: not a whole Parquet file",)
+    assert found[0].rows == 9
+    assert found[0].damaged == (f"{first}: not a whole Parquet file",)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -264,26 +263,6 @@ def test_path_that_is_not_writable_warns_once_and_recovers(tmp_path: Path, sinks
     told = [line["event"] for line in logs if line["log_level"] in {"warning", "info"}]
     assert told == ["history_unavailable", "history_available"]
     assert count(blocked) == 1
-
-
-def test_add_returns_at_once_while_the_history_hangs(tmp_path: Path, sinks: list[HistorySink]) -> None:
-    let_go = threading.Event()
-
-    def hang() -> AbstractContextManager[Any]:
-        let_go.wait(PATIENCE)
-        return nullcontext()
-
-    sinks.append(sink := HistorySink(settings_of("hdfs://nowhere/history"), sessions=hang))
-    add(sink, scaled_up().records[0])
-    began = time.monotonic()
-    is_flushed = sink.flush(0.05)
-
-    for number in range(100):
-        add(sink, scaled_up().records[0], job_key=f"main/job {number}")
-
-    assert not is_flushed
-    assert time.monotonic() - began < PATIENCE / 2
-    let_go.set()
 
 
 def test_passes_become_rows_that_are_spilled_while_the_history_hangs(tmp_path: Path, sinks: list[HistorySink]) -> None:
