@@ -72,14 +72,6 @@ def test_call_without_a_command_shows_the_help() -> None:
     assert all(name in result.stderr for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_every_command_has_examples(name: str) -> None:
-    result = call(name, "--help")
-
-    assert result.returncode == 0
-    assert f"  flink-autoscaler {name}" in result.stdout
-
-
 def test_version_is_shown() -> None:
     assert re.fullmatch(r"flink-autoscaler \d+\.\d+\.\d+\S*\n", call("--version").stdout)
 
