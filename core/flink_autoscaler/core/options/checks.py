@@ -9,7 +9,7 @@ from typing import Any
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.numbers import plain
 from flink_autoscaler.core.model.syntax import shortened
-from flink_autoscaler.core.options.calendar import invalid_period
+from flink_autoscaler.core.options.calendar import parse_period
 from flink_autoscaler.core.options.forecast import ForecastOptions, forecast_settings
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option, ValueParseError
@@ -93,10 +93,11 @@ def _outside(options: AutoscalerOptions, option: Option[Any], low: float, high: 
 
 def _wrong_period(options: AutoscalerOptions) -> str | None:
     for expression in options.excluded_periods:
-        problem = invalid_period(expression, is_reference=not options.is_improved)
-        if problem is not None:
+        try:
+            parse_period(expression, is_reference=not options.is_improved)
+        except ValueError as error:
             shown = shortened(expression)
-            return f"Invalid value '{shown}' in the autoscaler config {_O.excluded_periods.key}: {problem}"
+            return f"Invalid value '{shown}' in the autoscaler config {_O.excluded_periods.key}: {error}"
     return None
 
 

@@ -104,11 +104,8 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
         "interval": cluster.interval,
         "timeout": cluster.endpoint.timeout,
         "engine": cluster.engine.value,
-        "max_connections": settings.max_connections,
         **_access(settings),
-        "include": list(settings.include),
-        "exclude": list(settings.exclude),
-        "job_user_config": settings.job_user_config,
+        **settings.model_dump(mode="json", include={"max_connections", "include", "exclude", "job_user_config"}),
         "options": {key: shown(key, text) for key, text in settings.options.items()},
     }
     return document | ({"yarn": _yarn(settings.yarn)} if settings.yarn.url else {})
@@ -124,8 +121,8 @@ def _access(settings: AccessSettings) -> dict[str, Any]:
 
 
 def _yarn(settings: YarnSettings) -> dict[str, Any]:
-    filters = {name: list(getattr(settings, name)) for name in ("types", "queues", "users", "tags", "names")}
-    return {**_access(settings), **filters, "access": settings.access, "headroom": settings.headroom}
+    shown = {"types", "queues", "users", "tags", "names", "access", "headroom"}
+    return {**_access(settings), **settings.model_dump(mode="json", include=shown)}
 
 
 def _as_tables(

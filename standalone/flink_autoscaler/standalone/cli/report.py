@@ -14,8 +14,6 @@ from flink_autoscaler.standalone.cli import command as cli
 from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
-    from flink_autoscaler.pipeline.history.files import LocalFiles
-    from flink_autoscaler.pipeline.history.store import Selection
     from flink_autoscaler.pipeline.reports.build import ReportRequest
     from flink_autoscaler.pipeline.reports.report import Report
     from flink_autoscaler.standalone.settings.schema.settings import Settings
@@ -132,43 +130,24 @@ def _request(
 
 
 def _built(settings: Settings, history: cli.HistorySelection, request: ReportRequest) -> Report:
-    from flink_autoscaler.pipeline.history.files import LocalFiles, files_at, is_local
+    from flink_autoscaler.pipeline.history.files import HistoryError, LocalFiles, files_at, is_local
+    from flink_autoscaler.pipeline.history.store import find_all
     from flink_autoscaler.pipeline.reports.build import build_report
     from flink_autoscaler.standalone.history import access
 
-    path = access.path_of(settings, history)
+    path, conf = access.path_of(settings, history), _CONF
     with access.missing_is_told(settings, history):
-        conf = _CONF
         if is_local(path):
+            # Before Spark is started: whether there is anything, and whether it is little, with that for forecasts.
             files, selection = LocalFiles(path), access.selection_of(history, request.now)
-            _require_rows(files, selection)
-            conf = _SMALL_CONF if _is_small(files, selection, request) else _CONF
+            if not any(find_all(files, selection).values()):
+                raise HistoryError(f"{files.root}: there are no rows in the period; history info shows what there is")
+            if request.profiles is not None:
+                selection = replace(selection, since_ms=round(request.profiles.begin * 1000))
+            if access.is_small(folder for folders in find_all(files, selection).values() for folder in folders):
+                conf = _SMALL_CONF
         with access.spark_session(settings, least_memory=access.BATCH_MEMORY, conf=conf) as spark:
             return build_report(spark, files_at(path, spark), request)
-
-
-def _require_rows(files: LocalFiles, selection: Selection) -> None:
-    """Find out before Spark is started that there is nothing.
-
-    Raises:
-        MissingHistoryError: There is no such folder.
-        HistoryError: It has no files about the period.
-    """
-    from flink_autoscaler.pipeline.history.files import HistoryError
-    from flink_autoscaler.pipeline.history.store import find_all
-
-    if not any(find_all(files, selection).values()):
-        raise HistoryError(f"{files.root}: there are no rows in the period; history info shows what there is")
-
-
-def _is_small(files: LocalFiles, selection: Selection, request: ReportRequest) -> bool:
-    """Tell whether little is read: of the period, and of what forecasts for it are made of."""
-    from flink_autoscaler.pipeline.history.store import find_all
-    from flink_autoscaler.standalone.history.access import is_small
-
-    if request.profiles is not None:
-        selection = replace(selection, since_ms=round(request.profiles.begin * 1000))
-    return is_small(folder for folders in find_all(files, selection).values() for folder in folders)
 
 
 def _told(output: Path, written: Report) -> int:

@@ -141,14 +141,12 @@ def test_export_writes_a_whole_file_and_replaces_none(call: Call, root: Path, tm
     assert sorted(path.name for path in tmp_path.iterdir()) == ["history", "samples.parquet"]
 
 
-@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
-def test_export_goes_to_standard_output(root: Path, form: str) -> None:
-    answer = run_process(PROGRAM, "export", "samples", "--path", str(root), "--format", form, "--job", "*/orders")
+def test_export_goes_to_standard_output(root: Path) -> None:
+    answer = run_process(PROGRAM, "export", "samples", "--path", str(root), "--format", "parquet", "--job", "*/orders")
 
     assert answer.returncode == 0
     assert answer.stderr == b"9 rows\n"
-    begins = {"csv": b"cluster,job_key,", "json": b'{"cluster": "main"', "parquet": b"PAR1"}
-    assert answer.stdout.startswith(begins[form])
+    assert answer.stdout.startswith(b"PAR1")
 
 
 def test_export_of_nothing_fails_and_leaves_no_file(call: Call, root: Path, tmp_path: Path) -> None:
