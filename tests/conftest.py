@@ -13,6 +13,7 @@ pytest_plugins = [
     "testkit.fakes.flink.fixtures",
     "testkit.clusters.flink.fixtures",
     "testkit.clusters.spark.fixtures",
+    "testkit.kinds",
     "testkit.parallel_run",
 ]
 

@@ -29,8 +29,11 @@ WAITING: Final = (
 LONGEST: Final = (
     "tests/integration/yarn/",
     "tests/e2e/test_demo_on_flink.py",
+    "tests/integration/soak/",
+    "tests/integration/pipeline/test_profile_schedule.py",
     "tests/e2e/test_scaling.py",
-    "tests/e2e/harness/test_real_cluster.py",
+    "tests/integration/pipeline/backtest/test_nights_spark.py",
+    "tests/integration/pipeline/",
     "tests/integration/",
     "tests/unit/standalone/cli/",
     "tests/unit/pipeline/history/",

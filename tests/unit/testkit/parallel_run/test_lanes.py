@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.parallel_run.lanes import LAST, LONGEST, WAITING, chosen, turn
+from testkit.parallel_run.lanes import LAST, LONGEST, ON_ONE_SPARK, WAITING, chosen, scope_of, turn
 
 TESTS = Path(__file__).parents[3]
 PROJECT = Path(__file__).parents[4]
@@ -27,12 +27,17 @@ def test_files_that_take_long_are_begun_first() -> None:
     assert sorted(files, key=turn) == [files[3], files[1], files[0], files[2]]
 
 
+def test_files_that_share_a_spark_stay_together_and_others_alone() -> None:
+    assert {scope_of(f"{file}::test_it[1]") for file in ON_ONE_SPARK} == {ON_ONE_SPARK[0]}
+    assert scope_of(f"{COMPUTES}::test_it") == COMPUTES
+
+
 def test_spark_connect_comes_after_everything_else_that_waits() -> None:
     assert max([LAST, WAITS, "tests/e2e/test_demo_on_flink.py"], key=turn) == LAST
     assert chosen([COMPUTES, LAST], waiting=True) == LAST
 
 
-@pytest.mark.parametrize("start", sorted({*LONGEST, *WAITING}))
+@pytest.mark.parametrize("start", sorted({*LONGEST, *WAITING, *ON_ONE_SPARK}))
 def test_files_that_are_named_exist(start: str) -> None:
     assert (PROJECT / start).exists()
 
