@@ -275,7 +275,6 @@ def test_a_service_that_is_away_is_told_about_and_the_lag_is_unknown() -> None:
 
 def test_what_nobody_declares_is_refused_before_the_start() -> None:
     values = {"job.autoscaler.lag.sources": "http://169.254.169.254/", "autoscaler.clusters.0.name": "main"}
-
     with pytest.raises(ConfigError, match=r"169\.254"):
         settings_of(values)
 
