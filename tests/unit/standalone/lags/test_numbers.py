@@ -256,10 +256,9 @@ def test_what_is_no_number_is_unknown_and_told_once(url: str, option: str, told:
 @pytest.mark.parametrize(("name", "words"), [("gateway", "there is no 'gateway'"), ("broker", "which tells lag")])
 def test_other_numbers_come_from_declared_services_only(option: str, name: str, words: str) -> None:
     broker = {"autoscaler.kafka.0.name": "broker", "autoscaler.kafka.0.bootstrap-servers": "b:1"}
-    overrides = [f"job.autoscaler.{option}={name}", "autoscaler.clusters.0.name=main", *broker]
 
     with pytest.raises(ConfigError, match=words):
-        settings_of(values)
+        settings_of({f"job.autoscaler.{option}": name, "autoscaler.clusters.0.name": "main", **broker})
 
 
 def test_a_service_that_is_away_is_told_about_and_the_lag_is_unknown() -> None:
