@@ -135,14 +135,14 @@ class WebSite:
         return report
 
     def decide(self, name: str) -> PassReport:
-        """Do passes until something was decided about a job and it was recorded, for some seconds at most."""
-        deadline = time.monotonic() + 10.0
+        """Do passes until something was decided about a job and it was recorded, for a while at most."""
+        deadline = time.monotonic() + 60.0
         report = self.run()
         while report.reports[f"main/{name}"].outcome.phase is not PassPhase.EXECUTED and time.monotonic() < deadline:
             report = self.run()
         recorder = self.wiring.storage.recorder
         assert recorder is not None
-        assert recorder.flush(10.0)
+        assert recorder.flush(60.0)
         return report
 
     def get(self, path: str, **parameters: Any) -> Any:

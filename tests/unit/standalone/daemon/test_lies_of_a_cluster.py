@@ -57,8 +57,8 @@ class Daemon:
         return reports
 
     def decide(self) -> list[PassReport]:
-        """Run passes until something was decided about the healthy job, for some seconds at most."""
-        deadline = time.monotonic() + 5.0
+        """Run passes until something was decided about the healthy job, for a while at most."""
+        deadline = time.monotonic() + 60.0
         reports = self.run(1)
         while reports[-1].reports[WELL].outcome.phase is not PassPhase.EXECUTED and time.monotonic() < deadline:
             reports += self.run(1)
