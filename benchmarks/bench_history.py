@@ -45,7 +45,7 @@ from flink_autoscaler.pipeline.history.storage import Batch, append, own_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.sink import Turns
 from testkit.fakes.flink import FakeFlink, chain
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 DAY_MS: Final = 86_400_000
 START_MS: Final = 1_769_817_600_000

@@ -26,7 +26,7 @@ from flink_autoscaler.standalone.web.serving import pages_of
 from flink_autoscaler.standalone.web.site import Site
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
 from testkit.fakes.flink.load import stand_at
-from testkit.scenarios.watching.wired import IN_MEMORY, INLINE, configuration_of
+from testkit.scenarios.runner.wired import IN_MEMORY, INLINE, configuration_of
 
 TOKEN: Final = "operators-token"
 OPERATOR: Final = {"Authorization": f"Bearer {TOKEN}"}

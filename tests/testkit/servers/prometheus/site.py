@@ -14,7 +14,7 @@ from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeJob
 from testkit.fakes.receiver import Receiver
 from testkit.scenarios.faults.driving import drive, up_and_down
-from testkit.scenarios.watching.process import RESCALING, DaemonProcess
+from testkit.scenarios.runner.process import RESCALING, DaemonProcess
 from testkit.servers.prometheus.server import Prometheus, free_port
 
 TIMEOUT: Final = 90.0

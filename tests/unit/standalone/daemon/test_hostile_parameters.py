@@ -9,7 +9,7 @@ import pytest
 
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeJob
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 PROMPT = 20.0
 """Seconds within which a page comes, far less than what hung the daemon."""

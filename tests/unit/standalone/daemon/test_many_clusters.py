@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.loop import Daemon
 from flink_autoscaler.standalone.observability.logs import configure_logging
 from testkit.fakes.flink import FakeFlink, Fault, chain
-from testkit.scenarios.watching import LogLines, Watching, run_passes, soon
+from testkit.scenarios.runner import LogLines, Watching, run_passes, soon
 
 INTERVAL = 0.1
 HANG = 300.0

@@ -16,7 +16,7 @@ from testkit.builders.sql.command_line import call
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
 from testkit.fakes.flink.load import repeated
 from testkit.scenarios.faults.driving import drive
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.servers.databases import rows_of
 
 KEY = "main/orders"

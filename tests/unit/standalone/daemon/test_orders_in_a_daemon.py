@@ -13,7 +13,7 @@ from flink_autoscaler.stores.sql.database.database import Database, DatabaseSett
 from flink_autoscaler.stores.sql.tables import EVENTS
 from testkit.builders.sql.command_line import call
 from testkit.scenarios.faults import BusyCluster
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.servers.databases import rows_of
 
 UNFOLLOWED = {"job.autoscaler.supervised-rescales.enabled": "false"}

@@ -10,7 +10,7 @@ from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from testkit.builders.slots import FULL, SharedCluster, held
 from testkit.fakes.flink import FakeJob
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 
 
 def announce(cluster: SharedCluster) -> None:

@@ -12,7 +12,7 @@ from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.settings.schema.clusters import AuthKind, AuthSettings
 from testkit.fakes.flink import Canned, FakeFlink, Fault, flink_error
 from testkit.fakes.flink.fetching import MakeFetcher
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 
 LIST = "/jobs/overview"
 Three = tuple[FakeFlink, FakeFlink, FakeFlink]

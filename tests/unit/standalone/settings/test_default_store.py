@@ -14,7 +14,7 @@ from flink_autoscaler.standalone.cli.main import app
 from flink_autoscaler.standalone.settings.loading import state_directory
 from testkit.builders.commands import Call, commands
 from testkit.fakes.flink import FakeFlink
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 AT_ONCE = {"job__autoscaler__stabilization__interval": "0 s", "autoscaler__records__interval": "0 s"}
 

@@ -1,6 +1,6 @@
 """Pytest fixtures for tests of a daemon and its parts.
 
-Make them known with ``from testkit.scenarios.watching.fixtures import *`` in a ``conftest.py``.
+Make them known with ``from testkit.scenarios.runner.fixtures import *`` in a ``conftest.py``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from testkit.builders.commands import restored_logging
 from testkit.builders.orders import ordered
 from testkit.fakes.flink.fetching import MakeFetcher, flink_fetchers
 from testkit.fakes.receiver import Receiver
-from testkit.scenarios.watching import LogLines, Watching
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner import LogLines, Watching
+from testkit.scenarios.runner.process import DaemonProcess
 
 __all__ = ["daemon", "lines", "make_fetcher", "ordered", "receiver", "unchanged_logging", "watching"]
 
