@@ -191,19 +191,6 @@ def test_a_job_whose_scale_down_is_under_way_is_not_asked_again_while_its_slots_
         assert cluster.asked("orders") == [3]
 
 
-def test_nobody_is_asked_where_what_is_free_is_enough() -> None:
-    with SharedCluster(8) as cluster:
-        cluster.add("payments", 6)
-        orders = cluster.submit("orders", 4)
-        orders.requirements = {vertex_id: (2, upper) for vertex_id, (_, upper) in orders.requirements.items()}
-        cluster.dealing = False
-
-        cluster.run(3)
-
-        assert cluster.asked("payments") == []
-        assert "SLOTS_MISSING" not in cluster.texts("orders")
-
-
 @pytest.mark.parametrize(
     ("options", "needed"),
     [
