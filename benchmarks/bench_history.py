@@ -43,7 +43,7 @@ from flink_autoscaler.pipeline.history.spark_files import HadoopFiles
 from flink_autoscaler.pipeline.history.store import EVERYTHING, Batch, Selection, append, jobs_like
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from testkit.fakes.flink import FakeFlink, chain
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 DAY_MS: Final = 86_400_000
 START_MS: Final = 1_769_817_600_000

@@ -21,7 +21,7 @@ from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink
 from testkit.scenarios.faults import BusyCluster
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.servers.kerberos import GuardedServer, Identity, Realm
 
 pytestmark = pytest.mark.suite(name="services")

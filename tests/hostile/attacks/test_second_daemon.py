@@ -9,7 +9,7 @@ import pytest
 
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 from testkit.scenarios.faults import BusyCluster
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 pytestmark = pytest.mark.suite(name="hostile")
 

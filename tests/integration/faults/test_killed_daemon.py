@@ -17,7 +17,7 @@ from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from testkit.scenarios.faults import BusyCluster, History, Put, StateChange, rounds
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.servers.databases import DatabaseServer
 
 pytestmark = pytest.mark.faults

@@ -27,7 +27,7 @@ from testkit.clusters.flink.waiting import wait_until
 from testkit.contracts.lags import LagSourceContract
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
 from testkit.scenarios.faults.driving import drive
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.runner.wired import settings_of
 from testkit.servers.kafka import ADMIN, GUEST, Broker, running_broker, why_not
 
 pytestmark = pytest.mark.suite(name="services")

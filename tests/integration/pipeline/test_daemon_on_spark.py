@@ -18,7 +18,7 @@ from testkit.builders.history import part_files
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, Fault
 from testkit.processes import command_of, descendants_of
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 pytestmark = pytest.mark.spark
 

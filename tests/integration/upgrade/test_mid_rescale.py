@@ -10,8 +10,8 @@ import pytest
 
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 from testkit.fakes.flink import FakeFlink, Fault
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.scenarios.upgrading import Version, driven, known_revision, said
-from testkit.scenarios.watching.process import DaemonProcess
 
 pytestmark = [
     pytest.mark.suite(name="upgrade"),

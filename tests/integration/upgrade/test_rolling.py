@@ -11,8 +11,8 @@ import pytest
 
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 from testkit.scenarios.faults import Pair
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.scenarios.upgrading import Version, known_revision, said
-from testkit.scenarios.watching.process import DaemonProcess
 
 pytestmark = [pytest.mark.suite(name="upgrade"), pytest.mark.parametrize("settings", ["postgresql"], indirect=True)]
 

@@ -33,7 +33,7 @@ from testkit.clusters.spark import commands
 from testkit.clusters.yarn import HdfsCluster, MavenUnreachableError
 from testkit.clusters.yarn.configuration import PATIENCE
 from testkit.fakes.flink import FakeFlink, chain
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.suite(name="yarn")]
 

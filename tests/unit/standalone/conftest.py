@@ -1,3 +1,3 @@
 """Fixtures of tests of the daemon and its parts."""
 
-from testkit.scenarios.watching.fixtures import *  # noqa: F403
+from testkit.scenarios.runner.fixtures import *  # noqa: F403

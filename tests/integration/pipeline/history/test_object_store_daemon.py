@@ -25,7 +25,7 @@ from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, chain
 from testkit.scenarios.faults import StallingProxy
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.servers.object_store import KEY_ID, SECRET, NoMavenError, ObjectStore, s3_jars, spark_options
 
 pytestmark = [pytest.mark.spark, pytest.mark.suite(name="services")]

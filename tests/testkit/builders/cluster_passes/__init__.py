@@ -22,7 +22,7 @@ from flink_autoscaler.stores import HeapStateStore
 from testkit.builders.core.ports import RecordingEvents
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
 from testkit.fakes.flink.load import stand_at
-from testkit.scenarios.watching.wired import passes_over
+from testkit.scenarios.runner.wired import passes_over
 
 INITIAL: Final = 10**9
 """Records that a job has read before the first pass."""

@@ -27,7 +27,7 @@ from flink_autoscaler.stores.sql.tables import EVENTS
 from testkit.builders.commands import Said, run_in_process
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
-from testkit.scenarios.watching.wired import in_database, settings_on, started
+from testkit.scenarios.runner.wired import in_database, settings_on, started
 from testkit.servers.databases import rows_of
 
 KEY = "main/orders"

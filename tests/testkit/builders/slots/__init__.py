@@ -19,7 +19,7 @@ from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassRep
 from flink_autoscaler.stores import HeapStateStore
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
 from testkit.fakes.flink.load import stand_at
-from testkit.scenarios.watching.wired import passes_over
+from testkit.scenarios.runner.wired import passes_over
 
 STEP_MS: Final = 10_000
 FULL: Final = 7

@@ -26,7 +26,7 @@ from flink_autoscaler.standalone.web.serving import pages_of
 from flink_autoscaler.standalone.web.site import Site
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
 from testkit.fakes.flink.load import stand_at
-from testkit.scenarios.watching.wired import IN_MEMORY, INLINE, configuration_of
+from testkit.scenarios.runner.wired import IN_MEMORY, INLINE, configuration_of
 
 TOKEN: Final = "operators-token"
 OPERATOR: Final = {"Authorization": f"Bearer {TOKEN}"}
@@ -135,14 +135,14 @@ class WebSite:
         return report
 
     def decide(self, name: str) -> PassReport:
-        """Do passes until something was decided about a job and it was recorded, for some seconds at most."""
-        deadline = time.monotonic() + 10.0
+        """Do passes until something was decided about a job and it was recorded, for a while at most."""
+        deadline = time.monotonic() + 60.0
         report = self.run()
         while report.reports[f"main/{name}"].outcome.phase is not PassPhase.EXECUTED and time.monotonic() < deadline:
             report = self.run()
         recorder = self.wiring.storage.recorder
         assert recorder is not None
-        assert recorder.flush(10.0)
+        assert recorder.flush(60.0)
         return report
 
     def get(self, path: str, **parameters: Any) -> Any:

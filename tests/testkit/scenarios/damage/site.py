@@ -30,8 +30,8 @@ from flink_autoscaler.stores.sql.tables import (
 )
 from testkit.builders.sql import an_event
 from testkit.fakes.flink import FakeFlink
-from testkit.scenarios.watching import LogLines
-from testkit.scenarios.watching.wired import in_database, settings_on, started
+from testkit.scenarios.runner import LogLines
+from testkit.scenarios.runner.wired import in_database, settings_on, started
 
 SICK: Final = "main/sick"
 HEALTHY: Final = "main/healthy"

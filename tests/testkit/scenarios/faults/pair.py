@@ -18,7 +18,7 @@ from testkit.clusters.flink.waiting import wait_until
 from testkit.scenarios.faults.busy_cluster import BusyCluster, Put
 from testkit.scenarios.faults.history import History, LeaseChange, StateChange
 from testkit.scenarios.faults.proxy import StallingProxy
-from testkit.scenarios.watching.process import PRESENT, DaemonProcess
+from testkit.scenarios.runner.process import PRESENT, DaemonProcess
 
 TTL: Final = 2.0
 """Seconds that a lease lasts unless something else is said."""

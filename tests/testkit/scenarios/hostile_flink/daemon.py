@@ -19,8 +19,7 @@ from flink_autoscaler.standalone.observability.announcer import Announcer, Engin
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from testkit.scenarios.watching import LogLines
-from testkit.scenarios.watching import wired as watching
+from testkit.scenarios.runner import LogLines, wired
 
 INTERVAL: Final = 1.0
 """Seconds from one pass to the next; a pass that waits for an answer that never comes overruns it."""
@@ -109,7 +108,7 @@ def settings_of(clusters: Mapping[str, Mapping[str, str]], folder: Path, options
     }
     for number, (name, entry) in enumerate(clusters.items()):
         values |= {f"autoscaler.clusters.{number}.{key}": value for key, value in {"name": name, **entry}.items()}
-    return watching.settings_of(values)
+    return wired.settings_of(values)
 
 
 class RunningDaemon:

@@ -21,7 +21,7 @@ from testkit.clusters.flink.configuration import free_ports
 from testkit.clusters.flink.job import WORK_VERTEX, ScalingJob
 from testkit.clusters.flink.waiting import wait_until
 from testkit.scenarios.hour.diary import Diary
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 T = TypeVar("T")
 

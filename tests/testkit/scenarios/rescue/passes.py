@@ -16,7 +16,7 @@ from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.stores import HeapStateStore
 from testkit.clusters.flink import FlinkCluster, HarnessError, job
 from testkit.scenarios.rescue.telling import Telling, Told
-from testkit.scenarios.watching.wired import passes_over
+from testkit.scenarios.runner.wired import passes_over
 
 FAST_OPTIONS: Final[Mapping[str, str]] = {
     "job.autoscaler.enabled": "true",

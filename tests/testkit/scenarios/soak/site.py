@@ -13,12 +13,12 @@ from typing import Self
 from testkit.clusters.flink.errors import HarnessError
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.receiver import Receiver
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.scenarios.soak.clock import Clock
 from testkit.scenarios.soak.fleet import Fleet, GuardedFlink
 from testkit.scenarios.soak.plan import Plan
 from testkit.scenarios.soak.sampling import Sampler, cpu_of, family
 from testkit.scenarios.soak.viewers import Viewers
-from testkit.scenarios.watching.process import DaemonProcess
 from testkit.servers.databases import PostgresqlServer
 
 

@@ -14,7 +14,7 @@ from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeJob
 from testkit.fakes.receiver import Receiver
 from testkit.scenarios.faults.driving import drive, up_and_down
-from testkit.scenarios.watching.process import RESCALING, DaemonProcess
+from testkit.scenarios.runner.process import RESCALING, DaemonProcess
 from testkit.servers.prometheus.server import Prometheus, free_port
 
 TIMEOUT: Final = 90.0
@@ -141,8 +141,7 @@ class Site:
 
     def order(self, *arguments: str) -> None:
         """Give the daemon an order, as a person does."""
-        done = self.daemon.call(*arguments)
-        assert done.returncode == 0, done.stderr
+        self.daemon.order(*arguments)
 
     def wait_for_firing(self, alert: str, **labels: str) -> list[dict[str, Any]]:
         """Wait until an alert fires, and return those that do."""

@@ -9,7 +9,7 @@ import pytest
 
 from flink_autoscaler.standalone.settings.schema.options import daemon_option
 from testkit.fakes.flink import FakeFlink
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 INTERVAL = 1.0
 SLOW = 0.3

@@ -11,7 +11,7 @@ import pytest
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
 from testkit.fakes.flink import FakeFlink, Fault
-from testkit.scenarios.watching import LogLines, Watching, soon
+from testkit.scenarios.runner import LogLines, Watching, soon
 
 StartDaemon = Callable[..., Daemon]
 

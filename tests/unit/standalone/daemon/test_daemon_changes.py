@@ -14,7 +14,7 @@ from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from testkit.builders.cluster_passes import a_listed_job
 from testkit.fakes.flink import FakeFlink, Fault
-from testkit.scenarios.watching import LogLines, Watching, soon
+from testkit.scenarios.runner import LogLines, Watching, soon
 
 HOUR = 3600.0
 LONG = 2.0

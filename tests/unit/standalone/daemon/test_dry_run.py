@@ -21,7 +21,7 @@ from flink_autoscaler.stores import HeapStateStore
 from testkit.builders.core import RecordingEvents
 from testkit.fakes.flink import Canned, FakeFlink, FakeJob, chain
 from testkit.fakes.flink.load import keep_counting
-from testkit.scenarios.watching.wired import passes_over
+from testkit.scenarios.runner.wired import passes_over
 
 PASSES = 4
 STEP_MS = 400

@@ -14,7 +14,7 @@ from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeMetricStore, Fault, chain
-from testkit.scenarios.watching.wired import passes_of
+from testkit.scenarios.runner.wired import passes_of
 
 RATE = 1000.0
 INTERVAL = 1.0

@@ -9,18 +9,18 @@ import pytest
 
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeJob
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
-PROMPT = 2.0
+PROMPT = 20.0
 """Seconds within which a page comes, far less than what hung the daemon."""
 
 LEASED = {
     "autoscaler__standalone__state-store__type": "JDBC",
     "autoscaler__ha__enabled": "true",
-    "autoscaler__ha__ttl": "5 s",
+    "autoscaler__ha__ttl": "20 s",
     "job__autoscaler__flink__rest-client__timeout": "1 s",
 }
-"""A daemon that loses its lease where it stands still for five seconds."""
+"""A daemon that loses its lease where it stands still for twenty seconds."""
 
 
 def readings(flink: FakeFlink, job: FakeJob) -> int:

@@ -199,18 +199,6 @@ def test_a_plan_within_its_share_goes_on_while_the_others_are_put_off() -> None:
 # --- several passes
 
 
-def test_slots_that_a_pending_rescale_will_take_are_not_given_twice() -> None:
-    first, second = Job("a", 1, 5), Job("b", 1, 1)
-    cluster = Cluster(6, [first, second])
-    cluster.do_pass()
-    second.wanted = 6
-
-    outcomes = [cluster.do_pass()[1] for _ in range(3)]
-
-    assert first.pending == 5
-    assert [type(outcome.decision) for outcome in outcomes] == [Hold, Hold, Hold]
-
-
 def test_slots_of_several_sharing_groups_are_not_given_twice() -> None:
     topology = a_topology(a_vertex(1, group="first"), a_vertex(2, group="second"))
     capacity = Capacity(1, 8, 6, 8, is_fixed=True)
@@ -224,17 +212,6 @@ def test_slots_of_several_sharing_groups_are_not_given_twice() -> None:
     _, other = ledger.limit([pending, Job("other", 1, 9).request(capacity)])
 
     assert slots_for(other) == 1
-
-
-def test_a_job_that_an_earlier_pass_still_works_on_keeps_its_slots() -> None:
-    slow, other = Job("slow", 1, 5), Job("other", 1, 1)
-    cluster = Cluster(6, [slow, other])
-    cluster.do_pass()
-    other.wanted = 6
-
-    (outcome,) = cluster.do_pass(present=[other])
-
-    assert isinstance(outcome.decision, Hold)
 
 
 def test_slots_of_a_job_that_is_not_seen_any_more_are_free_again_after_a_while() -> None:

@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Fingerprint, Pause, Supervision, SupervisionPhase
 from flink_autoscaler.core.supervise.order_book import time_text
 from testkit.builders.orders import KEY, OrderedJob
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 
 
 @pytest.fixture

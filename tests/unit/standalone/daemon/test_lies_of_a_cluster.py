@@ -21,8 +21,8 @@ from flink_autoscaler.standalone.observability.health import Health
 from testkit.fakes.flink import Canned, FakeFlink, Fault, chain
 from testkit.fakes.flink.answers import overview
 from testkit.fakes.flink.load import keep_counting
-from testkit.scenarios.watching import LogLines
-from testkit.scenarios.watching.wired import IN_MEMORY, settings_on, started
+from testkit.scenarios.runner import LogLines
+from testkit.scenarios.runner.wired import IN_MEMORY, settings_on, started
 
 EVALUATED = {PassPhase.COLLECTING, PassPhase.WINDOW_FILLING, PassPhase.EXECUTED}
 SICK, WELL = "main/sick", "main/well"
@@ -57,8 +57,8 @@ class Daemon:
         return reports
 
     def decide(self) -> list[PassReport]:
-        """Run passes until something was decided about the healthy job, for some seconds at most."""
-        deadline = time.monotonic() + 5.0
+        """Run passes until something was decided about the healthy job, for a while at most."""
+        deadline = time.monotonic() + 60.0
         reports = self.run(1)
         while reports[-1].reports[WELL].outcome.phase is not PassPhase.EXECUTED and time.monotonic() < deadline:
             reports += self.run(1)

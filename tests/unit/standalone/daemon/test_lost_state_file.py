@@ -17,7 +17,7 @@ from flink_autoscaler.stores.sql.database.database import Database, DatabaseSett
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import DECISIONS, LEASE
 from testkit.scenarios.faults import BusyCluster
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.servers.databases import rows_of
 
 JOB = "main/orders"

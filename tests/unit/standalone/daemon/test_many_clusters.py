@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.loop import Daemon
 from flink_autoscaler.standalone.observability.logs import configure_logging
 from testkit.fakes.flink import FakeFlink, Fault, chain
-from testkit.scenarios.watching import LogLines, Watching, run_passes, soon
+from testkit.scenarios.runner import LogLines, Watching, run_passes, soon
 
 INTERVAL = 0.1
 HANG = 300.0
@@ -119,27 +119,6 @@ def test_log_line_for_people_stays_one_line_whatever_the_name(flink: FakeFlink, 
     written = stream.getvalue()
     assert all(LINE.match(line) for line in written.splitlines()), written
     assert "\x1b[2J" not in written
-
-
-def test_jobs_of_one_name_are_told_apart(flink: FakeFlink, watching: Watching) -> None:
-    first, *later = (flink.add_job("orders", start_ms=at).job_id for at in (1, 2, 3))
-
-    (report,) = run_passes(watching.watch(flink))
-
-    assert report.reports["main/orders"].outcome.state.job_id == first
-    assert report.reports.keys() == {"main/orders", *(f"main/orders#{job_id}" for job_id in later)}
-    assert {found.outcome.phase for found in report.reports.values()} == {PassPhase.COLLECTING}
-
-
-def test_job_whose_id_is_a_path_is_not_followed(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
-    flink.add_job("orders")
-    flink.add_job("bad", job_id="../../jars/upload")
-
-    (report,) = run_passes(watching.watch(flink))
-
-    assert [line["part"] for line in lines.of("list_gap")] == ["entry 2 of the list of jobs"]
-    assert report.reports.keys() == {"main/orders"}
-    assert not any("jars" in path for path in flink.paths())
 
 
 def test_list_of_5000_jobs_is_read_and_each_of_them_found_once(

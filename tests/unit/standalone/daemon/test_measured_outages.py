@@ -14,7 +14,7 @@ from flink_autoscaler.stores.sql.database.database import Database, DatabaseSett
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from testkit.builders.sql.command_line import call
 from testkit.fakes.flink import FakeFlink
-from testkit.scenarios.watching.wired import in_database, settings_on, started
+from testkit.scenarios.runner.wired import in_database, settings_on, started
 
 ASSUMED = 300
 """Seconds that ``restart.time`` is without configuration."""

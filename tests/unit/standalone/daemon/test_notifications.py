@@ -16,8 +16,8 @@ from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink
 from testkit.fakes.flink.load import keep_counting, overloaded, working
 from testkit.fakes.receiver import Receiver
-from testkit.scenarios.watching.process import DaemonProcess
-from testkit.scenarios.watching.wired import settings_on, started
+from testkit.scenarios.runner.process import DaemonProcess
+from testkit.scenarios.runner.wired import settings_on, started
 
 TARGET = "autoscaler.notifications.targets.0."
 QUICK = {

@@ -15,7 +15,7 @@ from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from testkit.builders.cluster_passes import SteppedPasses, installed_plugin
 from testkit.fakes.flink import FakeFlink, FakeJob
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 
 STEP_MS = 10_000
 SICK, WELL = "main/sick", "main/well"

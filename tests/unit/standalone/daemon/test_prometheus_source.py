@@ -11,7 +11,7 @@ import pytest
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
 from testkit.fakes.prometheus import FakePrometheus
-from testkit.scenarios.watching.wired import passes_of
+from testkit.scenarios.runner.wired import passes_of
 
 
 def a_daemon(flink: FakeFlink, prometheus: FakePrometheus, **options: str) -> AbstractContextManager[ClusterPass]:

@@ -21,7 +21,7 @@ from flink_autoscaler.standalone.settings.schema.settings import (
     Settings,
     StandaloneSettings,
 )
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 
 
 def a_cluster(name: str, **values: object) -> ClusterSettings:

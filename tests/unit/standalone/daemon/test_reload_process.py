@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from testkit.fakes.flink import FakeFlink
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 SQLITE = {
     "autoscaler__standalone__state-store.type": "JDBC",

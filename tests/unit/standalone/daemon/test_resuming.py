@@ -17,7 +17,7 @@ from flink_autoscaler.stores.sql.database.database import Database, DatabaseSett
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from testkit.fakes.flink import Canned, FakeFlink, FakeJob
 from testkit.scenarios.faults.driving import drive
-from testkit.scenarios.watching.wired import passes_over
+from testkit.scenarios.runner.wired import passes_over
 from testkit.servers.databases import create_tables
 
 KEY = "main/orders"

@@ -10,7 +10,7 @@ from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from testkit.builders.slots import FULL, SharedCluster, held
 from testkit.fakes.flink import FakeJob
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 
 
 def announce(cluster: SharedCluster) -> None:
@@ -189,19 +189,6 @@ def test_a_job_whose_scale_down_is_under_way_is_not_asked_again_while_its_slots_
         cluster.run(4)
 
         assert cluster.asked("orders") == [3]
-
-
-def test_nobody_is_asked_where_what_is_free_is_enough() -> None:
-    with SharedCluster(8) as cluster:
-        cluster.add("payments", 6)
-        orders = cluster.submit("orders", 4)
-        orders.requirements = {vertex_id: (2, upper) for vertex_id, (_, upper) in orders.requirements.items()}
-        cluster.dealing = False
-
-        cluster.run(3)
-
-        assert cluster.asked("payments") == []
-        assert "SLOTS_MISSING" not in cluster.texts("orders")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from flink_autoscaler.stores.sql.database.database import Database, DatabaseSett
 from flink_autoscaler.stores.sql.tables import JOBS, LEASE, TOMBSTONES
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeJob
-from testkit.scenarios.watching.wired import in_database, settings_on, started
+from testkit.scenarios.runner.wired import in_database, settings_on, started
 from testkit.servers.databases import rows_of
 
 

@@ -27,9 +27,9 @@ from flink_autoscaler.stores.testing.event_handler_contract import a_context, a_
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink
 from testkit.fakes.flink.load import keep_counting, overloaded, working
-from testkit.scenarios.watching import LogLines
-from testkit.scenarios.watching.process import DaemonProcess
-from testkit.scenarios.watching.wired import in_database, settings_on, started
+from testkit.scenarios.runner import LogLines
+from testkit.scenarios.runner.process import DaemonProcess
+from testkit.scenarios.runner.wired import in_database, settings_on, started
 from testkit.servers.databases import rows_of
 
 QUICK = {

@@ -20,9 +20,9 @@ from testkit.builders.sql.command_line import call
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink
 from testkit.scenarios.faults import BusyCluster
-from testkit.scenarios.watching import LogLines
-from testkit.scenarios.watching.process import DaemonProcess
-from testkit.scenarios.watching.wired import in_database, settings_on, started
+from testkit.scenarios.runner import LogLines
+from testkit.scenarios.runner.process import DaemonProcess
+from testkit.scenarios.runner.wired import in_database, settings_on, started
 from testkit.servers.databases import DatabaseServer
 
 UNLIMITED = 1 << 30

@@ -11,7 +11,7 @@ from flink_autoscaler.standalone.daemon.plugins import build
 from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 
 OFFERED = {"settings": "the settings", "loop": "the loop", "clients": "the clients"}
 

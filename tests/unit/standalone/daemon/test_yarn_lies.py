@@ -13,7 +13,7 @@ from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from testkit.fakes.flink import FakeFlink, chain
 from testkit.fakes.flink.load import keep_counting
 from testkit.fakes.yarn import FakeApplication, FakeYarn
-from testkit.scenarios.watching.wired import IN_MEMORY, INLINE, settings_of, started
+from testkit.scenarios.runner.wired import IN_MEMORY, INLINE, settings_of, started
 
 EVALUATED = {PassPhase.COLLECTING, PassPhase.WINDOW_FILLING, PassPhase.EXECUTED}
 WELL = "main/well"

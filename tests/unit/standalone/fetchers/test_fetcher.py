@@ -1,41 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import pytest
 
-from flink_autoscaler.clients.flink.client_cache import ClientCache
-from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import FlinkRestError
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
-from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
-from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from testkit.fakes.flink import Canned, FakeFlink, Fault, chain
-
-MakeFetcher = Callable[..., FlinkClusterFetcher]
-
-
-@pytest.fixture
-def make_fetcher(flink: FakeFlink) -> Iterator[MakeFetcher]:
-    loop = EventLoopThread()
-    clients = ClientCache(loop)
-
-    def make(*, job_defaults: dict[str, str] | None = None, timeout: float = 5.0, **others: Any) -> FlinkClusterFetcher:
-        cluster = Cluster(
-            "main",
-            flink.endpoint(timeout=timeout),
-            10.0,
-            EngineKind.INLINE,
-            job_defaults or {},
-            ClusterSettings(name="main"),
-        )
-        return FlinkClusterFetcher(cluster, loop=loop, clients=clients, **others)
-
-    yield make
-    clients.close()
-    loop.close()
+from testkit.fakes.flink.fetching import MakeFetcher
 
 
 def _config_requests(flink: FakeFlink) -> int:
@@ -44,7 +14,7 @@ def _config_requests(flink: FakeFlink) -> int:
 
 def test_fetch_gives_the_context_of_every_job(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
     job = flink.add_job("orders")
-    fetcher = make_fetcher()
+    fetcher = make_fetcher(flink)
 
     (context,) = fetcher.fetch().jobs
 
@@ -55,7 +25,7 @@ def test_fetch_gives_the_context_of_every_job(flink: FakeFlink, make_fetcher: Ma
 def test_running_job_with_tasks_missing_counts_as_created(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
     flink.add_job("orders", tasks={"running": 2, "total": 3})
 
-    (context,) = make_fetcher().fetch().jobs
+    (context,) = make_fetcher(flink).fetch().jobs
 
     assert context.status is JobStatus.CREATED
 
@@ -63,7 +33,7 @@ def test_running_job_with_tasks_missing_counts_as_created(flink: FakeFlink, make
 def test_configuration_is_remembered_between_passes(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
     flink.add_job("orders")
     flink.add_job("payments")
-    fetcher = make_fetcher()
+    fetcher = make_fetcher(flink)
 
     for _ in range(3):
         fetcher.fetch()
@@ -74,7 +44,7 @@ def test_configuration_is_remembered_between_passes(flink: FakeFlink, make_fetch
 
 def test_configuration_is_read_again_when_the_job_changed(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
     job = flink.add_job("orders")
-    fetcher = make_fetcher()
+    fetcher = make_fetcher(flink)
     fetcher.fetch()
 
     job.configuration["job.autoscaler.enabled"] = "true"
@@ -87,7 +57,7 @@ def test_configuration_is_read_again_when_the_job_changed(flink: FakeFlink, make
 def test_unreadable_job_is_read_in_the_next_pass(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
     flink.add_job("orders")
     flink.fault("/jobmanager/config", Canned(b"{}", status=500), times=3)
-    fetcher = make_fetcher()
+    fetcher = make_fetcher(flink)
 
     first, second = fetcher.fetch(), fetcher.fetch()
     while second.unreadable:
@@ -107,12 +77,12 @@ def test_list_that_cannot_be_read_is_an_error(
     flink.fault("/jobs/overview", fault)
 
     with pytest.raises(FlinkRestError):
-        make_fetcher(timeout=0.5).fetch()
+        make_fetcher(flink, timeout=0.5).fetch()
 
 
 def test_fetch_works_again_after_an_error(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
     flink.add_job("orders")
-    fetcher = make_fetcher(timeout=1.0)
+    fetcher = make_fetcher(flink, timeout=1.0)
     flink.pause()
     with pytest.raises(FlinkRestError):
         fetcher.fetch()
@@ -127,7 +97,7 @@ def test_many_configurations_are_read_at_once_within_the_limit(flink: FakeFlink,
         flink.add_job(f"job {number}", chain(vertices=1))
     flink.delay = 0.02
 
-    job_list = make_fetcher().fetch()
+    job_list = make_fetcher(flink).fetch()
 
     assert len(job_list.jobs) == 40
     assert 1 < flink.most_at_once <= flink.endpoint().max_connections

@@ -1,26 +1,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from flink_autoscaler.clients.flink.client_cache import ClientCache
-from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError, FlinkRestError
-from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
-from flink_autoscaler.standalone.settings.schema.clusters import AuthKind, AuthSettings, ClusterSettings, EngineKind
-from flink_autoscaler.standalone.settings.schema.settings import Cluster
+from flink_autoscaler.standalone.settings.schema.clusters import AuthKind, AuthSettings
 from testkit.fakes.flink import Canned, FakeFlink, Fault, flink_error
-from testkit.scenarios.watching import LogLines
+from testkit.fakes.flink.fetching import MakeFetcher
+from testkit.scenarios.runner import LogLines
 
 LIST = "/jobs/overview"
-MakeFetcher = Callable[..., FlinkClusterFetcher]
 Three = tuple[FakeFlink, FakeFlink, FakeFlink]
 
 
@@ -30,28 +24,6 @@ def jobmanagers() -> Iterator[Three]:
         for flink in (a, b, c):
             flink.add_job("orders", job_id="1" * 32, start_ms=1)
         yield a, b, c
-
-
-@pytest.fixture
-def make_fetcher() -> Iterator[MakeFetcher]:
-    loop = EventLoopThread()
-    clients = ClientCache(loop)
-
-    def make(
-        *flinks: FakeFlink, timeout: float = 5.0, meanwhile: Callable[[], object] = lambda: None, **settings: Any
-    ) -> FlinkClusterFetcher:
-        def clients_of(endpoint: Endpoint) -> FlinkRestClient:
-            meanwhile()
-            return clients(endpoint)
-
-        urls = settings.pop("url", tuple(flink.url for flink in flinks))
-        configured = ClusterSettings(name="main", url=urls, **settings)
-        cluster = Cluster("main", Endpoint(urls[0], timeout=timeout), 10.0, EngineKind.INLINE, {}, configured)
-        return FlinkClusterFetcher(cluster, loop=loop, clients=clients_of)
-
-    yield make
-    clients.close()
-    loop.close()
 
 
 def lists(*flinks: FakeFlink) -> list[int]:

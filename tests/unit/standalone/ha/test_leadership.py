@@ -21,7 +21,7 @@ from flink_autoscaler.standalone.ha.leadership import (
 from flink_autoscaler.stores.sql.lease import Lease
 from testkit.builders.core import RecordingEvents, RecordingRealizer, a_context
 from testkit.clusters.flink.waiting import wait_until
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 
 TTL = 30.0
 CONTEXT = a_context({})

@@ -31,7 +31,7 @@ from flink_autoscaler.standalone.records.explain import explain
 from testkit.builders.core import a_context
 from testkit.contracts.lags import LagSourceContract
 from testkit.fakes.flink import FakeFlink, chain
-from testkit.scenarios.watching.wired import passes_of, settings_of
+from testkit.scenarios.runner.wired import passes_of, settings_of
 
 
 class Service(BaseHTTPRequestHandler):

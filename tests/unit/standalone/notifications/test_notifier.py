@@ -32,7 +32,7 @@ from flink_autoscaler.stores.testing.event_handler_contract import (
 )
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.receiver import Receiver
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 from testkit.servers.databases import rows_of
 
 EVERYTHING = (RuleSettings(),)

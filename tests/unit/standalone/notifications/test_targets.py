@@ -21,7 +21,7 @@ from flink_autoscaler.standalone.notifications.messages import CloudEvent, cloud
 from flink_autoscaler.standalone.notifications.targets import NotSentError, Target, make_target
 from flink_autoscaler.standalone.settings.schema.clusters import AuthKind, AuthSettings, TargetSettings
 from testkit.fakes.receiver import Receiver
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 
 JOB = JobAutoScalerContext("main/orders", None, JobStatus.RUNNING, {}, Endpoint(""), "orders", "main")
 

@@ -19,7 +19,7 @@ from flink_autoscaler.standalone.daemon.loop import Watch
 from flink_autoscaler.standalone.observability.announcer import MOST_REASONS
 from testkit.builders.cluster_passes import a_listed_job
 from testkit.fakes.flink import Canned, FakeFlink, Fault, flink_error
-from testkit.scenarios.watching import LogLines, Watching, run_passes
+from testkit.scenarios.runner import LogLines, Watching, run_passes
 
 FAULTS = [
     pytest.param(Fault.RESET, id="resets connections"),

@@ -20,7 +20,7 @@ from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health, HealthMetrics
 from flink_autoscaler.standalone.observability.http import HttpServer, create_app
 from testkit.fakes.flink import FakeFlink, Fault
-from testkit.scenarios.watching import LogLines, Watching
+from testkit.scenarios.runner import LogLines, Watching
 
 AWAY = StoreStatus(up=False, error="it cannot be reached")
 

@@ -15,7 +15,7 @@ from flink_autoscaler.standalone.settings.loading import SettingsLoader, state_d
 from flink_autoscaler.standalone.settings.schema.settings import StandaloneSettings
 from testkit.builders.commands import Call, commands, restored_logging
 from testkit.fakes.flink import FakeFlink
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 AT_ONCE = {"job__autoscaler__stabilization__interval": "0 s", "autoscaler__records__interval": "0 s"}
 

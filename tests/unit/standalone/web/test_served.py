@@ -13,7 +13,7 @@ import pytest
 
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, chain
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.servers.tls import Authority
 
 HALF_OPEN = 200

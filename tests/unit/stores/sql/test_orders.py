@@ -22,7 +22,7 @@ from flink_autoscaler.stores.sql.lease import Lease, LeaseFence
 from flink_autoscaler.stores.sql.orders import SqlOrderBook
 from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, ORDERS, SET_ASIDE
 from testkit.contracts.stores.orders import OrderBookContract, pausing, pinning, resuming
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 from testkit.servers.databases import counting, create_tables, rows_of
 
 _FOREVER = 10**15

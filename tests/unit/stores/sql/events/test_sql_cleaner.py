@@ -17,7 +17,7 @@ from flink_autoscaler.stores.sql.tables import EVENT_FIGURES, EVENTS, SCALINGS
 from flink_autoscaler.stores.testing.event_handler_contract import a_context, a_report
 from testkit.builders.sql import an_event
 from testkit.clusters.flink.waiting import wait_until
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 from testkit.servers.databases import counting, rows_of
 
 NOW = 1_704_283_200.0

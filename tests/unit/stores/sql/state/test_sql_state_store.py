@@ -23,7 +23,7 @@ from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import JOBS, METADATA, SET_ASIDE, STATE
 from flink_autoscaler.stores.testing.store_contract import AutoScalerStateStoreContract, full_state, same_state
 from testkit.builders.sql import make_reference_schema, state_rows, write_state
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 from testkit.servers.databases import DatabaseServer, counting, rows_of
 from testkit.servers.databases.reader_rules import check_readable
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
+from testkit.builders.forked_command import run_command
 from testkit.clusters.flink.waiting import wait_until
 from testkit.processes import children_of, name_of
 
@@ -136,9 +137,10 @@ class DaemonProcess:
         """Start a run; with ``wait`` return once it is ready."""
         self._begin = self._log.stat().st_size
         self.messages().clear()
+        command = [*self._program, "run", *self._arguments]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command("run"), env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         self.pids.append(self._process.pid)
         if wait:
@@ -146,8 +148,11 @@ class DaemonProcess:
 
     def call(self, *words: str, timeout: float = 300.0) -> subprocess.CompletedProcess[str]:
         """Run another command of the same program with the same configuration to its end."""
+        arguments = [*words, *self._arguments]
+        if self._program is PRESENT:
+            return run_command(arguments, self.environment, timeout=timeout)
         return subprocess.run(
-            self._command(*words),
+            [*self._program, *arguments],
             env=self.environment,
             capture_output=True,
             text=True,
@@ -155,6 +160,12 @@ class DaemonProcess:
             check=False,
             stdin=subprocess.DEVNULL,
         )
+
+    def order(self, *words: str, code: int = 0) -> str:
+        """Run a command that has to end with a code, and return all that it printed."""
+        done = self.call(*words)
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
 
     def take_state_of(self, other: DaemonProcess) -> None:
         """Work with the state that another run has left, once that has ended."""
@@ -258,9 +269,6 @@ class DaemonProcess:
     def wait_for(self, description: str, probe: Any, *, timeout: float = 300.0) -> Any:
         """Wait until something holds; the end of the log is in the error."""
         return wait_until(description, probe, timeout, interval=0.02, context=lambda: self.text()[-6000:])
-
-    def _command(self, *words: str) -> list[str]:
-        return [*self._program, *words, *self._arguments]
 
 
 __all__ = ["PRESENT", "QUICK", "RESCALING", "DaemonProcess"]

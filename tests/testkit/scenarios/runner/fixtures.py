@@ -1,6 +1,6 @@
 """Pytest fixtures for tests of a daemon and its parts.
 
-Make them known with ``from testkit.scenarios.watching.fixtures import *`` in a ``conftest.py``.
+Make them known with ``from testkit.scenarios.runner.fixtures import *`` in a ``conftest.py``.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import pytest
 
 from testkit.builders.commands import restored_logging
 from testkit.builders.orders import ordered
+from testkit.fakes.flink.fetching import MakeFetcher, flink_fetchers
 from testkit.fakes.receiver import Receiver
-from testkit.scenarios.watching import LogLines, Watching
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner import LogLines, Watching
+from testkit.scenarios.runner.process import DaemonProcess
 
-__all__ = ["daemon", "lines", "ordered", "receiver", "unchanged_logging", "watching"]
+__all__ = ["daemon", "lines", "make_fetcher", "ordered", "receiver", "unchanged_logging", "watching"]
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +46,13 @@ def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
     """Give a daemon that is to be configured and started."""
     with DaemonProcess(tmp_path) as daemon:
         yield daemon
+
+
+@pytest.fixture
+def make_fetcher() -> Iterator[MakeFetcher]:
+    """Give what makes fetchers of fake clusters."""
+    with flink_fetchers() as make:
+        yield make
 
 
 @pytest.fixture

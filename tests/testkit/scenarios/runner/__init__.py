@@ -1,7 +1,13 @@
-"""Parts of the daemon around fake clusters, and its log, for tests.
+"""What scenarios run: a daemon, or its parts.
 
-``with LogLines() as lines:`` collects what is logged; ``with Watching() as watching:`` builds passes with the inline
-engine, a heap store and a realizer that only logs.
+* ``process``: a daemon as a process, configured by a file or on a database, that is killed, stopped and reloaded.
+* ``wired``: its parts in this process as settings wire them, or passes with a store, orders and a clock of the test.
+* ``with Watching() as watching:`` builds passes with the inline engine, a heap store and a realizer that only logs.
+* ``with LogLines() as lines:`` collects what is logged.
+* ``fixtures``: these for pytest.
+
+What goes wrong, who lies, what has to hold and what is printed in the end belongs to each kind of scenario: ``faults``,
+``rescue``, ``upgrading``, ``soak``, ``hour``, ``damage``, ``hostile_flink``.
 """
 
 from __future__ import annotations
