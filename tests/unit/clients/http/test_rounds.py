@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 import pytest
 
+from flink_autoscaler.clients.http.kept import KeptConnections, Server
 from flink_autoscaler.clients.http.transport import ATTEMPTS, HttpTransport
-from flink_autoscaler.core.errors import ConnectError, JobGoneError, RefusedError, ResponseError
-from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.errors import ConnectError, RefusedError, ResponseError
 from testkit.builders.transport import exchange
 from testkit.fakes.flink import Canned, FakeFlink, Fault, flink_error
 
@@ -38,14 +38,6 @@ def test_answers_come_in_the_order_of_the_requests(numbers: FakeFlink, connectio
     assert numbers.connections <= connections
 
 
-def test_connections_are_kept_from_round_to_round(numbers: FakeFlink) -> None:
-    async def often(transport: HttpTransport) -> list[object]:
-        return [await ask_all(transport) for _ in range(5)]
-
-    assert exchange(numbers.endpoint(max_connections=4), often) == [ALL] * 5
-    assert numbers.connections <= 4
-
-
 def test_many_rounds_share_few_connections(numbers: FakeFlink) -> None:
     async def at_once(transport: HttpTransport) -> list[list[object]]:
         return await asyncio.gather(*(ask_all(transport) for _ in range(30)))
@@ -68,15 +60,6 @@ def test_rounds_that_begin_together_take_no_more_tasks_than_there_are_connection
 
     assert exchange(numbers.endpoint(max_connections=10), at_once) == [ALL] * 30
     assert begun.count("HttpTransport._lane") <= 2 * 10  # at the beginning, and when the last ones have room
-
-
-def test_rounds_and_single_requests_go_beside_each_other(numbers: FakeFlink) -> None:
-    async def mixed(transport: HttpTransport) -> list[object]:
-        return await asyncio.gather(
-            *(ask_all(transport) if even else transport.get_json(PATHS[7]) for even in (True, False) * 10)
-        )
-
-    assert exchange(numbers.endpoint(max_connections=3), mixed) == [ALL, 7] * 10
 
 
 @pytest.mark.parametrize("connections", [1, 4])
@@ -105,14 +88,6 @@ def test_a_refusal_is_raised_as_that_of_a_single_request(numbers: FakeFlink, con
 
     assert caught.value.status == 403
     assert sum(request.target == PATHS[3] for request in numbers.requests) == 1
-
-
-def test_a_job_that_is_gone_is_told_as_such(flink: FakeFlink) -> None:
-    job = f"/jobs/{'a' * 32}/vertices/{'b' * 32}"
-    flink.fault(job, flink_error(404, "job not found"))
-
-    with pytest.raises(JobGoneError):
-        exchange(flink.endpoint(), lambda transport: transport.get_all_json([(job, NOTHING)] * 3))
 
 
 @pytest.mark.parametrize("connections", [1, 4])
@@ -176,6 +151,66 @@ def test_no_requests_need_no_connection(flink: FakeFlink) -> None:
     assert flink.connections == 0
 
 
-def test_a_server_that_is_away_is_told() -> None:
-    with pytest.raises(ConnectError, match=r"GET http://127\.0\.0\.1:9/numbers/\d\d: connection refused"):
-        exchange(Endpoint("http://127.0.0.1:9"), ask_all)
+GET = b"GET /config HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def with_connections(flink: FakeFlink, action: Callable[[KeptConnections], Awaitable[object]]) -> object:
+    async def run() -> object:
+        connections = KeptConnections(Server("127.0.0.1", int(flink.url.rpartition(":")[2]), None), limit=1 << 20)
+        try:
+            return await action(connections)
+        finally:
+            await connections.aclose()
+            await connections.aclose()
+
+    return asyncio.run(run())
+
+
+def test_a_request_on_a_kept_connection_that_was_closed_is_sent_over_a_new_one(flink: FakeFlink) -> None:
+    async def twice(connections: KeptConnections) -> tuple[int, int]:
+        first = await connections.get(GET)
+        flink.fault("/config", Fault.HANG_UP, times=1)
+        return first.head.status, (await connections.get(GET)).head.status
+
+    assert with_connections(flink, twice) == (200, 200)
+    assert flink.connections == 2
+
+
+def test_a_connection_with_a_broken_answer_is_not_used_again(flink: FakeFlink) -> None:
+    flink.fault("/config", Fault.NOT_HTTP, times=1)
+
+    async def twice(connections: KeptConnections) -> int:
+        with pytest.raises(ResponseError):
+            await connections.get(GET)
+        return (await connections.get(GET)).head.status
+
+    assert with_connections(flink, twice) == 200
+    assert flink.connections == 2
+
+
+def test_a_request_that_nobody_waits_for_any_more_leaves_no_answer_to_the_next_one(flink: FakeFlink) -> None:
+    flink.fault("/config", Fault.HANG, times=1)
+
+    async def given_up(connections: KeptConnections) -> int:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(connections.get(GET), 0.1)
+        return (await connections.get(GET)).head.status
+
+    assert with_connections(flink, given_up) == 200
+    assert flink.connections == 2
+
+
+def test_all_connections_end_when_they_are_closed(flink: FakeFlink) -> None:
+    flink.fault("/config", Fault.HANG, times=1)
+
+    async def closed_meanwhile(connections: KeptConnections) -> list[object]:
+        request = asyncio.ensure_future(connections.get(GET))
+        while not flink.requests:
+            await asyncio.sleep(0.01)
+        await connections.aclose()
+        return list(await asyncio.gather(request, return_exceptions=True))
+
+    found = with_connections(flink, closed_meanwhile)
+
+    assert isinstance(found, list)
+    assert isinstance(found[0], ConnectionError)

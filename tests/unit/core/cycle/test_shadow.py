@@ -166,13 +166,6 @@ def test_the_default_policy_can_be_the_second_one() -> None:
     assert outcome.shadow.wanted == 8
 
 
-def test_what_it_would_do_stays_within_the_bounds() -> None:
-    outcome = run(a_driver(Second(60), {"vertex.max-parallelism": "10"}), 3)
-
-    assert outcome.shadow is not None
-    assert outcome.shadow.wanted == 10
-
-
 def test_it_is_asked_in_a_dry_run() -> None:
     outcome = run(a_driver(Second(6), {"dry-run": "true"}), 4, busy_ms=950.0)
 

@@ -84,16 +84,6 @@ def test_a_policy_that_needs_no_window_decides_with_the_second_sample() -> None:
     assert codes(second) == ["SEEN", "PLANNED"]
 
 
-def test_other_policies_wait_for_the_window() -> None:
-    policy = Sees(6, needs_no_window=False)
-    driver = a_driver(policy)
-
-    outcome = driver.run_each_minute([source(minute) for minute in (1, 2, 3)])
-
-    assert outcome.phase is PassPhase.WINDOW_FILLING
-    assert policy.seen == []
-
-
 def test_it_is_shown_what_the_latest_passes_read() -> None:
     policy = Sees(4)
     driver = a_driver(policy)

@@ -74,13 +74,6 @@ def codes(asked: Chosen) -> list[str]:
     return [reason.code for reason in asked.plan.reasons]
 
 
-def test_reasons_say_whose_they_are() -> None:
-    asked = chosen({"a": Wants({"map": 9})})
-
-    assert [reason.text for reason in asked.plan.reasons] == ["a: I want it"]
-    assert {(reason.code, reason.vertex_id) for reason in asked.plan.reasons} == {("WANTED", "map")}
-
-
 def test_a_policy_is_handed_back_what_it_returned() -> None:
     policy = Wants({"map": 9}, state={"seen": (1, 2)})
 

@@ -140,12 +140,6 @@ def test_a_backlog_is_sized_for(options: Mapping[str, str], expected: int) -> No
     assert number(proposed(a_job(54e6, 6_000.0, 0.3), options)) == expected
 
 
-def test_the_busiest_vertex_decides_for_all() -> None:
-    obs = observation(vertex(busy=0.1), vertex("map", busy=0.98), vertex("sink", busy=0.1))
-
-    assert number(proposed(obs, AT_ONCE)) == 6
-
-
 def test_a_scale_down_raises_no_vertex() -> None:
     obs = observation(vertex(parallelism=2, busy=0.3), vertex("map", parallelism=8, busy=0.35))
 

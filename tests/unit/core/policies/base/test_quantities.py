@@ -5,8 +5,6 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given as for_all
-from hypothesis import strategies as st
 
 from flink_autoscaler.core.model.policy_values import JobObservation, ProposalDirection
 from flink_autoscaler.core.policies.base.proposals import direction_of
@@ -20,7 +18,6 @@ from flink_autoscaler.core.policies.base.quantities import (
     lags,
     needs_of,
     present_arrivals,
-    rounded_up,
     shares_of,
     subtasks,
 )
@@ -39,35 +36,12 @@ def needs(obs: JobObservation, memory: Memory | None = None) -> dict[str, Need]:
 
 
 @pytest.mark.parametrize(
-    ("number", "expected"),
-    [
-        pytest.param(0.7 * 10 / 0.7, 10, id="noise of the arithmetic"),
-        pytest.param(12.000000001, 12, id="a billionth is noise"),
-        pytest.param(12.001, 13, id="a thousandth is not"),
-        pytest.param(0.0, 0, id="nothing"),
-        pytest.param(1e9 + 0.5, 1_000_000_000, id="relative to large numbers"),
-    ],
-)
-def test_rounded_up_ignores_noise(number: float, expected: int) -> None:
-    assert rounded_up(number) == expected
-
-
-@for_all(st.floats(0.0, 1e12))
-def test_rounded_up_is_the_next_whole_number(number: float) -> None:
-    assert math.ceil(number) - 1 - 1e-9 * number <= rounded_up(number) <= math.ceil(number)
-
-
-@pytest.mark.parametrize(
     ("needed", "expected"),
     [(3.2, 4), (0.0, 2), (99.0, 8), (math.inf, 8)],
     ids=["within", "below", "above", "infinite"],
 )
 def test_subtasks_are_within_the_bounds(needed: float, expected: int) -> None:
     assert subtasks(needed, vertex(min_parallelism=2, max_parallelism=8)) == expected
-
-
-def test_subtasks_greatest_bound_wins() -> None:
-    assert subtasks(1.0, vertex(min_parallelism=5, max_parallelism=3)) == 3
 
 
 @pytest.mark.parametrize(
@@ -98,19 +72,6 @@ def test_targets_are_carried_along_the_edges() -> None:
     assert {v: need.up for v, need in needs(obs).items()} == pytest.approx(
         {"source-a": 100.0, "source-b": 10.0, "join": 210.0, "sink": 21.0}
     )
-
-
-def test_every_vertex_knows_its_sources() -> None:
-    obs = observation(
-        vertex("source-a"),
-        vertex("source-b"),
-        vertex("map"),
-        vertex("join"),
-        edges={("source-a", "map"): 1.0, ("map", "join"): 1.0, ("source-b", "join"): 1.0},
-    )
-
-    assert needs(obs)["map"].sources == {"source-a"}
-    assert needs(obs)["join"].sources == {"source-a", "source-b"}
 
 
 def test_rates_sent_tell_the_ratio_where_edges_do_not() -> None:
