@@ -54,6 +54,23 @@ def limited(
 
 
 @pytest.mark.parametrize(
+    ("target", "catch_up", "share", "coefficient", "expected"),
+    [
+        pytest.param(200.0, 0.0, 0.5, 1.0, 8, id="half of 16"),
+        pytest.param(100.0, 200.0, 0.5, 1.0, 8, id="a backlog is limited too"),
+        pytest.param(200.0, 0.0, 0.5, 0.8, 10, id="a vertex that scales badly"),
+        pytest.param(200.0, 0.0, 0.1, 1.0, 4, id="never below the present parallelism"),
+    ],
+)
+def test_a_scale_up_goes_no_further_than_the_bottleneck_lets_through(
+    target: float, catch_up: float, share: float, coefficient: float, expected: int
+) -> None:
+    _, sizing = limited(target, share, catch_up=catch_up, coefficient=coefficient)
+
+    assert sizing.target == expected
+
+
+@pytest.mark.parametrize(
     ("target", "share", "maximum"),
     [
         pytest.param(30.0, 0.5, 128, id="it is scaled down"),
