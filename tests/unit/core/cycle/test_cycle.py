@@ -347,17 +347,6 @@ def test_the_collector_learns_whether_garbage_collection_is_reported(gc_ms: floa
     assert (ScalingMetric.GC_PRESSURE in outcome.sample.globals_) is reports_gc
 
 
-def test_a_job_that_reported_no_garbage_collection_is_not_asked_again() -> None:
-    driver = JobDriver(a_context(OPTIONS))
-    driver.run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0), a_cluster(gc_ms=None))
-
-    outcome = driver.run(2 * MINUTE, single_source(2, rate=1.0, busy_ms=1.0), a_cluster(gc_ms=5.0))
-
-    assert outcome.sample is not None
-    assert ScalingMetric.GC_PRESSURE not in outcome.sample.globals_
-    assert ScalingMetric.HEAP_MEMORY_USED in outcome.sample.globals_
-
-
 def test_taskmanagers_that_report_nothing_are_an_error_in_the_reference() -> None:
     driver = JobDriver(a_context({**OPTIONS, "compat": "reference"}))
 

@@ -74,18 +74,6 @@ def enough(driver: JobDriver) -> PassOutcome:
     return full_window(driver, rate=200.0, busy_ms=500.0)
 
 
-def test_a_policy_is_asked_once_the_window_is_full_and_remembers() -> None:
-    policy = Wants(4)
-    driver = a_driver(policy)
-
-    enough(driver)
-    outcome = driver.run(4 * MINUTE, single_source(4, rate=200.0, busy_ms=500.0))
-
-    assert [each.state for each in policy.seen] == [{}, {"asked": 1}]
-    assert outcome.state.policies == {"mine": {"asked": 2}}
-    assert codes(outcome) == ["WANTED", "NO_CHANGE"]
-
-
 def test_what_a_policy_remembers_survives_a_decision_and_is_undone_with_it() -> None:
     outcome = enough(a_driver(Wants(6)))
 
@@ -189,18 +177,6 @@ def test_settings_of_policies_that_nobody_uses_are_not_checked() -> None:
 )
 def test_jobs_that_choose_nothing_are_sized_as_ever(options: dict[str, str], expected: bool) -> None:
     assert options_with(options).has_own_policies is expected
-
-
-def test_the_default_is_a_policy_that_a_plug_in_of_its_name_replaces() -> None:
-    policy = Wants(9, name="capacity")
-    driver = JobDriver(
-        a_context({**OPTIONS, "sample-check.enabled": "false"}), plugins=Plugins(policies={"capacity": policy})
-    )
-
-    outcome = full_window(driver, rate=200.0, busy_ms=1000.0)
-
-    assert len(policy.seen) == 1
-    assert outcome.wanted == {SINGLE_SOURCE: 9}
 
 
 # A source that is always busy with 200 records/s of parallelism 4, while 100 more arrive each second.

@@ -40,19 +40,6 @@ OUTAGES = (
 )
 
 
-@pytest.mark.parametrize(
-    ("count", "mean", "q90"),
-    [(0, 41.6, 78.6), (1, 56.5, 75.8), (3, 57.5, 72.0)],
-    ids=["what jobs usually need", "one outage", "three outages"],
-)
-def test_estimate_moves_from_the_prior_to_what_was_measured(count: int, mean: float, q90: float) -> None:
-    estimate = estimate_downtime(OUTAGES[:count], Mechanism.IN_PLACE, SIZE, now_ms=NOW_MS)
-
-    assert estimate.mean == pytest.approx(mean, abs=0.05)
-    assert estimate.q90 == pytest.approx(q90, abs=0.05)
-    assert estimate.samples == count
-
-
 @pytest.mark.parametrize(("mechanism", "mean"), [(Mechanism.REACTIVE_LOSS, 91.6)])
 def test_mechanisms_have_priors_of_their_own(mechanism: Mechanism, mean: float) -> None:
     estimate = estimate_downtime(OUTAGES, mechanism, SIZE, now_ms=NOW_MS)

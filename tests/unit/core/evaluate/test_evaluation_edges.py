@@ -104,24 +104,6 @@ def test_thresholds_that_a_custom_evaluator_sets_stay() -> None:
     assert source[M.SCALE_UP_RATE_THRESHOLD].current == 7.0
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        pytest.param(EvaluatedMetric(NAN, NAN), (1.0, 2.0), id="nothing known"),
-        pytest.param(EvaluatedMetric(5.0, NAN), (5.0, 2.0), id="current"),
-        pytest.param(EvaluatedMetric(NAN, 5.0), (1.0, 5.0), id="average"),
-        pytest.param(EvaluatedMetric(0.12345, INF), (0.123, INF), id="both, rounded"),
-    ],
-)
-def test_changes_are_laid_over_what_is_there_field_by_field(
-    change: EvaluatedMetric, expected: tuple[float, float]
-) -> None:
-    merged = merge({M.LOAD: EvaluatedMetric(1.0, 2.0), M.LAG: of(9.0)}, {M.LOAD: change})
-
-    assert tuple(merged[M.LOAD]) == expected
-    assert merged[M.LAG].current == 9.0
-
-
 def test_a_metric_that_was_not_there_is_added_as_it_is() -> None:
     merged = merge({}, {M.LAG: EvaluatedMetric(5.0, NAN)})
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, WaitingTime
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.observe.counters import BACK_WITHIN, Samples, counted
 from flink_autoscaler.core.observe.window import MetricWindow
 from testkit.builders.core import a_sample, vertex_id
@@ -104,22 +104,6 @@ def test_a_growth_that_no_subtask_can_have_is_none() -> None:
     rates = [pass_by_pass(values[:length])[1] for length in range(2, 9)]
 
     assert [rate for rate in rates if not math.isnan(rate)] == [100.0] * 6
-
-
-def test_a_wrong_counter_makes_the_whole_vertex_unknown_in_that_sample_and_no_other() -> None:
-    values = [*steady(3), 0.0, *steady(3, start=1e9 + 24_000)]
-    samples = tuple(
-        a_sample(number * MINUTE, {V: {COUNTER: value, ScalingMetric.LOAD: 0.5}, OTHER: {COUNTER: value}})
-        for number, value in enumerate(values)
-    )
-    wrong = MetricSample(3 * MINUTE, samples[3].vertices, {}, waited=dict.fromkeys((V, OTHER), WaitingTime(1.0, 2.0)))
-
-    kept, _ = counted((*samples[:3], wrong, *samples[4:]), GREATEST)
-
-    loads = [sample.vertices[V][ScalingMetric.LOAD] for sample in kept]
-    assert [math.isnan(load) for load in loads] == [False, False, False, True, False, False, False]
-    assert kept[3].vertices[OTHER] == {COUNTER: 0.0}
-    assert kept[3].waited.keys() == {OTHER}
 
 
 def test_a_counter_that_began_anew_leaves_other_metrics_alone() -> None:

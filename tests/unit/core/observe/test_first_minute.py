@@ -54,14 +54,6 @@ def test_rates_are_unknown_before_a_minute_is_over(age_ms: int, is_known: bool) 
     assert math.isfinite(operator[ScalingMetric.NUM_RECORDS_IN_PER_SECOND]) is is_known
 
 
-def test_counters_and_lag_are_known_at_once() -> None:
-    values = a_young(a_vertex(1, io=IoMetrics(records_in=7, records_out=8)), 0)
-
-    assert values[ScalingMetric.NUM_RECORDS_IN] == 7.0
-    assert values[ScalingMetric.NUM_RECORDS_OUT] == 8.0
-    assert values[ScalingMetric.LAG] == 1e6
-
-
 def test_in_the_reference_all_of_it_counts_at_once() -> None:
     values = a_young(a_vertex(1), 0, REFERENCE)
 

@@ -9,12 +9,11 @@ import pytest
 
 from flink_autoscaler.core.decide.limits.headroom import TaskManagerSize, room_in
 from flink_autoscaler.core.errors import ResponseError
-from flink_autoscaler.core.evaluate.downtime import possible_state
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
-from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFacts
+from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.model.topology import JobDetails
 from flink_autoscaler.core.observe.gathering import at_reading_time, late_ms
@@ -93,14 +92,6 @@ def test_cpus_that_cannot_be_are_no_limit_and_that_is_said(cpu: float) -> None:
     room = room_in(Headroom("yarn", cpu=cpu, memory=None), TaskManagerSize(1, 1.0, 0), 0)
 
     assert (room.taskmanagers, room.unchecked) == (None, ("CPU",))
-
-
-@pytest.mark.parametrize(
-    ("size", "expected"),
-    [(0, 0), (10**12, 10**12), (-1, None), (2**63, None), (10**400, None), (None, None)],
-)
-def test_a_size_that_no_state_has_is_unknown(size: int | None, expected: int | None) -> None:
-    assert possible_state(CheckpointFacts(state_bytes=size)) == expected
 
 
 @pytest.mark.parametrize(

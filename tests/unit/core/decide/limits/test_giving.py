@@ -134,23 +134,6 @@ CLAIMS = st.lists(
 )
 
 
-@pytest.mark.parametrize(
-    ("claims", "free", "granted"),
-    [
-        ([Claim("a", 2, 6), Claim("b", 2, 6)], 4, {"a": 2, "b": 2}),
-        ([Claim("a", 2, 3), Claim("b", 2, 9)], 4, {"a": 1, "b": 3}),
-        ([Claim("a", 1, 9), Claim("b", 5, 9)], 4, {"a": 4, "b": 0}),
-        ([Claim("a", 2, 9, weight=3.0), Claim("b", 2, 9)], 4, {"a": 4, "b": 0}),
-        ([Claim("a", 2, 9), Claim("b", 2, 5, priority=1)], 4, {"a": 1, "b": 3}),
-        ([Claim("a", 2, 9)], 0, {"a": 0}),
-        ([], 4, {}),
-    ],
-    ids=["equal", "what one does not want", "the smaller one first", "weights", "priorities", "nothing free", "nobody"],
-)
-def test_free_slots_are_dealt_out_fairly(claims: list[Claim], free: int, granted: dict[str, int]) -> None:
-    assert fair_shares(claims, free) == granted
-
-
 @given(CLAIMS, st.integers(0, 200))
 def test_nobody_gets_more_than_wanted_and_nothing_is_left_while_somebody_wants(claims: list[Claim], free: int) -> None:
     granted = fair_shares(claims, free)

@@ -24,29 +24,7 @@ from testkit.builders.core import a_plan, a_topology, a_vertex, vertex_id
 
 GIB = 1 << 30
 MB = 1 << 20
-SIZE = TaskManagerSize(slots=4, cpu=2.0, memory=4 * GIB)
 ROOMY = Headroom("somebody")
-
-
-@pytest.mark.parametrize(
-    ("headroom", "expected"),
-    [
-        pytest.param(ROOMY, None, id="no limit"),
-        pytest.param(replace(ROOMY, cpu=5.0), 2, id="CPUs"),
-        pytest.param(replace(ROOMY, memory=12 * GIB), 3, id="memory that is used up exactly"),
-        pytest.param(replace(ROOMY, memory=12 * GIB - 1), 2, id="one byte short"),
-        pytest.param(replace(ROOMY, taskmanagers=1), 1, id="TaskManagers"),
-        pytest.param(replace(ROOMY, cpu=5.0, memory=100 * GIB, taskmanagers=7), 2, id="the tightest of them"),
-        pytest.param(replace(ROOMY, cpu=0.0, memory=100 * GIB), 0, id="nothing left of one"),
-        pytest.param(replace(ROOMY, cpu=-3.0), 0, id="less than nothing"),
-        # 4 GiB become 6 GiB.
-        pytest.param(replace(ROOMY, memory=17 * GIB, memory_step=3 * GIB), 2, id="memory in steps"),
-    ],
-)
-def test_a_headroom_is_worth_whole_taskmanagers(headroom: Headroom, expected: int | None) -> None:
-    room = room_in(headroom, SIZE, 0)
-
-    assert (room.taskmanagers, room.unchecked) == (expected, ())
 
 
 GROUPS = a_topology(

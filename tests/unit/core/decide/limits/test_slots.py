@@ -10,7 +10,6 @@ from flink_autoscaler.core.decide.limits.slots import (
     exceeds_quota,
     free_slots,
     slots_after,
-    slots_of,
 )
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.reading import ClusterReading
@@ -63,14 +62,6 @@ def test_a_scale_down_is_within_any_quota() -> None:
 
 def test_there_is_no_quota_without_slot_sharing_groups() -> None:
     assert not exceeds_quota(CHAIN, a_plan({1: (4, 400)}), quota(cpu=0.1))
-
-
-def test_slots_of_a_job_are_those_of_its_groups_or_of_its_widest_vertex() -> None:
-    groups = {vertex.vertex_id: vertex.parallelism for vertex in GROUPS.vertices.values()}
-    chain = {vertex.vertex_id: vertex.parallelism for vertex in CHAIN.vertices.values()}
-
-    assert slots_of(GROUPS, groups) == 8 + 40
-    assert slots_of(CHAIN, chain) == 6
 
 
 @pytest.mark.parametrize(

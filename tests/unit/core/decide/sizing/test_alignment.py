@@ -223,17 +223,6 @@ def test_a_custom_mode_may_ask_for_a_single_subtask() -> None:
     assert aligned_by(Mode(1)).wanted == {SINGLE_SOURCE: 1}
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        pytest.param({}, 24, id="improved"),
-        pytest.param({"compat": "reference"}, 30, id="reference"),
-    ],
-)
-def test_a_custom_mode_cannot_take_a_source_beyond_its_partitions(options: dict[str, str], expected: int) -> None:
-    assert aligned_by(Mode(30), options).wanted == {SINGLE_SOURCE: expected}
-
-
 def test_a_source_of_one_partition_keeps_what_it_has_but_takes_no_more() -> None:
     # Three subtasks of which two would do.
     readings = [single_source(minute, rate=100.0, busy_ms=300.0, parallelism=3, partitions=1) for minute in (1, 2, 3)]
