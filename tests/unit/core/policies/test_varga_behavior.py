@@ -61,10 +61,6 @@ def test_the_default_takes_one_step_from_3_to_40() -> None:
     assert steps(40, 3, a_behavior({}), interval=15.0, count=2) == [40, 40]
 
 
-def test_the_default_multiplies_by_at_most_sixteen_within_a_minute() -> None:
-    assert steps(1_000, 3, a_behavior({}), interval=30.0, count=3) == [48, 48, 768]
-
-
 def test_several_limits_allow_the_largest_change() -> None:
     limits = at_once("Pods 4 / 60 s, Percent 10 / 60 s")
 

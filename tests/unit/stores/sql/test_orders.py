@@ -70,13 +70,6 @@ def test_a_book_that_has_not_changed_is_one_small_query(database: Database, book
     assert "sum(" in statements.texts[0]
 
 
-def test_an_empty_book_is_one_small_query(database: Database, book: SqlOrderBook) -> None:
-    with counting(database) as statements:
-        assert book.orders("main") == {}
-
-    assert len(statements.texts) == 1
-
-
 def test_a_changed_book_is_read_once(database: Database, book: SqlOrderBook) -> None:
     book.orders("main")
     book.change("main/a", pausing())
