@@ -23,8 +23,10 @@ STARTING: Final = frozenset({"subprocess.run", "subprocess.Popen", "subprocess.c
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests, before those with a mark are chosen."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests, before those with a mark are chosen; where nobody asks for these marks, nobody pays for them."""
+    if not any(mark in config.getoption("markexpr") for mark in ("database", "process")):
+        return
     for item in items:
         if not isinstance(item, pytest.Function):
             continue

@@ -47,6 +47,7 @@ ON_ONE_SPARK: Final = (
     "tests/integration/pipeline/history/test_spark.py",
     "tests/integration/pipeline/profiles/test_job.py",
     "tests/integration/pipeline/reports/test_build.py",
+    "tests/integration/pipeline/test_data_source.py",
 )
 """Files that share an embedded Spark, and therefore stay together with one worker."""
 
