@@ -155,7 +155,11 @@ def main() -> None:
     missing = [(label, case) for case in wanted for label in labels if (label, code, case) not in known]
     with ThreadPoolExecutor(arguments.processes) as pool:
         run = partial(run_case, code=code, arguments=arguments)
-        new = list(pool.map(lambda each: run(labels[each[0]], each[1]), missing))
+        try:
+            new = list(pool.map(lambda each: run(labels[each[0]], each[1]), missing))
+        except subprocess.CalledProcessError as error:
+            pool.shutdown(cancel_futures=True)
+            sys.exit(error.returncode)  # the process has said why
     if arguments.set == "check":
         for label, pair in dict.fromkeys((each.label, each.case.pair) for each in new):
             note_look([each for each in new if (each.label, each.case.pair) == (label, pair)], pair, arguments)

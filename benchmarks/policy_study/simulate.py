@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
+from flink_autoscaler.pipeline.backtest.computing import problem_of
 from flink_autoscaler.pipeline.backtest.subject import chain
 from flink_autoscaler.pipeline.simulator import JobModel, RescaleTerms, Simulation, Workload, run
 
@@ -52,14 +53,20 @@ def simulate(case: Mapping[str, Any]) -> dict[str, Any]:
     Returns:
         ``slot_seconds``, ``late`` and ``processor`` in seconds, ``duration``, the count of ``rescales``, and the
         ``errors`` that passes ended in, by text.
+
+    Raises:
+        SystemExit: Nothing can be run with the options; it says why.
     """
+    configuration = {PREFIX + key: value for key, value in case["options"].items()}
+    if problem := problem_of(configuration):
+        sys.exit(problem)
     workload = Workload("study", case["step"], tuple(map(tuple, case["rows"])))
     began = time.process_time()
     result = run(
         Simulation(
             study_job(workload),
             workload,
-            {PREFIX + key: value for key, value in case["options"].items()},
+            configuration,
             installed_plugins(),
             terms=RescaleTerms(case["outage"], replay=REPLAY),
             slo_lag=case["limit"],

@@ -146,3 +146,12 @@ def test_study_refuses_what_it_does_not_know(tmp_path: Path, arguments: tuple[st
     assert answer.returncode == 2
     assert message in answer.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_study_ends_at_a_policy_that_does_not_exist(tmp_path: Path) -> None:
+    answer = study(tmp_path, "--policy", "ds3", "--load", "elb", "--seeds", "1")
+
+    assert answer.returncode == 1
+    assert "'ds3', but the policies are capacity, slo, varga" in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert read_results(tmp_path / "policy-study.jsonl") == []
