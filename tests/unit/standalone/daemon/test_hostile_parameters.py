@@ -17,10 +17,10 @@ PROMPT = 20.0
 LEASED = {
     "autoscaler__standalone__state-store__type": "JDBC",
     "autoscaler__ha__enabled": "true",
-    "autoscaler__ha__ttl": "20 s",
-    "job__autoscaler__flink__rest-client__timeout": "1 s",
+    "autoscaler__ha__ttl": "60 s",
+    "job__autoscaler__flink__rest-client__timeout": "10 s",
 }
-"""A daemon that loses its lease where it stands still for twenty seconds."""
+"""A daemon that loses its lease where it stands still for a minute."""
 
 
 def readings(flink: FakeFlink, job: FakeJob) -> int:

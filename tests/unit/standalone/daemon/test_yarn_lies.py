@@ -40,7 +40,7 @@ class Site:
         entry = {
             "name": "main",
             "type": "yarn",
-            "timeout": "2 s",
+            "timeout": "30 s",
             "yarn.url": self.yarn.urls[0],
             "auth.kind": "bearer",
             "auth.token-env-variable": "JM_TOKEN",
