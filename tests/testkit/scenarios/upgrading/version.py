@@ -9,7 +9,7 @@ from pathlib import Path
 from releasing import building
 from releasing.last import last_release, wheel_of
 
-from testkit.scenarios.faults.daemon_process import PRESENT
+from testkit.scenarios.runner.process import PRESENT
 
 _EXTRAS = "postgresql,mysql,report"
 
