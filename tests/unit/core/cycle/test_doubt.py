@@ -85,6 +85,20 @@ def test_both_ends_of_the_window_and_its_outliers_are_suspect() -> None:
     assert suspects(samples) == [19, 13, 11, 7, 0]
 
 
+def test_the_first_sample_that_is_known_is_suspect() -> None:
+    loads = [math.nan] * 4 + [0.5] * 16
+    samples = [a_sample(at, {A: {ScalingMetric.LOAD: load}}) for at, load in enumerate(loads)]
+
+    assert 4 in suspects(samples)
+
+
+def test_an_answer_of_minutes_ago_does_not_rescale_a_job() -> None:
+    truth = Truth(rate=50.0, busy_ms=(150.0, 150.0), pending=30_000.0, aggregator="MAX", window=5)
+    readings = [truth.reading(minute, copy_of=3 if minute == 6 else None) for minute in range(1, 14)]
+
+    assert plans(truth, readings) == []
+
+
 def test_a_plan_that_hangs_on_the_newest_sample_waits_and_says_both_figures() -> None:
     driver = JobDriver(a_context(OPTIONS))
     driver.run_each_minute([steady(minute) for minute in range(1, 8)])
