@@ -35,17 +35,15 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.pipeline.history.buffer import Buffer
 from flink_autoscaler.pipeline.history.compact import LARGE_ROWS, Upkeep, maintain
-from flink_autoscaler.pipeline.history.export import ExportSelection, Format, export
-from flink_autoscaler.pipeline.history.files import LocalFiles, new_id
-from flink_autoscaler.pipeline.history.layout import Selection
+from flink_autoscaler.pipeline.history.export import Format, export
+from flink_autoscaler.pipeline.history.files import LocalFiles, new_id, own_session
 from flink_autoscaler.pipeline.history.rows import NamedRow, rows_of
 from flink_autoscaler.pipeline.history.schema import TABLES, VERTICES
 from flink_autoscaler.pipeline.history.spark_files import HadoopFiles
-from flink_autoscaler.pipeline.history.storage import Batch, append, own_session
+from flink_autoscaler.pipeline.history.store import EVERYTHING, Batch, Selection, append, jobs_like
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
-from flink_autoscaler.standalone.history.sink import Turns
 from testkit.fakes.flink import FakeFlink, chain
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 DAY_MS: Final = 86_400_000
 START_MS: Final = 1_769_817_600_000
@@ -106,6 +104,12 @@ def a_fleet(fleet: Fleet) -> tuple[list[PassOutcome], list[JobAutoScalerContext]
     return [outcome] * fleet.jobs, contexts
 
 
+def rows_of_pass(outcomes: Sequence[PassOutcome], contexts: Sequence[JobAutoScalerContext]) -> Iterator[NamedRow]:
+    """Yield what the history keeps of a pass."""
+    for outcome, context in zip(outcomes, contexts, strict=True):
+        yield from rows_of(outcome, context, START_MS, span_ms=60_000)
+
+
 def conversion(fleet: Fleet) -> list[Sequence[str]]:
     """Return the processor time of turning passes into rows, and of gathering and spilling those."""
     outcomes, contexts = a_fleet(fleet)
@@ -115,7 +119,7 @@ def conversion(fleet: Fleet) -> list[Sequence[str]]:
     for _ in range(WARM_PASSES):
         with tempfile.TemporaryDirectory() as folder:
             buffer = Buffer(flush_seconds=900, flush_rows=FLUSH_ROWS, spill=Path(folder), hand_over=lambda _: None)
-            rows, seconds = timed(lambda: list(Turns(0.0, lambda *_: None).rows(outcomes, contexts, START_MS)))
+            rows, seconds = timed(lambda: list(rows_of_pass(outcomes, contexts)))
             to_rows.append(seconds)
             to_buffer.append(timed(partial(buffer.add, rows, START_MS))[1])
     return [
@@ -186,11 +190,11 @@ def compact_through_hadoop(root: str, large_rows: int) -> tuple[int, int]:
     return done.before, done.after
 
 
-def read_part(root: str, wanted: ExportSelection) -> tuple[int, int, int]:
+def read_part(root: str, wanted: Selection) -> tuple[int, int, int]:
     """Read rows of vertices; return rows, files and bytes."""
     files = CountingFiles(root)
-    done = export(files, wanted, io.BytesIO(), Format.PARQUET)
-    return done.rows, files.files, files.bytes
+    rows = export(files, VERTICES, wanted, io.BytesIO(), Format.PARQUET, [])
+    return rows, files.files, files.bytes
 
 
 def alone(function: Callable[..., Any], *arguments: Any) -> Cost:
@@ -230,16 +234,17 @@ def compacting(where: str, cost: Cost) -> Sequence[str]:
     return f"compacting {before} files to {after}{where}", f"{cost.seconds:.1f} s", f"{cost.memory:.0f} MB"
 
 
-def parts_of_day(fleet: Fleet) -> Iterator[tuple[str, ExportSelection]]:
+def parts_of_day(fleet: Fleet) -> Iterator[tuple[str, Selection]]:
     """Yield what is read back."""
     hour = Selection(START_MS, START_MS + DAY_MS // 24)
-    yield "all", ExportSelection(VERTICES)
-    yield "one job", ExportSelection(VERTICES, job=f"main/job-{fleet.jobs // 2:05d}")
-    yield "one hour of one job", ExportSelection(VERTICES, hour, job=f"main/job-{fleet.jobs // 2:05d}")
-    yield "another day", ExportSelection(VERTICES, Selection(START_MS + DAY_MS, START_MS + 2 * DAY_MS))
+    job = jobs_like(f"main/job-{fleet.jobs // 2:05d}")
+    yield "all", EVERYTHING
+    yield "one job", Selection(jobs=job)
+    yield "one hour of one job", replace(hour, jobs=job)
+    yield "another day", Selection(START_MS + DAY_MS, START_MS + 2 * DAY_MS)
 
 
-def reading(root: str, what: str, wanted: ExportSelection) -> Sequence[str]:
+def reading(root: str, what: str, wanted: Selection) -> Sequence[str]:
     """Return the row of the table about one way to read."""
     cost = alone(read_part, root, wanted)
     rows, files, size = cost.result

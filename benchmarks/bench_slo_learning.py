@@ -20,7 +20,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from flink_autoscaler.core.options.slo import SloOptions
+from flink_autoscaler.core.options.policies import SloOptions
 from flink_autoscaler.core.policies.slo.history import KEPT
 from flink_autoscaler.core.policies.slo.lateness import LagTerms, Spread
 from flink_autoscaler.core.policies.slo.learning import Learned, expected, learn

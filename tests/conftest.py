@@ -12,6 +12,8 @@ pytest_plugins = [
     "testkit.servers.databases.fixtures",
     "testkit.fakes.flink.fixtures",
     "testkit.clusters.flink.fixtures",
+    "testkit.clusters.spark.fixtures",
+    "testkit.kinds",
     "testkit.parallel_run",
 ]
 

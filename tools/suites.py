@@ -73,6 +73,12 @@ SUITES: Final = {
     "soak": Suite(
         'a week of a daemon; ARGS="--seconds 7200 --engine spark"', "faketime", "23", ("-m testkit.scenarios.soak",)
     ),
+    "spark": Suite(
+        "more ways of an embedded Spark: odd hosts, lost JVMs, stalled workers",
+        _FLINK,
+        "5",
+        _tests('suite(name="spark")'),
+    ),
     "yarn": Suite("a real YARN and HDFS, Flink and Spark on them", _FLINK, "30", _tests('suite(name="yarn")')),
     "cluster": Suite("real Spark clusters and Spark Connect", _FLINK, "20", _tests('suite(name="cluster")')),
     "services": Suite(

@@ -22,7 +22,7 @@ def test_the_simulator_agrees_with_flink(tmp_path: Path) -> None:
         (tmp_path / "agreement.md").write_text(report.text, encoding="utf-8")
     finally:
         shutil.rmtree(KEPT, ignore_errors=True)
-        shutil.copytree(tmp_path, KEPT, ignore=shutil.ignore_patterns("flink", "state"))
+        shutil.copytree(tmp_path, KEPT, ignore=shutil.ignore_patterns("flink", "daemon.state"))
 
     print(f"\n{report.text}")
     assert report.problems == ()

@@ -54,7 +54,7 @@ def processes_of(directory: Path) -> list[str]:
 
 @pytest.mark.spark
 def test_demo_scales_a_real_job_up_and_down_and_leaves_nothing(tmp_path: Path) -> None:
-    with running_demo(tmp_path, DEMO_SECONDS="150") as (demo, output):
+    with running_demo(tmp_path, DEMO_SECONDS="120") as (demo, output):
         status = demo.wait(timeout=600)
 
     told = output.read_text()
@@ -70,11 +70,12 @@ def test_demo_scales_a_real_job_up_and_down_and_leaves_nothing(tmp_path: Path) -
 
 
 @pytest.mark.spark
+@pytest.mark.suite(name="long")
 @pytest.mark.parametrize(
     ("number", "status"),
     [
         pytest.param(signal.SIGINT, 130, id="Ctrl-C"),
-        pytest.param(signal.SIGTERM, 143, id="SIGTERM", marks=pytest.mark.suite(name="long")),
+        pytest.param(signal.SIGTERM, 143, id="SIGTERM"),
     ],
 )
 def test_demo_that_is_stopped_tells_so_far_and_leaves_no_process(tmp_path: Path, number: int, status: int) -> None:

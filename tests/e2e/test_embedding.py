@@ -16,12 +16,10 @@ from flink_autoscaler.core.model.supervision import Origin, Stage, SupervisionPh
 from testkit.clusters.flink import FlinkCluster, HarnessError, job
 from testkit.scenarios.rescue import FAST_OPTIONS, ONLY_WORK
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="rescue")]
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "embedding.md"
-ON_BOTH = pytest.mark.parametrize(
-    "version", [pytest.param("1.20", marks=pytest.mark.suite(name="long")), "2.3"], ids=["Flink 1.20", "Flink 2.3"]
-)
+ON_BOTH = pytest.mark.parametrize("version", ["1.20", "2.3"], ids=["Flink 1.20", "Flink 2.3"])
 
 # One subtask of "work" does 1,000 records/s: this wants far more than there are slots for.
 FLOODED = job.ScalingJob(
@@ -134,7 +132,6 @@ def is_settled(state: JobState) -> bool:
     return current is not None and current.stage.is_final
 
 
-@pytest.mark.suite(name="rescue")
 @ON_BOTH
 def test_a_rescale_that_the_job_does_not_survive_is_undone(
     example_of: Callable[[FlinkCluster, str, Mapping[str, str]], Example], version: str

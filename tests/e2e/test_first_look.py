@@ -43,7 +43,11 @@ def codes(document: dict[str, Any], weight: str) -> list[str]:
     return [each["code"] for each in document["findings"] if each["weight"] == weight]
 
 
-@pytest.mark.parametrize("cluster", ["1.20", "2.3"], indirect=True, ids=["Flink 1.20", "Flink 2.3"])
+@pytest.mark.parametrize(
+    "cluster",
+    [pytest.param("1.20", id="Flink 1.20", marks=pytest.mark.suite(name="long")), pytest.param("2.3", id="Flink 2.3")],
+    indirect=True,
+)
 def test_jobs_are_told_what_they_need(cluster: FlinkCluster, tmp_path: Path) -> None:
     enabling = {"pipeline.global-job-parameters": "job.autoscaler.enabled:true"}
     job.submit(cluster, job.ScalingJob(name="fit"), config=enabling)
@@ -63,10 +67,8 @@ def test_jobs_are_told_what_they_need(cluster: FlinkCluster, tmp_path: Path) -> 
     assert (written.returncode, looked.returncode) == (0, 0), looked.stderr
 
 
-@pytest.mark.parametrize(
-    "version",
-    [pytest.param("1.20", id="Flink 1.20"), pytest.param("2.3", id="Flink 2.3", marks=pytest.mark.suite(name="long"))],
-)
+@pytest.mark.suite(name="long")
+@pytest.mark.parametrize("version", ["1.20", "2.3"], ids=["Flink 1.20", "Flink 2.3"])
 def test_default_scheduler_is_told_with_the_line_to_write(version: str) -> None:
     with FlinkCluster(version, config={"jobmanager.scheduler": "default"}, taskmanagers=1, slots=1) as plain:
         job.submit(plain, job.ScalingJob(name="held"))

@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from testkit.clusters.flink import FlinkCluster, job
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.runner.wired import settings_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="long")]
 

@@ -13,7 +13,6 @@ from pyarrow import dataset
 
 from testkit.clusters.flink.job import WORK_VERTEX
 from testkit.scenarios.hour import ORDERS, PAYMENTS, PAYMENTS_RATE, QUIET_SECONDS, Site, daemon, opened, widths
-from testkit.scenarios.hour.picture import beside
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.suite(name="long")]
 
@@ -35,8 +34,7 @@ def test_the_first_hour_of_a_new_user(tmp_path: Path) -> None:
                 a_rollback_is_told_when_it_is_true(site)
                 a_fall_is_followed(site)
                 a_lost_taskmanager_starves_nobody(site)
-                process.terminate()
-                assert process.wait(30) == 0
+                assert process.stop() == 0
             the_log_can_be_read(site)
             slots_come_together(site)
             an_idle_source_stays_narrow(site)
@@ -228,7 +226,6 @@ def a_short_history_says_what_is_missing(site: Site) -> None:
 
     assert ran.code != 0
     assert re.search(r"\d+ minutes are recorded, and a backtest needs 60", ran.err)
-    assert ran.took < 20
 
 
 def flat(log: str) -> str:
@@ -263,5 +260,3 @@ def the_report_says_what_flink_says(site: Site) -> None:
     assert ran.code == 0, ran.err
     assert "Warning" not in ran.err
     assert reached_by_history(site) >= reached_by_events(site) > 0
-    beside(page, site.seen, ORDERS, site.folder / "beside.png")
-    site.diary.write(f"\npictures of both: {(site.folder / 'beside.png').stat().st_size / 1000:.0f} kB\n")

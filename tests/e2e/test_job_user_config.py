@@ -23,7 +23,7 @@ PARAMETERS = {
 }
 
 
-@pytest.fixture(params=["1.20", "2.3"])
+@pytest.fixture(params=[pytest.param("1.20", marks=pytest.mark.suite(name="long")), "2.3"])
 def flink(request: pytest.FixtureRequest) -> Iterator[FlinkCluster]:
     with FlinkCluster(request.param, taskmanagers=0) as cluster:
         yield cluster

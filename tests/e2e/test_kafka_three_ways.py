@@ -23,7 +23,7 @@ from flink_autoscaler.core.model.metrics import FlinkMetric
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.runner.wired import settings_of
 from testkit.servers.kafka import running_broker, why_not
 from testkit.servers.kafka_job import SOURCE_VERTEX, WORK_VERTEX, Arriving, KafkaReadingCluster, submit
 from testkit.servers.prometheus import Prometheus, require

@@ -20,7 +20,8 @@ from flink_autoscaler.core.model.job import Endpoint, Kerberos
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink
-from testkit.scenarios.faults import BusyCluster, DaemonProcess
+from testkit.scenarios.faults import BusyCluster
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.servers.kerberos import GuardedServer, Identity, Realm
 
 pytestmark = pytest.mark.suite(name="services")

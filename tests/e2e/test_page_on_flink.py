@@ -12,7 +12,7 @@ from selenium.webdriver import Chrome
 
 from testkit.clusters.flink import FlinkCluster, job
 from testkit.clusters.flink.waiting import wait_until
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="long"), pytest.mark.browser]
 

@@ -16,7 +16,7 @@ from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from testkit.clusters.flink import FlinkCluster, job
 from testkit.clusters.flink.reporter import ReportingCluster
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.runner.wired import settings_of
 from testkit.servers.prometheus import Prometheus, require
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="long")]

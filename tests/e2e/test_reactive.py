@@ -13,7 +13,7 @@ import pytest
 
 from testkit.clusters.flink import FlinkApplicationCluster, job
 from testkit.clusters.flink.waiting import wait_until
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="rescue")]
 

@@ -9,7 +9,7 @@ import pytest
 from testkit.clusters.flink import FlinkCluster, job
 from testkit.clusters.flink.waiting import wait_until
 from testkit.scenarios.rescue import FAST_OPTIONS, ONLY_WORK
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="rescue")]
 

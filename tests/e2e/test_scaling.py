@@ -113,6 +113,7 @@ def test_parallelism_follows_the_load_up_and_down(cluster: FlinkCluster, engine:
     assert engines == {engine}
 
 
+@pytest.mark.suite(name="long")
 @pytest.mark.parametrize("cluster", ["2.3"], indirect=True, ids=["Flink 2.3"])
 def test_dry_run_decides_but_changes_nothing(cluster: FlinkCluster) -> None:
     job_id = job.submit(cluster, BUSY)
@@ -135,6 +136,7 @@ def has_metrics(cluster: FlinkCluster, job_id: str) -> bool:
     return all(cluster.rest.vertex_metrics(job_id, each["id"], ["busyTimeMsPerSecond"]) for each in vertices)
 
 
+@pytest.mark.suite(name="long")
 @pytest.mark.parametrize("cluster", ["2.3"], indirect=True, ids=["Flink 2.3"])
 def test_once_prints_a_report_for_every_job(cluster: FlinkCluster, tmp_path: Path) -> None:
     job_id = job.submit(cluster, job.ScalingJob(name="shown-once"))

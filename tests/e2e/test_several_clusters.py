@@ -22,7 +22,7 @@ from testkit.clusters.flink import FlinkApplicationCluster, FlinkCluster, job
 from testkit.clusters.flink.configuration import free_ports
 from testkit.clusters.flink.waiting import wait_until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="long")]
 
 INTERVAL = 1.0
 OPTIONS = {
@@ -202,7 +202,6 @@ def test_a_dead_url_of_a_cluster_is_told_once_and_the_other_one_is_used(fleet: F
     assert fleet.daemon.lines("cluster_failed", "old") == []
 
 
-@pytest.mark.suite(name="long")
 def test_a_cluster_that_ends_disturbs_no_other_is_told_once_and_is_taken_up_again(fleet: Fleet) -> None:
     daemon = fleet.daemon
     others = ("old", "application")

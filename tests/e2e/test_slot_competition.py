@@ -112,7 +112,7 @@ class Competition:
         return found
 
     def state(self, name: str) -> JobState:
-        return self.passes.store.load(f"e2e/{name}")
+        return self.passes.store.load(f"main/{name}")
 
     def stages(self, name: str) -> list[Stage]:
         supervision = self.state(name).supervision
@@ -219,6 +219,6 @@ def test_a_job_that_has_all_slots_gives_some_to_one_that_waits(cluster: FlinkClu
         assert "SLOTS_MISSING" in jobs.codes()["late"]
         assert "GIVES_SLOTS" in jobs.codes()["greedy"]
         assert passes.messages("SlotsMissing")[0].startswith(
-            "The job has too few slots: it needs 1 slot at least to run, 1 is missing; cluster e2e: 8 slots, none free "
-            "(greedy 8); greedy is asked down to 5"
+            "The job has too few slots: it needs 1 slot at least to run, 1 is missing; "
+            "cluster main: 8 slots, none free (greedy 8); greedy is asked down to 5"
         )

@@ -160,6 +160,7 @@ def test_jobs_lists_the_jobs(secured: Secured, tmp_path: Path) -> None:
     assert secured.job_id in json.dumps(json.loads(result.stdout))
 
 
+@pytest.mark.suite(name="long")
 def test_once_evaluates_the_job(secured: Secured, tmp_path: Path) -> None:
     options = ["--set=job.autoscaler.enabled=true", "--set=autoscaler.engine.kind=inline"]
 
@@ -169,6 +170,7 @@ def test_once_evaluates_the_job(secured: Secured, tmp_path: Path) -> None:
     assert secured.job_id in json.dumps(json.loads(result.stdout))
 
 
+@pytest.mark.suite(name="long")
 def test_jobs_names_the_wrong_authority(secured: Secured, tmp_path: Path) -> None:
     result = command(secured, tmp_path, "jobs", ca_file=secured.stranger.ca_file)
 
@@ -176,6 +178,7 @@ def test_jobs_names_the_wrong_authority(secured: Secured, tmp_path: Path) -> Non
     assert "the issuer of its certificate is not known" in result.stderr
 
 
+@pytest.mark.suite(name="long")
 def test_jobs_names_the_wrong_password(secured: Secured, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_text("guessed\n")

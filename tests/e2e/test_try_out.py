@@ -22,7 +22,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="long")]
 
 SAMPLE = Path(__file__).parents[2] / "conf" / "try-out.yaml"
 COMMAND = str(Path(sys.executable).with_name("flink-autoscaler"))
-TEN_MINUTES = 600.0
+PATIENCE = 3600.0
+"""Seconds; it takes some ten minutes on a machine that has nothing else to do."""
 
 # A subtask of "work" does 500 records/s. Half of the ten minutes are as busy as in the guide, the rest is quiet.
 LOAD = job.ScalingJob(name="orders", curve="0:150,60:150,70:1200,240:1200,250:150,900:150", cost_micros=2000)
@@ -71,7 +72,7 @@ def rescales(log: Path) -> list[tuple[int, int]]:
     return [(each["from"], each["to"]) for changes in asked for each in changes if each["vertex"] == job.WORK_VERTEX]
 
 
-def test_the_configuration_to_try_out_gives_a_scale_up_and_a_scale_down_in_ten_minutes(tmp_path: Path) -> None:
+def test_the_configuration_to_try_out_gives_a_scale_up_and_a_scale_down(tmp_path: Path) -> None:
     tmp_path.joinpath("state").mkdir()
     with FlinkCluster("2.3", slots=8, directory=tmp_path / "flink") as cluster:
         arguments = given(cluster, tmp_path)
@@ -83,7 +84,7 @@ def test_the_configuration_to_try_out_gives_a_scale_up_and_a_scale_down_in_ten_m
                 return int(cluster.rest.vertices(job_id)[job.WORK_VERTEX]["parallelism"])
 
             def left() -> float:
-                return begun + TEN_MINUTES - time.monotonic()
+                return begun + PATIENCE - time.monotonic()
 
             wait_until("the job has grown", lambda: parallelism() > 1, left(), context=log.read_text)
             seconds["up"] = time.monotonic() - begun

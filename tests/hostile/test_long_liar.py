@@ -44,7 +44,7 @@ def test_a_cluster_that_lied_for_long_is_back_within_a_window(tmp_path: Path) ->
 
     cluster = HostileCluster("main", [lies], limit=60.0, on_verdict=take, steps_every=10**9, without_pause=True)
     with Servers() as servers:
-        settings = settings_of({"main": {"url": servers.listen(cluster.respond)}}, tmp_path, OPTIONS)
+        settings = settings_of({"main": {"url": servers.serve(cluster.respond)}}, tmp_path, OPTIONS)
         with RunningDaemon(
             settings, on_report=cluster.after_pass, on_traceback=lambda *told: tracebacks.append(" ".join(told))
         ):

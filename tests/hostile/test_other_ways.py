@@ -130,7 +130,7 @@ def test_a_lie_about_one_application_harms_no_other(yarn: FakeYarn, tmp_path: Pa
     clusters = [HostileCluster(name, [], limit=60.0, on_verdict=lambda _: None) for name in ("one", "two")]
     clusters[1].healthy.name = "sick"
     with Servers() as servers:
-        apps = [yarn.add(each.name, a_job_manager(servers.listen(each.respond))) for each in clusters]
+        apps = [yarn.add(each.name, a_job_manager(servers.serve(each.respond))) for each in clusters]
         liar = YarnLiar(yarn, "main/healthy", apps[1])
         entry = {"type": "yarn", "yarn.url": yarn.urls[0]}
         with RunningDaemon(

@@ -129,18 +129,15 @@ def test_health_turns_unhealthy_when_the_loop_hangs(site: Site) -> None:
     wait_until("healthy", lambda: health() == "healthy", 300, interval=0.5)
 
 
-def test_state_survives_down_and_up_and_sigterm_ends_within_the_grace(site: Site) -> None:
+def test_state_survives_down_and_up_and_sigterm_ends_in_order(site: Site) -> None:
     site.command("pin", JOB, "work=1", "--reason", "a test", "--new")
     told, ordered = events(site), site.command("orders", "--json")
-    started = time.monotonic()
     site.compose("stop", "autoscaler")
-    seconds = time.monotonic() - started
     code = site.daemon()["State"]["ExitCode"]
     site.compose("down", "--timeout", 20)
     site.up()
 
-    print(f"SIGTERM ended it after {seconds:.1f} s")
-    assert (code, seconds < 30) == (0, True)
+    assert code == 0, "137 is that of a process that was killed when its grace was over"
     assert "work" in ordered
     assert json.loads(site.command("orders", "--json")) == json.loads(ordered)
     assert "ScalingReport" in {event["reason"] for event in told}

@@ -52,7 +52,6 @@ _CONTROL_LOOP_INTERVAL: Final = Option(
     parse_duration,
     parse_duration("10 s"),
     "10 s",
-    "Pause between passes.",
     deprecated_keys=("scalingInterval",),
 )
 """As the vectors have it, which ask for options of the daemon as for those of jobs."""

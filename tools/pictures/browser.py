@@ -65,21 +65,6 @@ def report_picture(page: Path, picture: Path, *, width: int, job: str = "") -> N
         picture.write_bytes(_screenshot(chrome, chrome.execute_script(_JOB, job)))
 
 
-def page_picture(page: Path, picture: Path, *, width: int) -> None:
-    """Take a whole page.
-
-    Args:
-        page: The file.
-        picture: The PNG file to write.
-        width: Pixels that the page is laid out for.
-    """
-    with chromium() as chrome:
-        lay_out(chrome, width)
-        chrome.get(page.as_uri())
-        height = chrome.execute_script("return document.documentElement.getBoundingClientRect().height")
-        picture.write_bytes(_screenshot(chrome, {"x": 0, "y": 0, "width": width, "height": height}))
-
-
 def top_picture(chrome: Chrome, picture: Path, *, width: int, height: int) -> None:
     """Take the top of the page that a browser shows."""
     picture.write_bytes(_screenshot(chrome, {"x": 0, "y": 0, "width": width, "height": height}))

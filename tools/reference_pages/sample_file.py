@@ -62,7 +62,7 @@ def job_options() -> Iterator[DocumentedOption]:
     """Yield the core's options in the order of declaration; the standard prefix is no old key of its own."""
     for option in AutoscalerOptions.declared():
         old_keys = tuple(key for key in option.keys[1:] if key != LEGACY_PREFIX + option.key)
-        yield DocumentedOption(option.key, option.default_text, allowed(option), option.description, old_keys)
+        yield DocumentedOption(option.key, option.default_text, allowed(option), old_keys)
 
 
 def sample() -> str:

@@ -35,6 +35,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.suite(name="long")
 @both_versions
 def test_taskmanagers_and_jobmanager_come_and_go(version: str) -> None:
     with FlinkCluster(version, slots=2) as cluster:
@@ -83,6 +84,7 @@ def test_start_tells_why_it_failed_and_leaves_nothing(version: str, tmp_path: Pa
     assert not is_alive(cluster.jobmanager.pid)
 
 
+@pytest.mark.suite(name="long")
 @both_versions
 def test_start_takes_other_ports_when_its_own_are_contested(version: str) -> None:
     rest, rpc, other_rest, other_rpc = free_ports(4)
@@ -96,6 +98,7 @@ def test_start_takes_other_ports_when_its_own_are_contested(version: str) -> Non
         assert second.rest_url.endswith(str(other_rest))
 
 
+@pytest.mark.suite(name="long")
 @both_versions
 def test_application_cluster_takes_all_slots_in_reactive_mode(version: str) -> None:
     cluster = FlinkApplicationCluster(

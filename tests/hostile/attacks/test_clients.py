@@ -15,7 +15,7 @@ from flink_autoscaler.standalone.observability.http import MOST_CONNECTIONS
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink
 from testkit.fakes.flink.load import repeated
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 pytestmark = pytest.mark.suite(name="hostile")
 PROBES = ("/healthz", "/readyz", "/metrics")

@@ -18,7 +18,7 @@ from flink_autoscaler.standalone.cli.output import json_text
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, chain
 from testkit.fakes.receiver import Receiver
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 pytestmark = pytest.mark.suite(name="hostile")
 

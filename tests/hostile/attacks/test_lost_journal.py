@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
-from testkit.scenarios.faults import BusyCluster, DaemonProcess
+from testkit.scenarios.faults import BusyCluster
+from testkit.scenarios.runner.process import DaemonProcess
 
 pytestmark = pytest.mark.suite(name="hostile")
 

@@ -12,7 +12,7 @@ import pytest
 from flink_autoscaler.standalone.settings.secrets import masked
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, chain
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 pytestmark = pytest.mark.suite(name="hostile")
 

@@ -16,8 +16,8 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
-from testkit.scenarios.faults import BusyCluster, DaemonProcess, History, Put, StateChange, rounds
-from testkit.scenarios.faults.daemon_process import pause
+from testkit.scenarios.faults import BusyCluster, History, Put, StateChange, rounds
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.servers.databases import DatabaseServer
 
 pytestmark = pytest.mark.faults
@@ -75,7 +75,7 @@ def test_killing_the_daemon_loses_no_recorded_state_and_repeats_no_request(
             daemon.start()
             if number == 0:
                 cluster.wait_for_puts(1)  # on a busy machine no life may be long enough for one
-            pause(chance.uniform(0.0, LONGEST_LIFE))
+            time.sleep(chance.uniform(0.0, LONGEST_LIFE))  # a random time before its end: nothing to wait for
             daemon.kill()
             load(database)
         puts = cluster.puts()

@@ -18,7 +18,7 @@ from testkit.clusters.flink.waiting import wait_until
 from testkit.clusters.spark import SparkCluster, equipped_python, make_pyfiles
 from testkit.fakes.flink import FakeFlink, chain
 from testkit.fakes.prometheus import FakePrometheus
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.runner.wired import settings_of
 
 pytestmark = pytest.mark.spark
 

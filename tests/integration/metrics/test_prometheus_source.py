@@ -17,7 +17,7 @@ from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
-from testkit.scenarios.watching.wired import passes_of
+from testkit.scenarios.runner.wired import passes_of
 from testkit.servers.prometheus import Prometheus, require
 
 JOBS = 40

@@ -17,7 +17,7 @@ from flink_autoscaler.standalone.daemon.wiring import Wiring
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
 from testkit.scenarios.faults.driving import drive
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.runner.wired import settings_of
 from testkit.servers.prometheus import Prometheus, require
 
 RATE, TICK, TIMEOUT = 40.0, 0.3, 90.0

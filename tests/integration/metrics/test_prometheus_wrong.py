@@ -15,7 +15,7 @@ from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeJob, Fault, chain
 from testkit.fakes.prometheus import FakePrometheus
 from testkit.scenarios.faults.driving import drive
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.runner.wired import settings_of
 
 TICK, ENOUGH = 0.3, 15
 """Seconds between passes, and passes in which a job whose metrics are right has long been scaled down."""
@@ -32,7 +32,7 @@ def partial(prometheus: FakePrometheus) -> None:
 
 
 def resetting(prometheus: FakePrometheus) -> None:
-    prometheus.fault(Fault.RESET)
+    prometheus.fault("/", Fault.RESET)
 
 
 def telling_no_numbers(prometheus: FakePrometheus) -> None:

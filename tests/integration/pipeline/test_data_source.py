@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,8 @@ from flink_autoscaler.core.model.job import Endpoint, Kerberos, Tls
 from flink_autoscaler.pipeline.data_source import FlinkMetrics, endpoint_options
 from flink_autoscaler.pipeline.data_source.choices import OPTIONS, choices_of
 from flink_autoscaler.pipeline.data_source.tables import TABLES
-from flink_autoscaler.pipeline.spark.driver import DriverSession
-from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.notebook import metrics_options
+from testkit.clusters.spark.fixtures import SharedSpark
 from testkit.fakes.flink import FakeFlink, FakeJob, chain, flink_error
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "guide" / "notebooks.md").read_text()
@@ -29,12 +27,10 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    session = DriverSession(SparkSettings(master="local[2]"))
-    session.spark.dataSource.register(FlinkMetrics)
-    session.spark.conf.set(PUSHDOWN, "true")
-    yield session.spark
-    session.close()
+def spark(shared_spark: SharedSpark) -> SparkSession:
+    session = shared_spark({PUSHDOWN: "true"})
+    session.dataSource.register(FlinkMetrics)
+    return session
 
 
 @pytest.fixture

@@ -16,13 +16,13 @@ from testkit.clusters.flink.waiting import wait_until
 pytestmark = pytest.mark.spark
 
 PROGRAM = """
-from flink_autoscaler.pipeline.history.storage import own_session
+from flink_autoscaler.pipeline.history.files import own_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 with own_session(SparkSettings(master="local[1]")):
     print("started", flush=True)
 """
-SECONDS = 60.0
+SECONDS = 300.0
 """For a JVM to start or to end on a busy machine."""
 
 
@@ -39,7 +39,7 @@ def jvms_with(mark: str) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.suite(name="spark"))])
 def test_no_jvm_stays_when_its_program_is_told_to_end_while_it_starts(number: signal.Signals) -> None:
     mark = uuid.uuid4().hex
     program = PROGRAM if number is signal.SIGINT else f"import signal, sys\nsignal.signal(15, sys.exit)\n{PROGRAM}"

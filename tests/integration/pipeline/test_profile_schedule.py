@@ -20,7 +20,7 @@ from flink_autoscaler.stores.sql.forecasts import SqlForecastStore
 from testkit.builders.profiles import DAYS, write_samples
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 pytestmark = pytest.mark.spark
 

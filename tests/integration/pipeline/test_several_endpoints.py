@@ -35,7 +35,10 @@ def fleets() -> Iterator[list[Fleet]]:
         loop.close()
 
 
-@pytest.fixture(scope="module", params=[pytest.param("inline"), pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("inline"), pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.suite(name="spark")])],
+)
 def engine(fleets: list[Fleet], request: pytest.FixtureRequest) -> Iterator[EvaluationEngine]:
     inline = fleets[0].inline
     if request.param == "inline":

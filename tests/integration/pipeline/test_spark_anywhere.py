@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.suite(name="spark")]
 
 STARTING = """
 from flink_autoscaler.pipeline.spark.driver import DriverSession

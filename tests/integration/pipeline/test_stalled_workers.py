@@ -26,7 +26,7 @@ from testkit.fakes.flink.load import rates_of, repeated
 from testkit.fakes.flink.metric_store import FakeMetricStore
 from testkit.processes import descendants_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.suite(name="spark")]
 
 LOAD = 130.0
 STALL = 6.0

@@ -1,4 +1,4 @@
-"""A week without a person in five minutes: some jobs, all that goes wrong, and nothing grows."""
+"""A week without a person in three minutes: a few jobs, all that goes wrong, and nothing grows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from testkit.scenarios.soak import Outcome, Plan, soak
 from testkit.scenarios.soak.clock import MissingClockError
 from testkit.servers.databases import MissingServerError
 
-SHORT = Plan(seconds=300.0, jobs=24, clusters=2, leaving=0.2, interval=3.0, viewers=1, samples=4, patience=240.0)
+SHORT = Plan(seconds=150.0, jobs=8, clusters=2, leaving=0.1, interval=2.0, viewers=1, samples=3, patience=600.0)
 
 
 def outcome_of(plan: Plan) -> Outcome:

@@ -10,7 +10,7 @@ import pytest
 
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 from testkit.fakes.flink import FakeFlink, Fault
-from testkit.scenarios.faults import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.scenarios.upgrading import Version, driven, known_revision, said
 
 pytestmark = [

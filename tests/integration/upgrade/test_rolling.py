@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
-from testkit.scenarios.faults import DaemonProcess, Pair
+from testkit.scenarios.faults import Pair
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.scenarios.upgrading import Version, known_revision, said
 
 pytestmark = [pytest.mark.suite(name="upgrade"), pytest.mark.parametrize("settings", ["postgresql"], indirect=True)]

@@ -16,7 +16,7 @@ from selenium.webdriver import Keys
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, chain
 from testkit.fakes.flink.load import overloaded, working
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 TOKEN = "operators-token"
 LINK_TO_JOB = "return [...document.links].find(each => each.textContent === 'main/orders')?.href"

@@ -18,9 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from flink_autoscaler.pipeline.history.reader import read
+from flink_autoscaler.pipeline.history.files import files_at, own_session
 from flink_autoscaler.pipeline.history.schema import DECISIONS, SAMPLES
-from flink_autoscaler.pipeline.history.storage import append, files_at, own_session
+from flink_autoscaler.pipeline.history.spark_files import read
+from flink_autoscaler.pipeline.history.store import append
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.sink import HistorySink
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
@@ -32,7 +33,7 @@ from testkit.clusters.spark import commands
 from testkit.clusters.yarn import HdfsCluster, MavenUnreachableError
 from testkit.clusters.yarn.configuration import PATIENCE
 from testkit.fakes.flink import FakeFlink, chain
-from testkit.scenarios.faults.daemon_process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.suite(name="yarn")]
 

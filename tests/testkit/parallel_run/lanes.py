@@ -29,14 +29,33 @@ WAITING: Final = (
 LONGEST: Final = (
     "tests/integration/yarn/",
     "tests/e2e/test_demo_on_flink.py",
+    "tests/integration/soak/",
+    "tests/integration/pipeline/test_profile_schedule.py",
     "tests/e2e/test_scaling.py",
-    "tests/e2e/harness/test_real_cluster.py",
+    "tests/integration/pipeline/backtest/test_nights_spark.py",
+    "tests/integration/pipeline/",
     "tests/integration/",
     "tests/unit/standalone/cli/",
     "tests/unit/pipeline/history/",
     "tests/unit/stores/",
 )
 """Beginnings of the paths of files that are run before all others of their kind, the longest first."""
+
+
+ON_ONE_SPARK: Final = (
+    "tests/integration/pipeline/backtest/test_nights_spark.py",
+    "tests/integration/pipeline/history/test_spark.py",
+    "tests/integration/pipeline/profiles/test_job.py",
+    "tests/integration/pipeline/reports/test_build.py",
+    "tests/integration/pipeline/test_data_source.py",
+)
+"""Files that share an embedded Spark, and therefore stay together with one worker."""
+
+
+def scope_of(nodeid: str) -> str:
+    """Return what a test stays together with: its file, or the first of those that share something with it."""
+    file = nodeid.partition("::")[0]
+    return ON_ONE_SPARK[0] if file in ON_ONE_SPARK else file
 
 
 def turn(scope: str) -> int:
@@ -67,6 +86,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - who runs without workers needs no xdist
 
     class Lanes(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+        def _split_scope(self, nodeid: str) -> str:
+            return scope_of(nodeid)
+
         def _assign_work_unit(self, node: WorkerController) -> None:
             prefers = is_for_waiting(node.gateway.id, len(self.nodes))
             scope = chosen(sorted(self.workqueue, key=turn), waiting=prefers)

@@ -5,8 +5,8 @@ import pytest
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.errors import ConnectError, RealizeError, StoreError
-from flink_autoscaler.core.model.decision import PassPhase, Rescale
-from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.decision import Rescale
+from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE, ConfigChanges
@@ -80,26 +80,10 @@ def test_a_decision_is_recorded_reported_and_then_realized(setup: Setup) -> None
     assert report.errors == ()
 
 
-def test_the_state_is_carried_from_pass_to_pass(setup: Setup) -> None:
-    reports = [setup.scale(minute) for minute in (1, 2, 3)]
-
-    assert [report.outcome.phase for report in reports] == [
-        PassPhase.COLLECTING,
-        PassPhase.WINDOW_FILLING,
-        PassPhase.EXECUTED,
-    ]
-
-
 def test_what_the_collector_learned_is_carried_from_pass_to_pass(setup: Setup) -> None:
     setup.scale(1)
 
     assert setup.autoscaler.request(CONTEXT, 2 * MINUTE).memory.reports_gc is True
-
-
-def test_nothing_is_realized_before_the_first_decision(setup: Setup) -> None:
-    setup.scale(1)
-
-    assert setup.realizer.overrides == []
 
 
 def test_a_job_that_does_not_run_is_not_read_but_its_overrides_are_realized(setup: Setup) -> None:
@@ -191,15 +175,6 @@ def test_config_changes_are_not_realized_after_overrides_failed(setup: Setup) ->
     setup.scale(1, a_context({**SINGLE_SOURCE_OPTIONS, "memory.tuning.enabled": "true"}))
 
     assert "realize_config" not in setup.journal
-
-
-def test_events_of_the_realizer_are_told(setup: Setup) -> None:
-    setup.store.states[CONTEXT.job_key] = STATE
-    setup.realizer.events = (Event(EventType.NORMAL, "Scaling", "rescaled in place"),)
-
-    setup.scale(1)
-
-    assert setup.told == ["Scaling"]
 
 
 def test_an_error_of_the_pass_is_told_once_and_overrides_are_realized(setup: Setup) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.state import JobState
 from testkit.builders.core import (
     MINUTE,
-    SINGLE_SOURCE,
     SINGLE_SOURCE_OPTIONS,
     RecordingEvents,
     RecordingRealizer,
@@ -66,17 +64,6 @@ def test_a_daemon_that_looks_on_loads_every_time() -> None:
     assert (first, second) == (JobState(), JobState("written by the leader"))
 
 
-def test_a_new_term_begins_with_what_the_last_leader_wrote() -> None:
-    setup = Setup()
-    setup.autoscaler.request(CONTEXT, MINUTE, term=1)
-    setup.store.states[KEY] = JobState("written by another")
-
-    same = setup.autoscaler.request(CONTEXT, 2 * MINUTE, term=1).state
-    new = setup.autoscaler.request(CONTEXT, 3 * MINUTE, term=3).state
-
-    assert (same, new) == (JobState(), JobState("written by another"))
-
-
 def test_who_took_over_from_looking_on_loads_once_more() -> None:
     setup = Setup()
     setup.autoscaler.request(CONTEXT, MINUTE, term=None)
@@ -101,38 +88,6 @@ def test_who_looks_on_learns_for_the_collector_and_does_nothing_else() -> None:
     assert setup.events.events == []
     assert report.realization is None
     assert setup.autoscaler.request(CONTEXT, 3 * MINUTE, term=None).memory == outcome.memory
-
-
-def test_what_was_not_recorded_counts_as_not_decided() -> None:
-    setup = Setup()
-    for minute in (1, 2):
-        setup.autoscaler.scale(CONTEXT, minute * MINUTE)
-    setup.store.save_error = StoreError("no database")
-
-    reports = [setup.autoscaler.scale(CONTEXT, minute * MINUTE) for minute in (3, 4, 5)]
-    during = setup.autoscaler.request(CONTEXT, 6 * MINUTE).state
-
-    assert all(isinstance(report.outcome.decision, Rescale) for report in reports)
-    assert (during.history, during.tracking, during.overrides) == ({}, (), {})
-    assert setup.realizer.overrides == []
-    assert setup.events.reports == []
-
-
-def test_what_was_collected_while_nothing_could_be_recorded_is_kept_and_recorded_later() -> None:
-    setup = Setup()
-    setup.autoscaler.scale(CONTEXT, MINUTE)
-    setup.store.save_error = StoreError("no database")
-    counts = [setup.autoscaler.scale(CONTEXT, minute * MINUTE).outcome.sample_count for minute in (2, 3)]
-    setup.store.save_error = None
-
-    setup.autoscaler.scale(CONTEXT, 4 * MINUTE)
-
-    recorded = setup.store.states[KEY]
-    assert counts == [2, 3]
-    assert [sample.at_ms for sample in recorded.samples] == [2 * MINUTE, 3 * MINUTE, 4 * MINUTE]
-    assert {vertex: len(entries) for vertex, entries in recorded.history.items()} == {SINGLE_SOURCE: 1}
-    assert setup.realizer.overrides == [{SINGLE_SOURCE: 8}]
-    assert len(setup.events.reports) == 1
 
 
 def test_what_was_not_recorded_under_an_old_term_is_dropped() -> None:

@@ -11,9 +11,13 @@ from flink_autoscaler.core.errors import (
     LONGEST_TEXT,
     AutoscalerError,
     ConfigError,
+    MissingMetricError,
     PluginError,
     ResponseError,
 )
+from flink_autoscaler.core.last import keeping_last
+from flink_autoscaler.core.options.option import ValueParseError
+from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 
 
 class NastyError(Exception):
@@ -48,19 +52,6 @@ def test_anything_else_becomes_the_kind_of_the_border_with_its_cause(
     assert str(found) == f"job a: {type(error).__name__}: x"
     assert isinstance(found, kind)
     assert found.__cause__ is error
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(), asyncio.CancelledError()], ids=repr)
-def test_what_ends_the_work_goes_on_its_way(error: BaseException) -> None:
-    with pytest.raises(type(error)), Border():
-        raise error
-
-
-def test_a_border_around_what_goes_well_has_no_error() -> None:
-    with Border() as border:
-        answer = 7
-
-    assert (answer, border.error) == (7, None)
 
 
 def test_texts_are_bounded_and_need_not_exist() -> None:
@@ -99,3 +90,42 @@ def test_what_lasts_is_told_once_and_its_end_as_well() -> None:
 
     assert [told.is_news("x", error) for error in errors] == [False, True, False, True, True, False, True]
     assert told.is_news("another", ConfigError("a"))
+
+
+class _ForeignError(AutoscalerError):
+    """Of another module."""
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        pytest.param(ConfigError("wrong"), "CONFIG", id="as it is"),
+        pytest.param(MissingMetricError("a", "busy"), "MISSINGMETRIC", id="of a kind of its own"),
+        pytest.param(
+            ValueParseError("job.autoscaler.enabled", "perhaps", "true, false"), "CONFIG", id="of the options"
+        ),
+        pytest.param(LeaseLostError("gone"), "STORE", id="of a database"),
+        pytest.param(_ForeignError("else"), "AUTOSCALER", id="of nobody's kind"),
+    ],
+)
+def test_code_is_a_word_that_has_a_meaning(error: AutoscalerError, code: str) -> None:
+    assert error.code == code
+
+
+@keeping_last
+def listed(*given: object) -> list[object]:
+    return list(given)
+
+
+def test_what_was_made_of_the_same_objects_is_kept() -> None:
+    name = ["a"]
+
+    assert listed(name, 1) is listed(name, 1)
+
+
+def test_an_error_is_raised_every_time() -> None:
+    made, text = keeping_last(int), "no number"
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="invalid literal"):
+            made(text)

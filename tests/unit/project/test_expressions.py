@@ -211,7 +211,7 @@ def slow_expressions(module_name: str, most: int) -> list[tuple[str, str, tuple[
 
 @pytest.mark.parametrize("module_name", module_names())
 def test_expressions_take_time_in_proportion_to_the_text(module_name: str) -> None:
-    assert slow_expressions(module_name, most=6) == []
+    assert slow_expressions(module_name, most=3) == []
 
 
 @pytest.mark.suite(name="hostile")

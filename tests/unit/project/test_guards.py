@@ -43,6 +43,13 @@ def test_make_test_selects_the_guards_and_leaves_out_the_suites() -> None:
     assert set(re.findall(r'pytest .* -m "([^"]*)"', told.stdout)) == {"guard or not suite"}
 
 
+def test_make_test_fast_runs_unit_tests_that_start_nothing() -> None:
+    told = subprocess.run(["make", "--dry-run", "test-fast"], cwd=PROJECT, capture_output=True, text=True, check=True)
+
+    (chosen,) = re.findall(r'pytest .* -m "not \(([^"]*)\)".* tests/unit$', told.stdout, re.MULTILINE)
+    assert set(chosen.split(" or ")) == {"e2e", "suite", "spark", "browser", "faults", "database", "process"}
+
+
 def test_every_marked_suite_can_be_run_by_its_name() -> None:
     marked = {
         name

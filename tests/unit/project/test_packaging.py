@@ -54,11 +54,12 @@ def pyfiles(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_wheel_has_every_module_of_the_part(wheel: zipfile.Path, part: str) -> None:
+def test_wheel_has_every_module_and_text_of_the_part(wheel: zipfile.Path, part: str) -> None:
     names = set(wheel.root.namelist())
 
     source = PROJECT / part
-    expected = {path.relative_to(source).as_posix() for path in source.rglob("*.py")}
+    files = [*source.rglob("*.py"), *source.rglob("*.toml")]
+    expected = {path.relative_to(source).as_posix() for path in files}
 
     assert expected <= names
     assert f"flink_autoscaler/{part}/py.typed" in names

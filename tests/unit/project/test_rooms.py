@@ -76,6 +76,7 @@ def test_no_way_leads_back(path: Path) -> None:
         pytest.param(
             "standalone.cli.main", {"httpx", "aiohttp", "asyncio", "pyspark", "pyarrow", "sqlalchemy"}, id="commands"
         ),
+        pytest.param("standalone.daemon.service", {"pandas", "py4j", "pyspark"}, id="daemon"),
         pytest.param("pipeline.simulator", {"httpx", "aiohttp", "pyspark"}, id="simulator"),
     ],
 )

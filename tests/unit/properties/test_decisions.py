@@ -161,7 +161,7 @@ def changes(outcome: PassOutcome) -> dict[int, tuple[int, int]]:
 
 
 @given(job=jobs(), chosen=options)
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_no_vertex_moves_against_what_it_needs(job: Job, chosen: dict[str, str]) -> None:
     outcome = decide(job, chosen)
 
@@ -176,7 +176,7 @@ def test_no_vertex_moves_against_what_it_needs(job: Job, chosen: dict[str, str])
 
 
 @given(job=jobs(), chosen=options)
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_no_limit_is_exceeded(job: Job, chosen: dict[str, str]) -> None:
     outcome = decide(job, chosen)
 
@@ -188,7 +188,7 @@ def test_no_limit_is_exceeded(job: Job, chosen: dict[str, str]) -> None:
 
 
 @given(job=jobs(), chosen=options, cpus=st.integers(1, 60))
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_the_quota_is_not_exceeded_and_used_as_far_as_it_goes(job: Job, chosen: dict[str, str], cpus: int) -> None:
     outcome = decide(job, {**chosen, "quota.cpu": str(cpus), "compat": "improved"})
 
@@ -208,7 +208,7 @@ def test_equal_inputs_give_equal_decisions(job: Job, chosen: dict[str, str]) -> 
 
 
 @given(job=jobs(), chosen=options)
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_a_job_that_got_what_it_needs_is_left_alone(job: Job, chosen: dict[str, str]) -> None:
     # One step at a time and a quota would take several decisions; a target of 1 leaves no band to rest in.
     chosen = {key: value for key, value in chosen.items() if key not in ("quota.cpu", "scale-up.max-factor")}

@@ -1,4 +1,4 @@
-"""A week with metrics that invite endless rescaling: how often a job is rescaled, with the filters and without."""
+"""Days with metrics that invite endless rescaling: how often a job is rescaled, with the filters and without."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from testkit.builders.core import a_cluster, a_context, a_reading, a_vertex, sou
 VERTEX: Final = vertex_id(1)
 MINUTE, DAY = 60_000, 86_400_000
 PASS = 10 * MINUTE
-DAYS = 7
+DAYS = 3
 MOST = 24
 BUDGET = 24
 FOR_UP_ONLY = BUDGET // 4

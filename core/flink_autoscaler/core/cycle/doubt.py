@@ -88,18 +88,21 @@ def second_look(
 def suspects(samples: Sequence[MetricSample]) -> list[int]:
     """Return the numbers of the samples that a plan may rest on, the newest first.
 
-    Those are both ends of the window, from which rates are taken, and the outliers, which move averages most.
+    Those are both ends of the window, and of what is known of a vertex, from which rates are taken, and the outliers,
+    which move averages most.
     """
     distances = dict.fromkeys(range(len(samples)), 0.0)
+    ends = {0, len(samples) - 1}
     for vertex_id in samples[-1].vertices:
         for metric in _AVERAGED:
             values = [sample.vertices.get(vertex_id, {}).get(metric, NAN) for sample in samples]
             known = {index: value for index, value in enumerate(values) if math.isfinite(value)}
+            ends |= {min(known), max(known)} if known else set()
             mean = sum(known.values()) / max(1, len(known))
             for index, value in known.items():
                 distances[index] = max(distances[index], abs(value - mean) / max(_TINY, abs(mean)))
     outliers = nlargest(OUTLIERS, distances, key=distances.__getitem__)
-    return sorted({0, len(samples) - 1, *outliers}, reverse=True)
+    return sorted({*ends, *outliers}, reverse=True)
 
 
 def difference(planned: Sizes, other: Sizes, present: Sizes) -> Difference | None:

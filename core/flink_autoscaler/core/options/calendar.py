@@ -147,7 +147,10 @@ def _parse(expression: str, is_reference: bool) -> Period:
         if is_reference:
             raise ValueError("a time zone is known to compat: improved only")
         expression, zone = found[1], _zone(found[2])
-    parts = _split(expression)
+    parts = expression.split("&&")
+    while len(parts) > 1 and not parts[-1]:  # as Java splits a text
+        parts.pop()
+    parts = [part.strip() for part in parts]
     if len(parts) > 2:  # noqa: PLR2004 - a daily range and a cron expression
         raise ValueError("at most two expressions can be joined by &&")
     daily = [_daily(part, is_reference) for part in parts if _DAILY.fullmatch(part)]
@@ -166,20 +169,14 @@ def read_fields(text: str, fields: Fields) -> dict[str, Any]:
         if not equals:
             shown = shortened(part.strip())
             raise ValueError(f"{shown!r} is not one of {', '.join(fields)}, an equals sign and a value")
-        attribute, parsed = read_field(name, value, fields)
+        key = field_key(name)
+        if key not in fields:
+            raise ValueError(f"{shortened(name.strip())!r} is not one of {', '.join(fields)}")
+        attribute, parse = fields[key]
         if attribute in values:
-            raise ValueError(f"{field_key(name)} is given twice in {shortened(text)!r}")
-        values[attribute] = parsed
+            raise ValueError(f"{key} is given twice in {shortened(text)!r}")
+        values[attribute] = parse(value.strip())
     return values
-
-
-def read_field(name: str, text: str, fields: Fields) -> tuple[str, Any]:
-    """Return the attribute that a field sets, and its value. Raises ValueError where it is none of the fields."""
-    key = field_key(name)
-    if key not in fields:
-        raise ValueError(f"{shortened(name.strip())!r} is not one of {', '.join(fields)}")
-    attribute, parse = fields[key]
-    return attribute, parse(text.strip())
 
 
 def field_key(name: str) -> str:
@@ -233,13 +230,6 @@ PERIOD_FIELDS: Final[Fields] = {
 """The words of a period that is written by name."""
 
 
-def _split(expression: str) -> list[str]:
-    parts = expression.split("&&")
-    while len(parts) > 1 and not parts[-1]:
-        parts.pop()
-    return [part.strip() for part in parts]
-
-
 def _daily(text: str, is_reference: bool) -> tuple[int, int]:
     start, end = map(time_of_day, text.split("-"))
     if start in (DAY_MS, end):
@@ -262,15 +252,6 @@ def _cron(text: str) -> CronExpression:
             f"'{shortened(text)}' is neither a daily range such as 9:00-17:30 nor a Quartz cron expression"
         )
     return found
-
-
-def invalid_period(expression: str, *, is_reference: bool = False) -> str | None:
-    """Return what is wrong with a period, None when nothing is."""
-    try:
-        parse_period(expression, is_reference=is_reference)
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 def is_excluded(

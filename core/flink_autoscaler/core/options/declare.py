@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.model.load_profile import zone_named
 from flink_autoscaler.core.options.option import LEGACY_PREFIX, PREFIX, Option
 
 T = TypeVar("T")
@@ -63,11 +65,19 @@ def positive_duration(text: str) -> syntax.Duration:
     return duration
 
 
+def time_zone(text: str) -> str:
+    """Read the name of a time zone."""
+    try:
+        zone_named(text.strip())
+    except ConfigError as error:
+        raise ValueError("a time zone such as UTC or Europe/Berlin that this machine knows") from error
+    return text.strip()
+
+
 def option(
     suffix: str,
     parse: Callable[[str], T],
     default: str,
-    description: str,
     *,
     fallback: tuple[str, ...] = (),
     deprecated: tuple[str, ...] = (),
@@ -80,33 +90,31 @@ def option(
         parse=parse,
         default=parse(default),
         default_text=default,
-        description=description,
         fallback_keys=fallback or (LEGACY_PREFIX + key,),
         deprecated_keys=deprecated,
         range_text=allowed or _allowed(parse),
     )
 
 
-def unset(suffix: str, parse: Callable[[str], T], description: str, *, allowed: str = "") -> Option[T | None]:
+def unset(suffix: str, parse: Callable[[str], T], *, allowed: str = "") -> Option[T | None]:
     """Declare an option for which "not set" means something."""
     key = PREFIX + suffix
-    return Option(key, parse, None, "", description, (LEGACY_PREFIX + key,), range_text=allowed or _allowed(parse))
+    return Option(key, parse, None, "", (LEGACY_PREFIX + key,), range_text=allowed or _allowed(parse))
 
 
-def flag(suffix: str, default: str, description: str) -> Option[bool]:
+def flag(suffix: str, default: str) -> Option[bool]:
     """Declare a switch."""
-    return option(suffix, syntax.parse_bool, default, description)
+    return option(suffix, syntax.parse_bool, default)
 
 
-def count(suffix: str, default: str, description: str, *, allowed: str = "") -> Option[int]:
+def count(suffix: str, default: str, *, allowed: str = "") -> Option[int]:
     """Declare a whole number; limits in ``allowed`` are checked elsewhere (:mod:`.checks`)."""
-    return option(suffix, syntax.parse_int, default, description, allowed=allowed)
+    return option(suffix, syntax.parse_int, default, allowed=allowed)
 
 
 def number(
     suffix: str,
     default: str,
-    description: str,
     *,
     least: float | None = None,
     most: float = math.inf,
@@ -114,32 +122,32 @@ def number(
 ) -> Option[float]:
     """Declare a number, which is finite and within limits where ``least`` is given; ``allowed`` as for counts."""
     parse = syntax.parse_double if least is None else number_from(least, most)
-    return option(suffix, parse, default, description, allowed=allowed)
+    return option(suffix, parse, default, allowed=allowed)
 
 
-def ratio(suffix: str, default: str, description: str) -> Option[float]:
+def ratio(suffix: str, default: str) -> Option[float]:
     """Declare a share of a whole, which is checked elsewhere."""
-    return number(suffix, default, description, allowed="[0.0, 1.0]")
+    return number(suffix, default, allowed="[0.0, 1.0]")
 
 
-def duration(suffix: str, default: str, description: str) -> Option[syntax.Duration]:
+def duration(suffix: str, default: str) -> Option[syntax.Duration]:
     """Declare a duration as the Java program reads it: a whole number and a unit."""
-    return option(suffix, syntax.parse_duration, default, description)
+    return option(suffix, syntax.parse_duration, default)
 
 
-def time(suffix: str, default: str, description: str) -> Option[syntax.Duration]:
+def time(suffix: str, default: str) -> Option[syntax.Duration]:
     """Declare a duration of ours, such as ``1h 30min``."""
-    return option(suffix, syntax.parse_time, default, description)
+    return option(suffix, syntax.parse_time, default)
 
 
-def listed(suffix: str, default: str, description: str, *, allowed: str = "") -> Option[tuple[str, ...]]:
+def listed(suffix: str, default: str, *, allowed: str = "") -> Option[tuple[str, ...]]:
     """Declare a list of texts."""
-    return option(suffix, syntax.parse_list, default, description, allowed=allowed)
+    return option(suffix, syntax.parse_list, default, allowed=allowed)
 
 
-def choice(kind: type[_E], suffix: str, default: str, description: str) -> Option[_E]:
+def choice(kind: type[_E], suffix: str, default: str) -> Option[_E]:
     """Declare one member of an enumeration, in any case."""
-    return option(suffix, one_of(kind), default, description)
+    return option(suffix, one_of(kind), default)
 
 
 def _allowed(parse: Callable[[str], object]) -> str:

@@ -8,9 +8,9 @@ from datetime import date
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.model.load_profile import LEAST_WEEKS, zone_named
+from flink_autoscaler.core.model.load_profile import LEAST_WEEKS
 from flink_autoscaler.core.model.quick import quick
-from flink_autoscaler.core.options.declare import limits_text, number_from, option, positive_duration
+from flink_autoscaler.core.options.declare import limits_text, number_from, option, positive_duration, time_zone
 from flink_autoscaler.core.options.option import OptionSet
 
 
@@ -58,14 +58,6 @@ def _around_one(text: str) -> tuple[float, float]:
     return values[0], values[1]
 
 
-def _timezone(text: str) -> str:
-    try:
-        zone_named(text)
-    except ConfigError as error:
-        raise ValueError("a time zone such as UTC or Europe/Berlin that this machine knows") from error
-    return text
-
-
 def _dates(text: str) -> tuple[date, ...]:
     try:
         return tuple(date.fromisoformat(part) for part in syntax.parse_list(text))
@@ -76,77 +68,26 @@ def _dates(text: str) -> tuple[date, ...]:
 class ForecastOptions(OptionSet):
     """How profiles are made, how they are corrected, and when they are trusted."""
 
-    forecast_enabled = option(
-        "forecast.enabled",
-        syntax.parse_bool,
-        "false",
-        "Whether the load that a source's profile expects counts as demand; it can only raise what is planned for.",
-    )
-    forecast_cap_factor = option(
-        "forecast.cap-factor",
-        number_from(1.0),
-        "3.0",
-        "Times of what arrives now that a forecast counts for at most, unless the usual level is higher.",
-    )
-    forecast_quantile = option(
-        "forecast.quantile",
-        _quantile,
-        "0.9",
-        "Quantile of the load of a quarter hour that is planned for. Takes effect with the next profiles.",
-        allowed="[0.5, 1.0)",
-    )
-    forecast_weeks = option(
-        "forecast.weeks",
-        _weeks,
-        "8",
-        "Weeks of history that a profile is made from at most.",
-        allowed=limits_text(LEAST_WEEKS, _MOST_WEEKS),
-    )
-    forecast_tau = option(
-        "forecast.tau",
-        positive_duration,
-        "2 h",
-        "Time in which the correction by the last hour fades to 37 %.",
-    )
+    forecast_enabled = option("forecast.enabled", syntax.parse_bool, "false")
+    forecast_cap_factor = option("forecast.cap-factor", number_from(1.0), "3.0")
+    forecast_quantile = option("forecast.quantile", _quantile, "0.9", allowed="[0.5, 1.0)")
+    forecast_weeks = option("forecast.weeks", _weeks, "8", allowed=limits_text(LEAST_WEEKS, _MOST_WEEKS))
+    forecast_tau = option("forecast.tau", positive_duration, "2 h")
     forecast_k_bounds = option(
-        "forecast.k-bounds",
-        _around_one,
-        "[0.5, 2]",
-        "Least and greatest factor by which the last hour corrects a forecast.",
-        allowed="[least, greatest] with 1 in between",
+        "forecast.k-bounds", _around_one, "[0.5, 2]", allowed="[least, greatest] with 1 in between"
     )
     forecast_growth_bounds = option(
-        "forecast.growth-bounds",
-        _around_one,
-        "[0.8, 1.25]",
-        "Least and greatest growth per week that is believed.",
-        allowed="[least, greatest] with 1 in between",
+        "forecast.growth-bounds", _around_one, "[0.8, 1.25]", allowed="[least, greatest] with 1 in between"
     )
-    forecast_wape_enable = option(
-        "forecast.wape.enable",
-        number_from(0.0),
-        "0.20",
-        "Error of the last 24 h, as a share of what arrived, up to which forecasts are used (again).",
-    )
+    forecast_wape_enable = option("forecast.wape.enable", number_from(0.0), "0.20")
     forecast_wape_disable = option(
-        "forecast.wape.disable",
-        number_from(0.0),
-        "0.25",
-        "The same above which they are not used any more; at least forecast.wape.enable.",
-        allowed="[forecast.wape.enable, +Infinity]",
+        "forecast.wape.disable", number_from(0.0), "0.25", allowed="[forecast.wape.enable, +Infinity]"
     )
-    forecast_timezone = option(
-        "forecast.timezone",
-        _timezone,
-        "UTC",
-        "Time zone of the week that the load follows; it matters where clocks are changed.",
-        allowed="the IANA names, such as Europe/Berlin",
-    )
+    forecast_timezone = option("forecast.timezone", time_zone, "UTC", allowed="the IANA names, such as Europe/Berlin")
     forecast_exclude = option(
         "forecast.exclude",
         _dates,
         "",
-        "Days that profiles do not learn from, such as holidays and incidents, in forecast.timezone.",
         allowed="the days of the calendar, such as 2026-12-24, or several of them separated by semicolons",
     )
 

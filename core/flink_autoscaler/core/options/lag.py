@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.model.source_lag import FLINK
 from flink_autoscaler.core.model.vertex_patterns import checked_pattern
 from flink_autoscaler.core.options.declare import option, positive_duration, unset
 from flink_autoscaler.core.options.option import OptionSet
@@ -50,52 +49,27 @@ class LagOptions(OptionSet):
     """Who knows the lag of sources, and other numbers about vertices."""
 
     lag_sources = option(
-        "lag.sources",
-        parse_for_vertices,
-        "",
-        f"Who is asked for the lag of sources, the first that knows it counts: {FLINK}, or names of autoscaler.kafka "
-        "and autoscaler.numbers, such as 'orders-kafka,flink', also per vertex: 'Source: *=orders-kafka;...'. Empty "
-        "asks Flink alone.",
-        allowed="pattern=name,name or name,name; several separated by semicolons",
+        "lag.sources", parse_for_vertices, "", allowed="pattern=name,name or name,name; several separated by semicolons"
     )
-    lag_kafka_group = unset(
-        "lag.kafka.group",
-        str,
-        "Consumer group whose committed offsets are those of the job. Unset takes what the job's global parameters "
-        f"name under {', '.join(GROUP_PARAMETERS)}, or hints of its SQL as properties.group.id.",
-    )
+    lag_kafka_group = unset("lag.kafka.group", str)
     lag_kafka_topics = option(
         "lag.kafka.topics",
         parse_for_vertices,
         "",
-        "Topics that sources read, also per vertex: 'Source: orders=orders;Source: users=users'; empty takes those "
-        "that Flink's metrics of the source name, and while these name none all topics for which the group has "
-        "committed offsets and which no other source reads.",
         allowed="pattern=topic,topic or topic,topic; several separated by semicolons",
     )
-    lag_parameters = option(
-        "lag.parameters", syntax.parse_map, "", "What stands for {words} in queries and URLs of autoscaler.numbers."
-    )
-    lag_max_age = option(
-        "lag.max-age",
-        positive_duration,
-        "60 s",
-        "Age from which on a lag, arrival rate or floor from outside of Flink is unknown.",
-    )
+    lag_parameters = option("lag.parameters", syntax.parse_map, "")
+    lag_max_age = option("lag.max-age", positive_duration, "60 s")
     arrival_rate_sources = option(
         "arrival-rate.sources",
         parse_for_vertices,
         "",
-        "Names of autoscaler.numbers that give the records/s arriving at a source, the first that knows counts, also "
-        "per vertex: 'Source: orders=gateway'. Empty takes what the source reads plus what its lag grows by.",
         allowed="pattern=name,name or name,name; several separated by semicolons",
     )
     floor_sources = option(
         "floor.sources",
         parse_for_vertices,
         "",
-        "Names of autoscaler.numbers that give the least parallelism of a vertex, the first that knows counts, also "
-        "per vertex: 'work=planned'. It raises a vertex within its bounds, and keeps it from going below.",
         allowed="pattern=name,name or name,name; several separated by semicolons",
     )
 

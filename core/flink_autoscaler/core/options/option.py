@@ -7,10 +7,12 @@ option that nobody needs does not stop a job.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import resources
 from typing import Any, Final, Generic, Self, TypeVar, overload
 
 from flink_autoscaler.core.errors import ConfigError
@@ -35,6 +37,12 @@ class ValueParseError(ConfigError):
         return ValueParseError, (self.key, self.value, self.expected)
 
 
+@cache
+def descriptions() -> Mapping[str, str]:
+    """What every option is for, by key; of the autoscaler and of Flink."""
+    return tomllib.loads(resources.files(__package__).joinpath("descriptions.toml").read_text(encoding="utf-8"))
+
+
 @dataclass(frozen=True, eq=False)
 class Option(Generic[T]):
     """An option of a configuration.
@@ -44,7 +52,6 @@ class Option(Generic[T]):
         parse: Reads the text of a value; raises ValueError whose text says what is expected.
         default: The value when no key is set; None where "unset" means something.
         default_text: The default as a user would write it; empty when unset.
-        description: One line for the reference page and the sample configuration.
         fallback_keys: Older keys, best first.
         deprecated_keys: Keys that still work and are looked up last.
         range_text: The permitted range, for the reference page; empty when any value goes.
@@ -54,7 +61,6 @@ class Option(Generic[T]):
     parse: Callable[[str], T]
     default: T
     default_text: str
-    description: str
     fallback_keys: tuple[str, ...] = ()
     deprecated_keys: tuple[str, ...] = ()
     range_text: str = ""
@@ -62,6 +68,11 @@ class Option(Generic[T]):
 
     def __set_name__(self, owner: type, name: str) -> None:
         object.__setattr__(self, "name", name)
+
+    @property
+    def description(self) -> str:
+        """One sentence for the reference page and the sample file, read from ``descriptions.toml`` when asked for."""
+        return descriptions()[self.key]
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -1,14 +1,124 @@
-"""Which scaling policies a job has, and the options of those that have few; part of the autoscaler's options."""
+"""Which scaling policies a job has, and the options of each of them; part of the autoscaler's options."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
-from flink_autoscaler.core.options.declare import option
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.options.declare import choice, number, option, time
 from flink_autoscaler.core.options.option import OptionSet
 from flink_autoscaler.core.options.schedule_plans import parse_plans
-from flink_autoscaler.core.options.slo import SloOptions
-from flink_autoscaler.core.options.varga import VargaOptions
+
+
+class RateUnit(StrEnum):
+    """What a rate limit counts: subtasks, or a share of those at the start of its period."""
+
+    PERCENT = "Percent"
+    PODS = "Pods"
+
+
+class Select(StrEnum):
+    """Which of several rate limits counts: that of the largest change, of the smallest, or none may change."""
+
+    MAX = "Max"
+    MIN = "Min"
+    DISABLED = "Disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """At most so much change within a period of seconds."""
+
+    unit: RateUnit
+    amount: int
+    period: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingRules:
+    """The rules of one direction.
+
+    Attributes:
+        window: Seconds of recommendations that have to agree.
+        limits: At least one.
+    """
+
+    window: float
+    limits: tuple[RateLimit, ...]
+    select: Select = Select.MAX
+
+
+_LIMIT: Final = re.compile(r"(\w++)\s++(\d++)\s*+/\s*+(\S.*+)", re.ASCII)
+_LIMITS_ALLOWED: Final = "Percent or Pods, a whole number above 0, a slash and a period; several separated by commas"
+
+
+def parse_rate_limits(text: str) -> tuple[RateLimit, ...]:
+    """Read ``Percent 100 / 15 s, Pods 4 / 15 s``.
+
+    Raises:
+        ValueError: It cannot be read, is empty, or has an amount or a period of 0.
+    """
+    limits = tuple(_rate_limit(part.strip()) for part in text.split(","))
+    if any(limit.amount < 1 or limit.period <= 0 for limit in limits):
+        raise ValueError("amounts and periods above 0")
+    return limits
+
+
+def _rate_limit(text: str) -> RateLimit:
+    match = _LIMIT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{_LIMITS_ALLOWED}; {syntax.shortened(text)!r} is not")
+    unit, amount, period = match.groups()
+    return RateLimit(
+        syntax.parse_enum(unit, RateUnit), syntax.parse_int(amount), syntax.parse_time(period).exact_seconds
+    )
+
+
+class VargaOptions(OptionSet):
+    """Utilization and relative change of the lag, followed as a HorizontalPodAutoscaler does."""
+
+    varga_utilization_target = number("varga.utilization-target", "0.7", least=0.01, most=1.0)
+    varga_lag_rate_target = number("varga.lag-rate-target", "1.0", least=0.01)
+    varga_lag_threshold = number("varga.lag-threshold", "50000", least=0.0)
+    varga_tolerance = number("varga.tolerance", "0.1", least=0.0)
+    varga_sync_period = time("varga.sync-period", "15 s")
+    varga_scale_up_window = time("varga.scale-up.window", "0 s")
+    varga_scale_up_policies = option(
+        "varga.scale-up.policies", parse_rate_limits, "Percent 1500 / 60 s", allowed=_LIMITS_ALLOWED
+    )
+    varga_scale_up_select = choice(Select, "varga.scale-up.select", "Max")
+    varga_scale_down_window = time("varga.scale-down.window", "1 h")
+    varga_scale_down_policies = option(
+        "varga.scale-down.policies", parse_rate_limits, "Percent 100 / 15 s", allowed=_LIMITS_ALLOWED
+    )
+    varga_scale_down_select = choice(Select, "varga.scale-down.select", "Max")
+
+    @property
+    def varga_up(self) -> ScalingRules:
+        """The rules of scale-ups."""
+        window = self.varga_scale_up_window.exact_seconds
+        return ScalingRules(window, self.varga_scale_up_policies, self.varga_scale_up_select)
+
+    @property
+    def varga_down(self) -> ScalingRules:
+        """The rules of scale-downs."""
+        window = self.varga_scale_down_window.exact_seconds
+        return ScalingRules(window, self.varga_scale_down_policies, self.varga_scale_down_select)
+
+
+class SloOptions(OptionSet):
+    """What lateness and rescales cost beside the slots that are held."""
+
+    slo_late_weight = number("slo.late-weight", "32", least=0.01, most=1000.0)
+    slo_error_budget = number("slo.error-budget", "0.005", least=0.0001, most=0.5)
+    slo_rescale_price = time("slo.rescale-price", "900 s")
+    slo_rescales_per_day = number("slo.rescales-per-day", "8", least=0.1)
+    slo_rescale_price_up = time("slo.rescale-price-up", "300 s")
+    slo_small_rescales = number("slo.small-rescales", "1", least=0.0, most=100.0)
+    slo_patience = number("slo.patience", "0.35", least=0.0, most=100.0)
 
 
 class ScheduleOptions(OptionSet):
@@ -18,11 +128,6 @@ class ScheduleOptions(OptionSet):
         "schedule.plans",
         parse_plans,
         "",
-        "Plans that bound what any policy wants, such as 'days=mon-fri, from=07:00, to=19:00, timezone=Europe/Berlin, "
-        "min-parallelism=8; days=sat sun, max-parallelism=4', or a YAML list of such plans. min-rate, records/s that a "
-        "source has to sustain, and vertex, a name pattern, may be given as well. Without days every day counts, "
-        "without times all of it; a plan that ends before it begins ends on the next day. Instead of days, from, to "
-        "and timezone there may be period, written as in excluded.periods; a cron expression in it has no time ahead.",
         allowed="period or days, from, to, timezone, vertex and at least one of min-parallelism, max-parallelism, "
         "min-rate; several plans separated by semicolons",
     )
@@ -51,21 +156,8 @@ def _name(text: str) -> str | None:
 class ChoiceOptions(OptionSet):
     """Which policy a job has, and which one is asked beside it."""
 
-    policy = option(
-        "policy",
-        _chosen,
-        DEFAULT_POLICY,
-        "Name of the policy that says what the job needs: capacity, varga, slo, or that of a plug-in.",
-        allowed="the name of one policy",
-    )
-    policy_shadow = option(
-        "policy.shadow",
-        _name,
-        "",
-        "Name of a policy that is asked beside the one in charge, in shadow mode: nothing that it wants is done, but "
-        "it is recorded, explained and reported. Unset: none.",
-        allowed="capacity, varga, slo, or a plug-in",
-    )
+    policy = option("policy", _chosen, DEFAULT_POLICY, allowed="the name of one policy")
+    policy_shadow = option("policy.shadow", _name, "", allowed="capacity, varga, slo, or a plug-in")
 
 
 class PolicyOptions(

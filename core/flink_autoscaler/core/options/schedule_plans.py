@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from flink_autoscaler.core.model import syntax
@@ -16,7 +16,6 @@ from flink_autoscaler.core.options.calendar import (
     Period,
     field_key,
     parse_period,
-    read_field,
     read_fields,
 )
 from flink_autoscaler.core.options.declare import number_from
@@ -64,38 +63,13 @@ def parse_plans(text: str) -> tuple[SchedulePlan, ...]:
     return tuple(map(_plan, parts))
 
 
-def format_plans(plans: Iterable[Mapping[str, str]]) -> str:
-    """Write plans, each given as texts by the name of the field, so that :func:`parse_plans` can read them.
+def format_plans(plans: Iterable[Iterable[tuple[str, str]]]) -> str:
+    """Write plans, each given as names of fields and their texts, so that :func:`parse_plans` can read them.
 
     Several days may be separated by blanks, commas, or semicolons, as Flink writes lists. A comma in the name of a
     vertex becomes a pattern that fits it.
     """
-    return syntax.format_list([", ".join(f"{name}={_written(name, plan[name])}" for name in plan) for plan in plans])
-
-
-def plan_problems(plan: Mapping[str, str]) -> dict[str, str]:
-    """Return what is wrong with a plan that is given as texts by the name of the field.
-
-    Returns:
-        Messages by the name of the field as it is given; under an empty name, where the fields are well each by
-        itself, what is wrong with the plan. Empty for a plan that :func:`parse_plans` can read.
-    """
-    values: dict[str, Any] = {}
-    problems: dict[str, str] = {}
-    for name, text in plan.items():
-        try:
-            attribute, value = read_field(name, text, _FIELDS)
-            if attribute in values:
-                raise ValueError("is given twice")
-            values[attribute] = value
-        except ValueError as error:
-            problems[name] = str(error)
-    if not problems:
-        try:
-            _sensible(values)
-        except ValueError as error:
-            problems[""] = str(error)
-    return problems
+    return syntax.format_list([", ".join(f"{name}={_written(name, text)}" for name, text in plan) for plan in plans])
 
 
 def _written(name: str, text: str) -> str:
@@ -107,22 +81,16 @@ def _written(name: str, text: str) -> str:
 
 def _plan(text: str) -> SchedulePlan:
     values = read_fields(text, _FIELDS)
-    try:
-        return _sensible({**values, "text": text})
-    except ValueError as error:
-        raise ValueError(f"{syntax.shortened(text)!r} {error}") from error
-
-
-def _sensible(values: Mapping[str, Any]) -> SchedulePlan:
+    shown = repr(syntax.shortened(text))
     attributes = {attribute for attribute, _ in PERIOD_FIELDS.values()}
-    named = {name: value for name, value in values.items() if name in attributes}
+    named = {name: values.pop(name) for name in attributes & values.keys()}
     if named and "period" in values:
-        raise ValueError(f"has a period and {', '.join(PERIOD_FIELDS)} beside it")
-    plan = SchedulePlan(**{"period": Period(**named), **{n: v for n, v in values.items() if n not in attributes}})
+        raise ValueError(f"{shown} has a period and {', '.join(PERIOD_FIELDS)} beside it")
+    plan = SchedulePlan(**{"period": Period(**named), **values}, text=text)
     if (plan.min_parallelism, plan.max_parallelism, plan.min_rate) == (None, None, None):
-        raise ValueError("has none of min-parallelism, max-parallelism and min-rate")
+        raise ValueError(f"{shown} has none of min-parallelism, max-parallelism and min-rate")
     if plan.max_parallelism is not None and (plan.min_parallelism or 1) > plan.max_parallelism:
-        raise ValueError("has a least parallelism above the greatest")
+        raise ValueError(f"{shown} has a least parallelism above the greatest")
     return plan
 
 

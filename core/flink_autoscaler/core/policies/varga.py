@@ -21,7 +21,7 @@ from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.options.varga import RateLimit, RateUnit, ScalingRules, Select
+from flink_autoscaler.core.options.policies import RateLimit, RateUnit, ScalingRules, Select
 from flink_autoscaler.core.policies.base.proposals import (
     abstention,
     direction_of,

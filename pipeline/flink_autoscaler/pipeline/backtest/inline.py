@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -14,12 +13,9 @@ from flink_autoscaler.pipeline.backtest.computing import computed
 from flink_autoscaler.pipeline.backtest.fitting import COLUMNS, FitTerms, Records, fit
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Outcome
 from flink_autoscaler.pipeline.backtest.subject import FittedHistory
-from flink_autoscaler.pipeline.history.catalog import Progress, find, require, unheard
-from flink_autoscaler.pipeline.history.export import ExportSelection, chosen
-from flink_autoscaler.pipeline.history.files import Files, HistoryError
-from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
+from flink_autoscaler.pipeline.history.files import Files, opened
 from flink_autoscaler.pipeline.history.schema import SAMPLES, TABLES
-from flink_autoscaler.pipeline.history.storage import opened, read_rows
+from flink_autoscaler.pipeline.history.store import EVERYTHING, Progress, Selection, scan, settled, unheard
 from flink_autoscaler.pipeline.profiles import BACKTEST_WEEKS
 
 _KEY = "job_key"
@@ -30,18 +26,11 @@ class Choice:
     """Which part of a history is looked at.
 
     Attributes:
-        jobs: Pattern for keys of jobs, or for what comes after their cluster; None takes all.
         past: Seconds of arrivals before the selection that profiles are made of; None makes no profiles.
     """
 
     selection: Selection = EVERYTHING
-    jobs: str | None = None
     past: float | None = None
-
-    @property
-    def is_part(self) -> bool:
-        """Whether anything is left out."""
-        return self.selection != EVERYTHING or self.jobs is not None
 
     def part_of(self, table: str) -> Selection:
         """Return which rows of a table are read: of arrivals what profiles are made of, too."""
@@ -54,14 +43,6 @@ class Choice:
         """Return how jobs are fitted at an instant, epoch seconds."""
         since = self.selection.since_ms
         return FitTerms(now, None if since is None else since / 1000, with_past=self.past is not None)
-
-    @property
-    def regex(self) -> str | None:
-        """The pattern as a regular expression for whole keys, for Python and for Spark."""
-        if self.jobs is None:
-            return None
-        parts = {"*": ".*", "?": "."}
-        return "^([^/]*/)?" + "".join(parts.get(c) or re.escape(c) for c in self.jobs) + "$"
 
 
 def past_needed(candidates: Iterable[Candidate]) -> float | None:
@@ -90,27 +71,17 @@ class InlineRunner:
 
 def read_records(files: Files, choice: Choice, progress: Progress = unheard) -> tuple[list[Records], list[str]]:
     """Read what fitting needs, and what is wrong with damaged files, which are left out."""
-    require(files)
-    paths = [
-        (name, e.path) for name in COLUMNS for f in find(files, TABLES[name], choice.part_of(name)) for e in f.entries
-    ]
-    pieces: dict[str, list[pa.Table]] = {name: [] for name in COLUMNS}
-    damaged = []
-    for number, (name, path) in enumerate(paths, start=1):
-        try:
-            rows = chosen(read_rows(files, path, TABLES[name]), ExportSelection(TABLES[name], choice.part_of(name)))
-            pieces[name].append(_of_jobs(rows, choice.regex).select([_KEY, *COLUMNS[name]]))
-        except HistoryError as error:
-            damaged.append(str(error))
-        progress(number, len(paths))
-    tables = {name: _by_job(pa.concat_tables([_empty(name), *parts])) for name, parts in pieces.items()}
-    keys = sorted(tables["vertices"].keys() | tables["samples"].keys())
-    return [_records(key, tables) for key in keys], damaged
 
+    def look() -> tuple[dict[str, dict[str, pa.Table]], list[str]]:
+        damaged: list[str] = []
+        tables = {}
+        for name, columns in COLUMNS.items():
+            pieces = scan(files, TABLES[name], choice.part_of(name), damaged, [_KEY, *columns], progress)
+            tables[name] = _by_job(pa.concat_tables([_empty(name), *pieces]))
+        return tables, damaged
 
-def _of_jobs(rows: pa.Table, regex: str | None) -> pa.Table:
-    keys = [key for key in pc.unique(rows.column(_KEY)).to_pylist() if key and (not regex or re.search(regex, key))]
-    return rows.filter(pc.is_in(rows.column(_KEY), pa.array(keys, pa.string())))
+    tables, damaged = settled(look)
+    return [_records(key, tables) for key in sorted(tables["vertices"].keys() | tables["samples"].keys())], damaged
 
 
 def _empty(name: str) -> pa.Table:
@@ -118,7 +89,7 @@ def _empty(name: str) -> pa.Table:
 
 
 def _by_job(table: pa.Table) -> dict[str, pa.Table]:
-    ordered = table.sort_by(_KEY).combine_chunks()
+    ordered = table.filter(pc.field(_KEY).is_valid()).sort_by(_KEY).combine_chunks()
     found, start = {}, 0
     for entry in pc.value_counts(ordered.column(_KEY)).to_pylist():
         found[entry["values"]] = ordered.slice(start, entry["counts"])

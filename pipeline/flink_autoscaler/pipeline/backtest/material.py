@@ -13,9 +13,9 @@ from flink_autoscaler.pipeline.backtest.fitting import COLUMNS
 from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
 from flink_autoscaler.pipeline.backtest.runner import Runner
 from flink_autoscaler.pipeline.backtest.subject import FittedHistory
-from flink_autoscaler.pipeline.history.catalog import Progress, find
 from flink_autoscaler.pipeline.history.files import HistoryError, LocalFiles, MissingHistoryError, is_local
 from flink_autoscaler.pipeline.history.schema import TABLES
+from flink_autoscaler.pipeline.history.store import EVERYTHING, Progress, find
 
 Telling = Callable[[], AbstractContextManager[Progress]]
 """Gives what is told about files that are read."""
@@ -66,7 +66,7 @@ def history_material(path: str, choice: Choice, telling: Telling, *, small: int)
         except MissingHistoryError as error:
             raise ConfigError(f"--history: {error}") from error
         if not fleet.subjects and not fleet.left_out:
-            asked = " that was asked for" if choice.is_part else ""
+            asked = " that was asked for" if choice.selection != EVERYTHING else ""
             nothing = f"{path}: there is no job{asked} in the history; history info shows what there is"
             raise HistoryError("\n".join([*damage(fleet.damaged)[:_SHOWN_DAMAGE], nothing]))
         return fleet

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Outcome
 from flink_autoscaler.pipeline.backtest.subject import FittedHistory
-from flink_autoscaler.pipeline.history.catalog import Progress, unheard
+from flink_autoscaler.pipeline.history.store import Progress, unheard
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 NO_SPARK: Final = "none"

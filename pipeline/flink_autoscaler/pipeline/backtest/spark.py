@@ -24,11 +24,10 @@ from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Outcome, Piece
 from flink_autoscaler.pipeline.backtest.subject import FittedHistory, LeftOut, Subject
 from flink_autoscaler.pipeline.backtest.workers import RESULT, FitTask, RunTask
-from flink_autoscaler.pipeline.history.catalog import Progress, unheard
-from flink_autoscaler.pipeline.history.files import is_local
-from flink_autoscaler.pipeline.history.reader import read
+from flink_autoscaler.pipeline.history.files import files_at, is_local
 from flink_autoscaler.pipeline.history.schema import TABLES
-from flink_autoscaler.pipeline.history.storage import files_at
+from flink_autoscaler.pipeline.history.spark_files import read
+from flink_autoscaler.pipeline.history.store import Progress, unheard
 from flink_autoscaler.pipeline.profiles.run import BATCH_CONF
 from flink_autoscaler.pipeline.spark.codec import decode, encode
 from flink_autoscaler.pipeline.spark.executors import ArrowFunction, map_in_arrow
@@ -65,13 +64,13 @@ class SparkRunner:
             raise ConfigError(f"{path}: a Spark Connect server lends no access to its file systems; use another master")
         files = files_at(path, self._spark)
         tables = {name: read(self._spark, files, TABLES[name], choice.part_of(name)) for name in COLUMNS}
-        gathered = _gathered({name: table.frame for name, table in tables.items()}, choice)
+        gathered = _gathered({name: table.frame for name, table in tables.items()})
         parts = self._results(gathered, FitTask(choice.terms(now)), FittedHistory)
-        problems = (health.problem for table in tables.values() for health in table.damaged)
+        damaged = tuple(problem for table in tables.values() for problem in table.damaged)
         fitted: list[Subject | LeftOut] = []
         for part in parts:
             fitted += [*part.subjects, *part.left_out]
-        return FittedHistory.of(fitted, tuple(problem for problem in problems if problem is not None))
+        return FittedHistory.of(fitted, damaged)
 
     def outcomes(self, plan: BacktestPlan) -> Iterator[Outcome]:
         """Yield what came of each piece as soon as it is there, in no order; Spark's failures are in the outcomes."""
@@ -114,16 +113,13 @@ def spark_runner(settings: SparkSettings) -> Iterator[SparkRunner]:
     session.close()
 
 
-def _gathered(frames: Mapping[str, DataFrame], choice: Choice) -> DataFrame:
+def _gathered(frames: Mapping[str, DataFrame]) -> DataFrame:
     """Return one row per job: ``job_key`` and, by the names of the tables, a list of the rows of each."""
-    by_job = [_by_job(frame, name, choice.regex) for name, frame in frames.items()]
+    by_job = [_by_job(frame, name) for name, frame in frames.items()]
     joined = reduce(lambda left, right: left.join(right, on=_KEY, how="full"), by_job)
     # A job that has nothing but rescales is not one that anything could be said about.
     return joined.where("vertices is not null or samples is not null")
 
 
-def _by_job(frame: DataFrame, name: str, regex: str | None) -> DataFrame:
-    chosen = frame.where(F.col(_KEY).isNotNull())
-    if regex is not None:
-        chosen = chosen.where(F.col(_KEY).rlike(regex))
-    return chosen.groupBy(_KEY).agg(F.collect_list(F.struct(*COLUMNS[name])).alias(name))
+def _by_job(frame: DataFrame, name: str) -> DataFrame:
+    return frame.where(F.col(_KEY).isNotNull()).groupBy(_KEY).agg(F.collect_list(F.struct(*COLUMNS[name])).alias(name))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import shutil
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import pyarrow as pa
 import structlog
@@ -19,169 +19,126 @@ import structlog
 from flink_autoscaler.pipeline.history.files import made_ms, new_id
 from flink_autoscaler.pipeline.history.rows import NamedRow, Row
 from flink_autoscaler.pipeline.history.schema import TABLES
-from flink_autoscaler.pipeline.history.storage import Batch
+from flink_autoscaler.pipeline.history.store import Batch
 
-_LOCK: Final = "lock"
-_SUFFIX: Final = ".arrows"
+_SUFFIX: Final = ".jsonl"
 _ASIDE: Final = "damaged-"
-_SHORTEST: Final = 4096
-"""Bytes within which the description of the columns ends; a file that is shorter may have been interrupted there."""
+_UNUSABLE: Final = (OSError, ValueError, TypeError, LookupError, AttributeError, pa.ArrowException)
+"""What rows raise that cannot be written as JSON, and lines that hold no rows."""
 
 _log = structlog.get_logger(__name__)
 
+Tables = Mapping[str, pa.Table]
+"""Rows by the name of their table."""
+
+
+def _tables_of(rows: Iterable[NamedRow]) -> Tables:
+    by_table: dict[str, list[Row]] = defaultdict(list)
+    for name, row in rows:
+        by_table[name].append(row)
+    return {name: pa.Table.from_pylist(each, schema=TABLES[name].schema) for name, each in by_table.items()}
+
+
+def _joined(pieces: Sequence[Tables]) -> Tables:
+    names = dict.fromkeys(name for piece in pieces for name in piece)
+    return {name: pa.concat_tables([piece[name] for piece in pieces if name in piece]) for name in names}
+
 
 class Spill:
-    """The rows of one batch on disk; locked as long as the process that holds it lives.
+    """The rows of one batch in a file of this machine; locked as long as the process that holds it lives.
 
-    Rows are handed to the operating system at once and not waited for: they survive the end of the process, not that
-    of the machine.
+    What is added together is a line of JSON behind a line break: one that was interrupted spoils no other. It is handed
+    to the operating system at once and not waited for: rows survive the end of the process, not that of the machine.
     """
 
-    def __init__(self, folder: Path, lock: int) -> None:
-        self._folder = folder
-        self._lock = lock
-        self._streams: dict[str, pa.OSFile] = {}
-        self._writers: dict[str, pa.RecordBatchStreamWriter] = {}
-
-    @classmethod
-    def create(cls, root: Path, identity: str) -> Self:
-        """Make room for a new batch.
+    def __init__(self, path: Path) -> None:
+        """Open a file, which is made where it is not there.
 
         Raises:
+            BlockingIOError: It belongs to another process.
             OSError: That is not possible.
         """
-        folder = root / identity
-        folder.mkdir(parents=True)
-        lock = _locked(folder)
-        if lock is None:
-            raise FileExistsError(f"{folder} belongs to another process")
-        return cls(folder, lock)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._handle)
+            raise
 
-    def add(self, name: str, rows: pa.Table) -> None:
-        """Append rows of one table.
+    def add(self, rows: Sequence[NamedRow]) -> None:
+        """Append rows.
 
         Raises:
-            OSError, pyarrow.ArrowException: They could not be written.
+            OSError, TypeError, ValueError: They could not be written.
         """
-        if name not in self._writers:
-            self._streams[name] = pa.OSFile(str(self._folder / f"{name}{_SUFFIX}"), "wb")
-            self._writers[name] = pa.ipc.new_stream(self._streams[name], rows.schema)
-        self._writers[name].write_table(rows)
+        left = memoryview(b"\n" + json.dumps(rows).encode())
+        while left:
+            left = left[os.write(self._handle, left) :]
+
+    def batch(self) -> Batch:
+        """Return the rows as far as they can be read. Where more than the last line cannot, a copy is kept and told.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        pieces: list[Tables] = []
+        damaged: list[int] = []
+        lines = self._path.read_bytes().split(b"\n")[1:]
+        for number, line in enumerate(lines, start=1):
+            try:
+                pieces.append(_tables_of(json.loads(line)))
+            except _UNUSABLE:
+                damaged.append(number)
+        if damaged and damaged != [len(lines)]:
+            aside = self._path.with_name(f"{_ASIDE}{self._path.name}")  # for people; the next process does not find it
+            shutil.copyfile(self._path, aside)
+            _log.warning("history_spill_damaged", lines=damaged, kept_in=str(aside))
+        return Batch(self._path.name.removesuffix(_SUFFIX), _joined(pieces))
 
     def remove(self) -> None:
         """Forget the rows. Never raises; what cannot be removed is found again by the next process."""
+        with contextlib.suppress(OSError):
+            self._path.unlink()
         self.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def close(self) -> None:
         """Let another process take the rows over. Never raises."""
-        with contextlib.suppress(OSError, pa.ArrowException):
-            for name, writer in self._writers.items():
-                writer.close()
-                self._streams[name].close()
-        self._writers.clear()
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
-
-
-def leftovers(root: Path) -> Iterator[tuple[Batch, Spill]]:
-    """Take over the batches that a process left behind, oldest first.
-
-    Returns:
-        Rows as far as they can be read, and where they are, to be removed once they are written. Those of processes
-        that live are left alone. A folder with a file of which nothing can be read is set aside under another name,
-        and one that cannot be used is left alone; both are told.
-    """
-    with contextlib.suppress(OSError):
-        for folder in sorted(root.iterdir()):
-            if made_ms(folder.name) is None or not folder.is_dir():
-                continue
-            try:
-                yield from _taken(folder)
-            except (OSError, ValueError) as error:
-                _log.warning("history_spill_unreadable", folder=str(folder), error=str(error))
-
-
-def _taken(folder: Path) -> Iterator[tuple[Batch, Spill]]:
-    """Yield the batch of a folder; nothing where its process lives. Raises what the system or Arrow raises."""
-    lock = _locked(folder)
-    if lock is None:
-        return
-    spill = Spill(folder, lock)
-    tables: dict[str, pa.Table] = {}
-    damaged: list[str] = []
-    for name, table in TABLES.items():
-        try:
-            rows = table.conform(_rows(folder, name))
-        except (OSError, pa.ArrowException) as error:
-            damaged.append(f"{folder / name}{_SUFFIX}: {error}")
-        else:
-            if len(rows):
-                tables[name] = rows
-    if damaged:
-        # Kept for people, and not found again by the next process.
-        aside = folder.with_name(f"{_ASIDE}{folder.name}")
-        shutil.copytree(folder, aside, dirs_exist_ok=True)
-        _log.warning("history_spill_damaged", problems=damaged, kept_in=str(aside))
-    yield Batch(folder.name, tables), spill
-
-
-def size_of(root: Path) -> int:
-    """Return the bytes of the rows below a spill folder, whoever they belong to. Never raises."""
-    total = 0
-    for parent, _, names in os.walk(root):
-        for name in names:
-            if name.endswith(_SUFFIX):
-                with contextlib.suppress(OSError):
-                    total += os.stat(os.path.join(parent, name)).st_size
-    return total
-
-
-def _locked(folder: Path) -> int | None:
-    """Lock a folder for this process; None when another one holds it."""
-    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        return None
-    return handle
-
-
-def _rows(folder: Path, name: str) -> pa.Table:
-    """Read the rows of one table up to where writing was interrupted.
-
-    Raises:
-        OSError, pyarrow.ArrowException: It has content, and not even its beginning can be read.
-    """
-    file = folder / f"{name}{_SUFFIX}"
-    if not file.exists() or not file.stat().st_size:
-        return TABLES[name].schema.empty_table()
-    batches: list[pa.RecordBatch] = []
-    with pa.OSFile(str(file)) as stream:
-        reader = _opened(stream, file.stat().st_size)
-        if reader is None:
-            return TABLES[name].schema.empty_table()
-        with contextlib.suppress(OSError, pa.ArrowException):
-            # Not a list at once: what was read before the end broke off counts.
-            for batch in reader:
-                batches.append(batch)  # noqa: PERF402
-        return pa.Table.from_batches(batches, reader.schema)
-
-
-def _opened(stream: pa.OSFile, size: int) -> pa.RecordBatchStreamReader | None:
-    """Open a stream of rows; None where it was interrupted while it began."""
-    try:
-        return pa.ipc.open_stream(stream)
-    except (OSError, pa.ArrowException):
-        if size < _SHORTEST:
-            return None
-        raise
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
 
 
 SpilledBatch = tuple[Batch, Spill | None]
 """Rows that nothing is added to any more, and where they are until they are written; nowhere where that failed."""
+
+
+def leftovers(root: Path) -> Iterator[SpilledBatch]:
+    """Take over the batches that a process left behind, oldest first; those of processes that live are left alone.
+
+    Returns:
+        Rows as far as they can be read, and where they are, to be removed once they are written. A file that cannot be
+        used is left alone and told.
+    """
+    for path in sorted(root.glob(f"*{_SUFFIX}")):
+        if made_ms(path.name) is not None:
+            try:
+                spill = Spill(path)
+                yield spill.batch(), spill
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                _log.warning("history_spill_unreadable", file=str(path), error=str(error))
+
+
+def size_of(root: Path) -> int:
+    """Return the bytes of the rows in a spill folder, whoever they belong to. Never raises."""
+    total = 0
+    for path in root.glob(f"*{_SUFFIX}"):
+        with contextlib.suppress(OSError):
+            total += path.stat().st_size
+    return total
 
 
 class Buffer:
@@ -199,11 +156,11 @@ class Buffer:
     ) -> None:
         self._flush_ms = round(flush_seconds * 1000)
         self._flush_rows = flush_rows
-        self._spill_root = spill
+        self._root = spill
         self._hand_over = hand_over
-        self._pieces: dict[str, list[pa.Table]] = defaultdict(list)
+        self._pieces: list[Tables] = []
         self._identity = ""
-        self._since_ms: int | None = None
+        self._since_ms = 0
         self._spill: Spill | None = None
         self._is_spill_broken = False
         self._lock = threading.RLock()
@@ -212,64 +169,53 @@ class Buffer:
 
     def recover(self) -> int:
         """Take over what an earlier process left in the spill folder; return its rows."""
-        found = [] if self._spill_root is None else list(leftovers(self._spill_root))
+        found = [] if self._root is None else list(leftovers(self._root))
         for each in found:
             self._hand_over(each)
         return sum(batch.rows for batch, _ in found)
 
-    def add(self, named: Iterable[NamedRow], now_ms: int) -> None:
-        """Add rows; the batch begins with the first of them, and ends when it is due."""
-        by_table: dict[str, list[Row]] = defaultdict(list)
-        for name, row in named:
-            by_table[name].append(row)
-        pieces = {name: pa.Table.from_pylist(rows, schema=TABLES[name].schema) for name, rows in by_table.items()}
-        if not pieces:
+    def add(self, rows: Sequence[NamedRow], now_ms: int) -> None:
+        """Add rows; the batch begins with the first of them, and ends when it is due.
+
+        Raises:
+            ValueError, TypeError, pyarrow.ArrowException: A value does not fit its column; nothing was added.
+        """
+        tables = _tables_of(rows)
+        if not rows:
             return
         with self._lock:
-            self._begin(now_ms)
-            for name, piece in pieces.items():
-                self._pieces[name].append(piece)
-                self.rows += len(piece)
-            if self._spill is not None:
-                with self._spilling():
-                    for name, piece in pieces.items():
-                        self._spill.add(name, piece)
-                    self._is_spill_broken = False
+            if not self._pieces:
+                self._since_ms, self._identity = now_ms, new_id(now_ms)
+            self._keep(rows)
+            self._pieces.append(tables)
+            self.rows += len(rows)
             self.close_due(now_ms)
+
+    def _keep(self, rows: Sequence[NamedRow]) -> None:
+        """Spill rows; where that is not possible, go on in memory and say so once."""
+        if self._root is None:
+            return
+        try:
+            if self._spill is None:
+                self._spill = Spill(self._root / f"{self._identity}{_SUFFIX}")
+            self._spill.add(rows)
+            self._is_spill_broken = False
+        except _UNUSABLE as error:
+            if not self._is_spill_broken:
+                _log.warning("history_not_spilled", folder=str(self._root), error=str(error))
+            self._is_spill_broken = True
 
     def close_due(self, now_ms: int) -> None:
         """Hand the rows over where they are due; a clock that was set back keeps none waiting."""
         with self._lock:
-            is_young = self._since_ms is not None and 0 <= now_ms - self._since_ms < self._flush_ms
-            if not is_young or self.rows >= self._flush_rows:
+            if not 0 <= now_ms - self._since_ms < self._flush_ms or self.rows >= self._flush_rows:
                 self.close_batch()
 
     def close_batch(self) -> None:
         """Hand the rows over as they are; nothing where there are none."""
         with self._lock:
-            if self._since_ms is None:
+            if not self._pieces:
                 return
-            tables = {name: pa.concat_tables(pieces) for name, pieces in self._pieces.items()}
-            batch = Batch(self._identity, tables), self._spill
-            self._pieces.clear()
-            self.rows, self._since_ms, self._spill = 0, None, None
+            batch = Batch(self._identity, _joined(self._pieces)), self._spill
+            self._pieces, self._spill, self.rows = [], None, 0
             self._hand_over(batch)
-
-    def _begin(self, now_ms: int) -> None:
-        if self._since_ms is not None:
-            return
-        self._since_ms = now_ms
-        self._identity = new_id(now_ms)
-        if self._spill_root is not None:
-            with self._spilling():
-                self._spill = Spill.create(self._spill_root, self._identity)
-
-    @contextmanager
-    def _spilling(self) -> Iterator[None]:
-        """Spill something; where that is not possible, go on in memory and say so once."""
-        try:
-            yield
-        except (OSError, pa.ArrowException) as error:
-            if not self._is_spill_broken:
-                _log.warning("history_not_spilled", folder=str(self._spill_root), error=str(error))
-            self._is_spill_broken = True

@@ -10,28 +10,36 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
-from flink_autoscaler.pipeline.history.catalog import (
+from flink_autoscaler.pipeline.history.files import STAGING, Files, HistoryError, made_ms, new_id
+from flink_autoscaler.pipeline.history.schema import TABLES
+from flink_autoscaler.pipeline.history.store import (
+    EVERYTHING,
+    LOCK,
+    SUFFIX,
+    Folder,
     FolderListing,
     Progress,
+    Selection,
+    day_of,
+    distinct_rows,
     examine,
     find_all,
     note_of,
+    read_rows,
     require,
     unheard,
+    write_rows,
 )
-from flink_autoscaler.pipeline.history.files import STAGING, Files, HistoryError, made_ms, new_id
-from flink_autoscaler.pipeline.history.layout import EVERYTHING, LOCK, SUFFIX, Folder, Selection, day_of
-from flink_autoscaler.pipeline.history.schema import TABLES
-from flink_autoscaler.pipeline.history.storage import distinct_rows, read_rows, write_rows
 
 STALE_MS: Final = 6 * 3_600_000
 """A lock that old was left behind; no compaction takes so long."""
@@ -54,12 +62,10 @@ def maintenance(files: Files, now_ms: int) -> Iterator[None]:
         LockedError: Another process does so right now.
         HistoryError: The history cannot be written.
     """
-    content = {"host": socket.gethostname(), "pid": os.getpid(), "at_ms": now_ms}
-    written = json.dumps(content).encode()
+    written = json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "at_ms": now_ms}).encode()
     if not files.create(LOCK, written):
-        holder = _holder(files)
-        if holder is not None and not _is_stale(holder, now_ms):
-            raise LockedError(_busy(files, holder))
+        if holder := _holder(files, now_ms):
+            raise LockedError(f"{files.root}: {holder}; if it is gone, remove {files.root}/{LOCK}")
         files.remove(LOCK)
         if not files.create(LOCK, written):
             raise LockedError(f"{files.root}: another process has just begun to compact it")
@@ -69,27 +75,18 @@ def maintenance(files: Files, now_ms: int) -> Iterator[None]:
         files.remove(LOCK)
 
 
-def _holder(files: Files) -> dict[str, Any] | None:
-    """Return who holds the lock; None where that is not to be read, or it was given back meanwhile."""
+def _holder(files: Files, now_ms: int) -> str | None:
+    """Say who holds the lock; None where it was left behind, cannot be read, or was given back meanwhile."""
     try:
-        holder = json.loads(files.read(LOCK))
-        return {"host": str(holder["host"]), "pid": int(holder["pid"]), "at_ms": int(holder["at_ms"])}
-    except (HistoryError, ValueError, TypeError, LookupError):
+        lock = json.loads(files.read(LOCK))
+        host, pid, at_ms = str(lock["host"]), int(lock["pid"]), int(lock["at_ms"])
+        since = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+    except (HistoryError, ValueError, TypeError, LookupError, OverflowError, OSError):
         return None
-
-
-def _is_stale(holder: dict[str, Any], now_ms: int) -> bool:
-    is_here = holder["host"] == socket.gethostname()
-    is_gone = is_here and not Path(f"/proc/{holder['pid']}").exists() and Path("/proc/self").exists()
-    return is_gone or now_ms - holder["at_ms"] > STALE_MS
-
-
-def _busy(files: Files, holder: dict[str, Any]) -> str:
-    since = datetime.fromtimestamp(holder["at_ms"] / 1000, UTC).isoformat(timespec="seconds")
-    return (
-        f"{files.root}: process {holder['pid']} on {holder['host']} has been compacting it since {since}; "
-        f"if it is gone, remove {files.root}/{LOCK}"
-    )
+    is_gone = host == socket.gethostname() and not Path(f"/proc/{pid}").exists() and Path("/proc/self").exists()
+    if is_gone or now_ms - at_ms > STALE_MS:
+        return None
+    return f"process {pid} on {host} has been compacting it since {since}"
 
 
 @dataclass
@@ -140,105 +137,98 @@ def maintain(files: Files, upkeep: Upkeep, progress: Progress = unheard) -> Main
         LockedError: Another process does the same right now.
         HistoryError: It cannot be written; what was done until then counts.
     """
-    done = Maintained()
-    if upkeep.is_dry_run:
-        _maintain(files, upkeep, done, progress)
-        return done
     require(files)  # the lock must not make a history of a mistyped path
-    with maintenance(files, upkeep.now_ms):
-        _maintain(files, upkeep, done, progress)
-    return done
+    with nullcontext() if upkeep.is_dry_run else maintenance(files, upkeep.now_ms):
+        work = _Maintenance(files, upkeep)
+        work.expire()
+        work.sweep()
+        found = [each for folders in find_all(files, upkeep.selection).values() for each in folders]
+        for number, each in enumerate(found, start=1):
+            work.tidy(each)
+            progress(number, len(found))
+    return work.done
 
 
-def _maintain(files: Files, upkeep: Upkeep, done: Maintained, progress: Progress) -> None:
-    _expire(files, upkeep, done)
-    _sweep(files, upkeep, done)
-    found = [each for folders in find_all(files, upkeep.selection).values() for each in folders]
-    for number, each in enumerate(found, start=1):
-        _settle(files, each, upkeep, done)
-        if each.folder.day < day_of(upkeep.now_ms) and len(each.entries) > 1:
-            _compact(files, each, upkeep, done)
-        progress(number, len(found))
+class _Maintenance:
+    """The steps of it; a dry run only counts."""
 
+    def __init__(self, files: Files, upkeep: Upkeep) -> None:
+        self._files = files
+        self._upkeep = upkeep
+        self.done = Maintained()
 
-def _expire(files: Files, upkeep: Upkeep, done: Maintained) -> None:
-    """Remove whole days: their folders go one by one, so that an interruption leaves days that are whole or gone."""
-    if upkeep.keep_seconds is None:
-        return
-    first = day_of(max(0, upkeep.now_ms - round(upkeep.keep_seconds * 1000)))
-    for folders in find_all(files).values():
-        days = {Folder(f.folder.table, f.folder.day, None, f.folder.version) for f in folders if f.folder.day < first}
+    def expire(self) -> None:
+        """Remove whole days: folders go one by one, so that an interruption leaves days that are whole or gone."""
+        if self._upkeep.keep_seconds is None:
+            return
+        first = day_of(max(0, self._upkeep.now_ms - round(self._upkeep.keep_seconds * 1000)))
+        folders = (each.folder for listed in find_all(self._files).values() for each in listed)
+        days = {replace(folder, cluster=None) for folder in folders if folder.day < first}
         for day in sorted(days):
-            if not upkeep.is_dry_run:
-                files.remove(day.path)
-            done.expired += 1
+            self._remove(day.path)
+        self.done.expired += len(days)
 
+    def sweep(self) -> None:
+        """Remove what interrupted processes left in the staging folder."""
+        staged = Counter("/".join(entry.path.split("/")[:2]) for entry in self._files.list(STAGING))
+        for path, count in sorted(staged.items()):
+            if self._upkeep.now_ms - (made_ms(path.split("/")[1]) or 0) > LEFT_BEHIND_MS:
+                self._remove(path)
+                self.done.leftovers += count
 
-def _sweep(files: Files, upkeep: Upkeep, done: Maintained) -> None:
-    """Remove what interrupted processes left in the staging folder."""
-    entries = files.list(STAGING)
-    names = {entry.path.split("/")[1] for entry in entries}
-    old = {name for name in names if upkeep.now_ms - (made_ms(name) or 0) > LEFT_BEHIND_MS}
-    done.leftovers += sum(entry.path.split("/")[1] in old for entry in entries)
-    if not upkeep.is_dry_run:
-        for name in sorted(old):
-            files.remove(f"{STAGING}/{name}")
+    def tidy(self, found: FolderListing) -> None:
+        """Finish what an interrupted compaction of a folder has begun, and compact it if its day has ended."""
+        for entry in (*found.replaced, *found.notes):  # the notes, which say so, come last
+            self._remove(entry.path)
+            self.done.leftovers += 1
+        if found.folder.day >= day_of(self._upkeep.now_ms) or len(found.entries) < 2:  # noqa: PLR2004 - one is enough
+            return
+        for names in self._bins(found):
+            if self._upkeep.is_dry_run:
+                self.done.before += len(names)
+                self.done.after += 1
+            else:
+                self._merge(found.folder, names)
 
+    def _bins(self, found: FolderListing) -> Iterator[Sequence[str]]:
+        """Yield names of small files that together are a large one."""
+        names: list[str] = []
+        rows = 0
+        for health in examine(self._files, [found]):
+            if health.rows is None:
+                self.done.damaged.append(health.problem or health.entry.path)
+            elif health.rows * 2 <= self._upkeep.large_rows:
+                if rows + health.rows > self._upkeep.large_rows:
+                    yield from [names] if len(names) > 1 else []
+                    names, rows = [], 0
+                names.append(health.entry.name)
+                rows += health.rows
+        yield from [names] if len(names) > 1 else []
 
-def _settle(files: Files, found: FolderListing, upkeep: Upkeep, done: Maintained) -> None:
-    """Finish what an interrupted compaction has begun: first the files it replaced, then the notes that say so."""
-    leftovers = (*found.replaced, *found.notes)
-    done.leftovers += len(leftovers)
-    if not upkeep.is_dry_run:
-        for entry in leftovers:
-            files.remove(entry.path)
+    def _merge(self, folder: Folder, names: Sequence[str]) -> None:
+        """Replace files by one; those that cannot be read stay."""
+        table = TABLES[folder.table]
+        pieces: dict[str, pa.Table] = {}
+        for name in names:
+            try:
+                pieces[name] = read_rows(self._files, f"{folder.path}/{name}", table)
+            except HistoryError as error:
+                self.done.damaged.append(str(error))
+        if len(pieces) < 2:  # noqa: PLR2004 - one file alone stays as it is
+            return
+        rows = distinct_rows(table, pa.concat_tables(pieces.values()))
+        compacted = f"{new_id(self._upkeep.now_ms)}-compacted{SUFFIX}"
+        note = f"{folder.path}/{note_of(compacted)}"
+        # The note is there before the file that makes it count, and outlives the files that it hides.
+        self._files.create(note, json.dumps(sorted(pieces)).encode())
+        write_rows(self._files, f"{folder.path}/{compacted}", rows)
+        for name in pieces:
+            self._files.remove(f"{folder.path}/{name}")
+        self._files.remove(note)
+        self.done.duplicates += sum(map(len, pieces.values())) - len(rows)
+        self.done.before += len(pieces)
+        self.done.after += 1
 
-
-def _compact(files: Files, found: FolderListing, upkeep: Upkeep, done: Maintained) -> None:
-    for names in _bins(files, found, upkeep.large_rows, done):
-        if upkeep.is_dry_run:
-            done.before, done.after = done.before + len(names), done.after + 1
-        else:
-            _merge(files, found.folder, names, upkeep, done)
-
-
-def _bins(files: Files, found: FolderListing, large_rows: int, done: Maintained) -> Iterator[Sequence[str]]:
-    """Yield names of small files that together are a large one."""
-    names: list[str] = []
-    rows = 0
-    for health in examine(files, [found]):
-        if health.rows is None:
-            done.damaged.append(health.problem or health.entry.path)
-            continue
-        if health.rows * 2 > large_rows:
-            continue
-        if rows + health.rows > large_rows:
-            yield from [names] if len(names) > 1 else []
-            names, rows = [], 0
-        names.append(health.entry.name)
-        rows += health.rows
-    yield from [names] if len(names) > 1 else []
-
-
-def _merge(files: Files, folder: Folder, names: Sequence[str], upkeep: Upkeep, done: Maintained) -> None:
-    """Replace files by one; those that cannot be read stay."""
-    table = TABLES[folder.table]
-    pieces: dict[str, pa.Table] = {}
-    for name in names:
-        try:
-            pieces[name] = read_rows(files, f"{folder.path}/{name}", table)
-        except HistoryError as error:
-            done.damaged.append(str(error))
-    if len(pieces) < 2:  # noqa: PLR2004 - one file alone stays as it is
-        return
-    rows = distinct_rows(table, pa.concat_tables(pieces.values()))
-    done.duplicates += sum(map(len, pieces.values())) - len(rows)
-    compacted = f"{new_id(upkeep.now_ms)}-compacted{SUFFIX}"
-    note = f"{folder.path}/{note_of(compacted)}"
-    files.create(note, json.dumps(sorted(pieces)).encode())
-    write_rows(files, f"{folder.path}/{compacted}", rows)
-    for name in pieces:
-        files.remove(f"{folder.path}/{name}")
-    files.remove(note)
-    done.before += len(pieces)
-    done.after += 1
+    def _remove(self, path: str) -> None:
+        if not self._upkeep.is_dry_run:
+            self._files.remove(path)

@@ -1,4 +1,4 @@
-"""The files of a history, wherever they are."""
+"""The files of a history, wherever they are: here, or where Spark reaches them. Imports neither Spark nor Arrow."""
 
 from __future__ import annotations
 
@@ -9,20 +9,29 @@ import shutil
 import stat
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 from flink_autoscaler.core.errors import StoreError
+from flink_autoscaler.pipeline.spark.environment import require_packages
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 _LOCAL: Final = ("", "file")
 GONE: Final = "no such file; the history may have been compacted meanwhile"
 STAGING: Final = "_staging"
 """Folder of files that are being written."""
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})
+
+Sessions = Callable[[], AbstractContextManager["SparkSession"]]
+"""Lends a Spark session; may raise anything when there is none."""
 
 
 class HistoryError(StoreError):
@@ -205,3 +214,53 @@ def _told(path: str) -> Iterator[None]:
         raise GoneError(f"{error.filename or path}: {GONE}") from error
     except OSError as error:
         raise HistoryError(f"{error.filename or path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def opened(path: str, sessions: Sessions | None = None) -> Iterator[Files]:
+    """Give access to a history: the system reaches local paths, which are not looked at yet, and Spark all others.
+
+    Args:
+        path: With or without a scheme, such as ``/var/lib/history`` or ``hdfs://nameservice1/history``.
+        sessions: Asked only where Spark is needed.
+
+    Raises:
+        HistoryError: The path needs Spark, and there is none, or its file system does not answer.
+    """
+    if is_local(path):
+        yield LocalFiles(path)
+        return
+    if sessions is None:
+        raise HistoryError(f"{path}: only Spark reaches this path")
+    with sessions() as spark:
+        yield files_at(path, spark)
+
+
+def files_at(path: str, spark: SparkSession) -> Files:
+    """Return the files of a history on any path.
+
+    Raises:
+        HistoryError: The file system does not answer.
+    """
+    # Imported here: a history on a local path must not pay for pyspark.
+    from flink_autoscaler.pipeline.history.spark_files import HadoopFiles  # noqa: PLC0415
+
+    return LocalFiles(path) if is_local(path) else HadoopFiles(path, spark)
+
+
+@contextmanager
+def own_session(settings: SparkSettings) -> Iterator[SparkSession]:
+    """Lend a Spark session that ends afterwards, with its JVM.
+
+    Raises:
+        ConfigError: PySpark is missing, or Java is missing or too old.
+        SparkLostError: Spark did not start, or this process has a session already.
+    """
+    require_packages()
+    # Imported here, as above.
+    from flink_autoscaler.pipeline.spark.driver import DriverSession  # noqa: PLC0415
+    from flink_autoscaler.pipeline.spark.session import leave_pandas_alone  # noqa: PLC0415
+
+    leave_pandas_alone()
+    with closing(DriverSession(settings)) as session:
+        yield session.spark

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import operator
+import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.compute as pc
 
-from flink_autoscaler.pipeline.history.catalog import find, require
-from flink_autoscaler.pipeline.history.files import FileEntry, HistoryError, LocalFiles
-from flink_autoscaler.pipeline.history.layout import Selection
-from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, VERTICES, HistoryTable, instant
+from flink_autoscaler.pipeline.history.files import HistoryError, LocalFiles
+from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, VERTICES, HistoryTable
+from flink_autoscaler.pipeline.history.store import Selection, distinct_rows, scan, settled
 
 MOST_ROWS: Final = 400_000
 MOST_SECONDS: Final = 10.0
-_BATCH: Final = 16_384
 _NO_RATE: Final = 1e-9
 """Records/s below which nothing arrives."""
 
-_SAMPLES: Final = ("ts", "source_id", "arrival_rate", "lag")
-_VERTICES: Final = (
-    "ts", "vertex_id", "vertex_name", "parallelism", "slot_sharing_group", "true_rate", "target_rate",
-)  # fmt: skip
-_RESCALES: Final = ("ts", "decided_at", "origin", "stage", "outage", "reverted", "before", "target")
+_STRICT: Final = pc.ScalarAggregateOptions(skip_nulls=False)
+"""What one source does not tell is not known of the job."""
+
+_COLUMNS: Final = {
+    SAMPLES.name: ("arrival_rate", "lag"),
+    VERTICES.name: ("vertex_name", "parallelism", "slot_sharing_group", "true_rate", "target_rate"),
+    RESCALES.name: ("origin", "stage", "outage", "reverted", "before", "target"),
+}
+"""What is needed of each table beside its key."""
 
 
 class TooMuchError(HistoryError):
@@ -46,6 +47,11 @@ class Span:
     def begin(self, at_ms: int) -> int:
         """Return the beginning of the step of an instant."""
         return self.since_ms + (at_ms - self.since_ms) // self.step_ms * self.step_ms
+
+    def steps(self, instants: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return the beginnings of the steps of instants within the time."""
+        passed = pc.subtract(_milliseconds(instants), self.since_ms)
+        return pc.add(pc.multiply(pc.divide(passed, self.step_ms), self.step_ms), self.since_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,7 @@ class SeriesPoint:
 
 @dataclass(frozen=True, slots=True)
 class VertexSeries:
-    """The parallelism of a vertex at the end of steps, by their beginning: those in which it changed, and the last."""
+    """The parallelism of a vertex at the end of steps, by their beginning."""
 
     vertex_id: str
     name: str
@@ -119,168 +125,94 @@ def job_series(path: str, job: tuple[str, str], span: Span, clock: Callable[[], 
         TooMuchError: There is too much of it.
         HistoryError: It cannot be listed.
     """
-    files = LocalFiles(path)
-    require(files)
-    reader = _Reader(files, job[1], Selection(span.since_ms, span.until_ms, frozenset({job[0]})), clock)
-    rates = _by_instant(reader.rows(SAMPLES, _SAMPLES), "source_id")
-    sizes = _by_instant(reader.rows(VERTICES, _VERTICES), "vertex_id")
-    rescales = {row["decided_at"]: row for row in sorted(reader.rows(RESCALES, _RESCALES), key=lambda row: row["ts"])}
-    return JobSeries(
-        tuple(_points(span, rates, sizes)),
-        tuple(_parallelism(span, sizes)),
-        tuple(_rescale(row) for at, row in sorted(rescales.items()) if at is not None),
-        tuple(reader.damaged),
-    )
+    return settled(lambda: _read(LocalFiles(path), job, span, clock))
 
 
-Row = Mapping[str, Any]
+def _read(files: LocalFiles, job: tuple[str, str], span: Span, clock: Callable[[], float]) -> JobSeries:
+    selection = Selection(span.since_ms, span.until_ms, frozenset({job[0]}), f"^{re.escape(job[1])}$")
+    damaged: list[str] = []
+    until, left = clock() + MOST_SECONDS, MOST_ROWS
 
-
-class _Reader:
-    """Reads rows of one job, file by file, and gives up where there are too many."""
-
-    def __init__(self, files: LocalFiles, job_key: str, selection: Selection, clock: Callable[[], float]) -> None:
-        self._files = files
-        self._selection = selection
-        self._wanted = ds.field("job_key") == job_key
-        for at_ms, is_wanted in ((selection.since_ms, operator.ge), (selection.until_ms, operator.lt)):
-            if at_ms is not None:
-                self._wanted &= is_wanted(ds.field("ts"), instant(at_ms))
-        self._clock = clock
-        self._until = clock() + MOST_SECONDS
-        self._left = MOST_ROWS
-        self.damaged: list[str] = []
-
-    def rows(self, table: HistoryTable, columns: Sequence[str]) -> Iterator[Row]:
-        """Yield rows with instants in epoch milliseconds."""
-        for folder in find(self._files, table, self._selection):
-            for entry in folder.entries:
-                try:
-                    yield from list(self._of_file(entry, table, columns))
-                except (OSError, pa.ArrowException) as error:
-                    self.damaged.append(f"{entry.path}: {' '.join(str(error).split())}")
-
-    def _of_file(self, entry: FileEntry, table: HistoryTable, columns: Sequence[str]) -> Iterator[Row]:
-        # Compacted files are sorted by job: the parts of a file that cannot hold it are not read.
-        file = ds.dataset(self._files.path(entry.path), schema=table.schema, format="parquet")
-        batches = file.to_batches(
-            columns=list(columns), filter=self._wanted, batch_size=_BATCH, batch_readahead=1, use_threads=False
-        )
-        for batch in batches:
-            self._left -= batch.num_rows
-            if self._left < 0 or self._clock() > self._until:
+    def rows(table: HistoryTable) -> pa.Table:
+        """Return rows, each once, in the order of time; give up where there are too many."""
+        nonlocal left
+        columns = list(dict.fromkeys((*table.key, "ts", *_COLUMNS[table.name])))
+        pieces = [table.schema.empty_table().select(columns)]
+        for piece in scan(files, table, selection, damaged, columns):
+            left -= len(piece)
+            if left < 0 or clock() > until:
                 raise TooMuchError("that is more than one question may read: ask for a shorter time")
-            yield from map(_plain, batch.to_pylist())
+            pieces.append(piece)
+        known = pa.concat_tables(pieces).filter(pc.field(table.key[1]).is_valid())
+        return distinct_rows(table, known).sort_by([("ts", "ascending"), (table.key[1], "ascending")])
 
-
-def _plain(row: Row) -> Row:
-    return {
-        name: round(value.timestamp() * 1000) if hasattr(value, "timestamp") else value for name, value in row.items()
-    }
-
-
-def _by_instant(rows: Iterable[Row], identity: str) -> dict[int, dict[str, Row]]:
-    """Put rows together by instant, and within by source or vertex; one that was written twice counts once."""
-    found: dict[int, dict[str, Row]] = defaultdict(dict)
-    for row in rows:
-        if row[identity] is not None:
-            found[row["ts"]][row[identity]] = row
-    return dict(sorted(found.items()))
-
-
-@dataclass(frozen=True, slots=True)
-class _Instant:
-    load: float | None
-    share: float | None
-    lag: float | None
-    lag_seconds: float | None
-    slots: int | None
-
-
-def _points(
-    span: Span, rates: Mapping[int, Mapping[str, Row]], sizes: Mapping[int, Mapping[str, Row]]
-) -> Iterator[SeriesPoint]:
-    steps: dict[int, list[_Instant]] = defaultdict(list)
-    for at_ms in sorted(rates.keys() | sizes.keys()):
-        steps[span.begin(at_ms)].append(_instant(rates.get(at_ms, {}), sizes.get(at_ms, {})))
-    for begin, instants in steps.items():
-        capacities = (each.load * each.share for each in instants if each.load is not None and each.share is not None)
-        yield SeriesPoint(
-            begin,
-            load=_mean(each.load for each in instants),
-            capacity=_mean(capacities),
-            lag=max((each.lag for each in instants if each.lag is not None), default=None),
-            lag_seconds=max((each.lag_seconds for each in instants if each.lag_seconds is not None), default=None),
-            slots=next((each.slots for each in reversed(instants) if each.slots is not None), None),
-        )
-
-
-def _instant(rates: Mapping[str, Row], sizes: Mapping[str, Row]) -> _Instant:
-    arrivals, lags = ([row[name] for row in rates.values()] for name in ("arrival_rate", "lag"))
-    ages = [_age(row["lag"], row["arrival_rate"]) for row in rates.values()]
-    shares = [
-        row["true_rate"] / row["target_rate"]
-        for row in sizes.values()
-        if row["true_rate"] is not None and (row["target_rate"] or 0.0) > _NO_RATE
-    ]
-    return _Instant(_sum(arrivals), min(shares, default=None), _sum(lags), _greatest(ages), _slots(sizes.values()))
-
-
-def _age(lag: float | None, rate: float | None) -> float | None:
-    if lag == 0:
-        return 0.0
-    return None if lag is None or rate is None or rate <= _NO_RATE else lag / rate
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
-
-
-def _greatest(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return max(known) if known and len(known) == len(values) else None
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
-
-
-def _slots(rows: Iterable[Row]) -> int | None:
-    """Return of every slot sharing group the widest vertex, summed."""
-    widest: dict[str, int] = {}
-    for row in rows:
-        if row["parallelism"] is not None:
-            group = row["slot_sharing_group"] or "default"
-            widest[group] = max(widest.get(group, 0), row["parallelism"])
-    return sum(widest.values()) if widest else None
-
-
-def _parallelism(span: Span, sizes: Mapping[int, Mapping[str, Row]]) -> Iterator[VertexSeries]:
-    names: dict[str, str] = {}
-    found: dict[str, dict[int, int]] = defaultdict(dict)
-    for at_ms, rows in sizes.items():
-        for vertex_id, row in rows.items():
-            names[vertex_id] = row["vertex_name"] or vertex_id
-            if row["parallelism"] is not None:
-                found[vertex_id][span.begin(at_ms)] = row["parallelism"]
-    for vertex_id, steps in found.items():
-        yield VertexSeries(vertex_id, names[vertex_id], tuple(_changes(list(steps.items()))))
-
-
-def _changes(sizes: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the sizes that differ from the one before, the first, and the last: so kept, a month takes little."""
-    return (
-        (at_ms, size)
-        for number, (at_ms, size) in enumerate(sizes)
-        if number in (0, len(sizes) - 1) or size != sizes[number - 1][1]
+    sizes = rows(VERTICES)
+    return JobSeries(
+        tuple(_points(span, rows(SAMPLES), sizes)),
+        tuple(_parallelism(span, sizes)),
+        tuple(map(_rescale, rows(RESCALES).sort_by("decided_at").to_pylist())),
+        tuple(damaged),
     )
 
 
-def _rescale(row: Row) -> RecordedRescale:
+def _milliseconds(instants: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.divide(instants.cast(pa.int64()), 1000)
+
+
+def _ratio(numerator: pa.ChunkedArray, denominator: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Divide rates; what nothing arrives at has no ratio."""
+    return pc.divide(numerator, pc.if_else(pc.greater(denominator, _NO_RATE), denominator, None))
+
+
+def _points(span: Span, rates: pa.Table, sizes: pa.Table) -> Iterator[SeriesPoint]:
+    """Put sources, and vertices, together by instant, and instants by step."""
+    age = pc.if_else(pc.equal(rates["lag"], 0.0), 0.0, _ratio(rates["lag"], rates["arrival_rate"]))
+    of_sources = (
+        rates.append_column("age", age)
+        .group_by("ts")
+        .aggregate([("arrival_rate", "sum", _STRICT), ("lag", "sum", _STRICT), ("age", "max", _STRICT)])
+    )
+    shares = sizes.append_column("share", _ratio(sizes["true_rate"], sizes["target_rate"]))
+    # A slot sharing group takes as many slots as its widest vertex.
+    of_groups = shares.group_by(["ts", "slot_sharing_group"]).aggregate([("parallelism", "max"), ("share", "min")])
+    of_vertices = of_groups.group_by("ts").aggregate([("parallelism_max", "sum"), ("share_min", "min")])
+    instants = of_sources.join(of_vertices, "ts", join_type="full outer").sort_by("ts")
+    capacity = pc.multiply(instants["arrival_rate_sum"], instants["share_min_min"])
+    steps = instants.append_column("capacity", capacity).append_column("step", span.steps(instants["ts"]))
+    found = steps.group_by("step", use_threads=False).aggregate(
+        [
+            ("arrival_rate_sum", "mean"),
+            ("capacity", "mean"),
+            ("lag_sum", "max"),
+            ("age_max", "max"),
+            ("parallelism_max_sum", "last"),
+        ]
+    )
+    for row in found.to_pylist():
+        yield SeriesPoint(
+            row["step"],
+            load=row["arrival_rate_sum_mean"],
+            capacity=row["capacity_mean"],
+            lag=row["lag_sum_max"],
+            lag_seconds=row["age_max_max"],
+            slots=row["parallelism_max_sum_last"],
+        )
+
+
+def _parallelism(span: Span, sizes: pa.Table) -> Iterator[VertexSeries]:
+    known = sizes.append_column("step", span.steps(sizes["ts"])).filter(pc.field("parallelism").is_valid())
+    by_step = known.group_by(["vertex_id", "step"], use_threads=False)
+    found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in by_step.aggregate([("parallelism", "last"), ("vertex_name", "last")]).to_pylist():
+        found[row["vertex_id"]].append(row)
+    for vertex_id, rows in found.items():
+        name = rows[-1]["vertex_name_last"] or vertex_id
+        yield VertexSeries(vertex_id, name, tuple((row["step"], row["parallelism_last"]) for row in rows))
+
+
+def _rescale(row: Mapping[str, Any]) -> RecordedRescale:
     return RecordedRescale(
-        row["decided_at"],
+        round(row["decided_at"].timestamp() * 1000),
         row["origin"] or "",
         row["stage"] or "",
         None if row["outage"] is None else round(1000 * row["outage"]),
@@ -290,6 +222,6 @@ def _rescale(row: Row) -> RecordedRescale:
     )
 
 
-def _vector(entries: Sequence[Row] | None) -> dict[str, int]:
+def _vector(entries: Sequence[Mapping[str, Any]] | None) -> dict[str, int]:
     known = [each for each in entries or () if each["vertex_id"] is not None and each["parallelism"] is not None]
     return {each["vertex_id"]: each["parallelism"] for each in known}

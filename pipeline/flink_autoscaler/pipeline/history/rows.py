@@ -11,7 +11,6 @@ from flink_autoscaler.core.forecast.arrivals import recent
 from flink_autoscaler.core.model.decision import PassPhase, Rescale
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
-from flink_autoscaler.core.model.policy_values import ShadowProposal
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Vector
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.observe.observation import counted_window
@@ -52,14 +51,10 @@ def rows_of(
     if outcome.sample is None or outcome.topology is None:
         return
     known = counted_window(outcome.state.samples, outcome.topology, context.options).counted
-    measured = _Measured(
-        outcome,
-        outcome.topology,
-        recent(known, span_ms),
-        are_edges_balanced=context.options.is_improved,
-    )
+    recently = recent(known, span_ms)
+    measured = _Measured(outcome, outcome.topology, recently, are_edges_balanced=context.options.is_improved)
     for vertex in outcome.topology.vertices.values():
-        yield VERTICES.name, who | measured.vertex(vertex) | {"origins": _origins(outcome, vertex.vertex_id)}
+        yield VERTICES.name, who | measured.vertex(vertex)
         if vertex.is_source:
             yield SAMPLES.name, who | measured.source(vertex)
 
@@ -94,10 +89,6 @@ def _whole(value: float | None) -> int | None:
     return None if known is None else round(known)
 
 
-def _origins(outcome: PassOutcome, vertex_id: VertexId) -> list[Row]:
-    return [{"metric": m.value, "origin": origin} for m, origin in outcome.origins.get(vertex_id, {}).items()]
-
-
 class _Measured:
     """The figures of one pass.
 
@@ -110,29 +101,23 @@ class _Measured:
     """
 
     def __init__(
-        self,
-        outcome: PassOutcome,
-        topology: JobTopology,
-        samples: Sequence[MetricSample],
-        *,
-        are_edges_balanced: bool,
+        self, outcome: PassOutcome, topology: JobTopology, samples: Sequence[MetricSample], *, are_edges_balanced: bool
     ) -> None:
+        self._outcome = outcome
         self._topology = topology
         self._are_edges_balanced = are_edges_balanced
         self._window = MetricWindow(samples)
-        self._latest = samples[-1] if samples else None
+        self._latest = samples[-1].vertices if samples else {}
         self._span = (samples[-1].at_ms - samples[0].at_ms) / 1000 if samples else 0.0
-        self._evaluated = {} if outcome.evaluation is None else outcome.evaluation.metrics.vertices
 
     def source(self, vertex: Vertex) -> Row:
         consumption = self._count_rate(ScalingMetric.NUM_RECORDS_IN, vertex.vertex_id)
         slope = self._rate(ScalingMetric.LAG, vertex.vertex_id)
-        is_known = consumption is not None and slope is not None
         return {
             "source_id": vertex.vertex_id,
             "source_name": vertex.name,
             "span": self._span,
-            "arrival_rate": max(0.0, consumption + slope) if is_known else None,  # type: ignore[operator]
+            "arrival_rate": None if consumption is None or slope is None else max(0.0, consumption + slope),
             "consumption_rate": consumption,
             "lag_slope": slope,
             "lag": _known(self._now(ScalingMetric.LAG, vertex.vertex_id)),
@@ -141,7 +126,13 @@ class _Measured:
         }
 
     def vertex(self, vertex: Vertex) -> Row:
-        vertex_id = vertex.vertex_id
+        vertex_id, evaluation = vertex.vertex_id, self._outcome.evaluation
+        metrics = {} if evaluation is None else evaluation.metrics.vertices.get(vertex_id, {})
+        current = {metric: value.current for metric, value in metrics.items()}
+        average = {metric: value.average for metric, value in metrics.items()}
+        ratios = output_ratios(
+            self._topology, self._window, vertex, is_strict=True, is_balanced=self._are_edges_balanced
+        )
         return {
             "vertex_id": vertex_id,
             "vertex_name": vertex.name,
@@ -153,37 +144,27 @@ class _Measured:
             "busy": _known(self._window.average(ScalingMetric.LOAD, vertex_id)),
             "records_in_rate": self._count_rate(ScalingMetric.NUM_RECORDS_IN, vertex_id),
             "records_out_rate": self._count_rate(ScalingMetric.NUM_RECORDS_OUT, vertex_id),
-            "inputs": self._inputs(vertex),
-            **self._evaluation(vertex_id),
-        }
-
-    def _inputs(self, vertex: Vertex) -> list[Row]:
-        ratios = output_ratios(
-            self._topology, self._window, vertex, is_strict=True, is_balanced=self._are_edges_balanced
-        )
-        return [
-            {
-                "vertex_id": upstream,
-                "ship_strategy": strategy.value,
-                # Nothing in says nothing about what comes out.
-                "selectivity": _known(ratios[upstream])
-                if self._count_rate(ScalingMetric.NUM_RECORDS_IN, upstream)
-                else None,
-            }
-            for upstream, strategy in vertex.inputs.items()
-        ]
-
-    def _evaluation(self, vertex_id: VertexId) -> Row:
-        metrics = self._evaluated.get(vertex_id, {})
-        current = {metric: value.current for metric, value in metrics.items()}
-        average = {metric: value.average for metric, value in metrics.items()}
-        return {
             "true_rate": _known(average.get(ScalingMetric.TRUE_PROCESSING_RATE)),
             "target_rate": _known(average.get(ScalingMetric.TARGET_DATA_RATE)),
             "catch_up_rate": _known(current.get(ScalingMetric.CATCH_UP_DATA_RATE)),
             "scale_up_threshold": _known(current.get(ScalingMetric.SCALE_UP_RATE_THRESHOLD)),
             "scale_down_threshold": _known(current.get(ScalingMetric.SCALE_DOWN_RATE_THRESHOLD)),
             "recommended_parallelism": _whole(current.get(ScalingMetric.RECOMMENDED_PARALLELISM)),
+            "inputs": [
+                {
+                    "vertex_id": upstream,
+                    "ship_strategy": strategy.value,
+                    # Nothing in says nothing about what comes out.
+                    "selectivity": _known(ratios[upstream])
+                    if self._count_rate(ScalingMetric.NUM_RECORDS_IN, upstream)
+                    else None,
+                }
+                for upstream, strategy in vertex.inputs.items()
+            ],
+            "origins": [
+                {"metric": metric.value, "origin": origin}
+                for metric, origin in self._outcome.origins.get(vertex_id, {}).items()
+            ],
         }
 
     def _count_rate(self, metric: ScalingMetric, vertex_id: VertexId) -> float | None:
@@ -198,12 +179,11 @@ class _Measured:
         return _known(self._window.rate(metric, vertex_id))
 
     def _now(self, metric: ScalingMetric, vertex_id: VertexId) -> float:
-        vertex = {} if self._latest is None else self._latest.vertices.get(vertex_id, {})
-        return vertex.get(metric, NAN)
+        return self._latest.get(vertex_id, {}).get(metric, NAN)
 
 
 def _decision(outcome: PassOutcome, context: JobAutoScalerContext, mask: Mask) -> Row:
-    decision = outcome.decision
+    decision, shadow = outcome.decision, outcome.shadow
     summaries = decision.summaries if isinstance(decision, Rescale) else {}
     globals_ = {} if outcome.sample is None else outcome.sample.globals_
     return {
@@ -225,18 +205,10 @@ def _decision(outcome: PassOutcome, context: JobAutoScalerContext, mask: Mask) -
         "gc_pressure": _known(globals_.get(ScalingMetric.GC_PRESSURE)),
         "heap_usage": _known(globals_.get(ScalingMetric.HEAP_MAX_USAGE_RATIO)),
         "slots_used": _whole(globals_.get(ScalingMetric.NUM_TASK_SLOTS_USED)),
-        **_shadow(outcome.shadow),
-    }
-
-
-def _shadow(shadow: ShadowProposal | None) -> Row:
-    if shadow is None:
-        return dict.fromkeys(("slots_held", "shadow_policy", "shadow_slots", "shadow_direction"))
-    return {
-        "slots_held": shadow.held,
-        "shadow_policy": shadow.policy,
-        "shadow_slots": shadow.wanted,
-        "shadow_direction": shadow.direction.value,
+        "slots_held": None if shadow is None else shadow.held,
+        "shadow_policy": None if shadow is None else shadow.policy,
+        "shadow_slots": None if shadow is None else shadow.wanted,
+        "shadow_direction": None if shadow is None else shadow.direction.value,
     }
 
 

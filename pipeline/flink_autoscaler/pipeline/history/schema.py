@@ -57,20 +57,6 @@ class HistoryTable:
         """The columns, as Arrow sees them."""
         return pa.schema([(column.name, column.type) for column in self.columns])
 
-    def conform(self, rows: pa.Table) -> pa.Table:
-        """Return rows of any version with the columns of this one: missing ones are null, unknown ones left out.
-
-        Raises:
-            pyarrow.ArrowException: A column has another type than was ever written.
-        """
-        columns = [
-            rows.column(field.name).cast(field.type)
-            if field.name in rows.column_names
-            else pa.nulls(len(rows), field.type)
-            for field in self.schema
-        ]
-        return pa.Table.from_arrays(columns, schema=self.schema)
-
 
 _WHO: Final = (
     Column("cluster", _TEXT, "Name of the cluster in the configuration."),

@@ -1,51 +1,36 @@
-"""The files of a history on any file system that Hadoop knows, through a Spark session."""
+"""A history on any file system that Hadoop knows, through a Spark session: its files, and its tables as data frames."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pyarrow as pa
+import structlog
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql.functions import row_number
-from pyspark.sql.types import StructType
+from pyspark.sql.functions import col, lit, row_number, timestamp_millis
 
-from flink_autoscaler.pipeline.history.files import (
-    GONE,
-    STAGING,
-    FileEntry,
-    Files,
-    GoneError,
-    HistoryError,
-    new_id,
-)
+from flink_autoscaler.pipeline.history.files import GONE, STAGING, FileEntry, Files, GoneError, HistoryError, new_id
 from flink_autoscaler.pipeline.history.schema import HistoryTable
+from flink_autoscaler.pipeline.history.store import EVERYTHING, Selection, examine, find, require, settled
 from flink_autoscaler.pipeline.spark.supply import reason_of
 
-_CONFIGURATION: Final = "HADOOP_CONF_DIR"
-
-_HADOOP_MODULES: Final = {
-    "s3a": "hadoop-aws",
-    "abfs": "hadoop-azure",
-    "abfss": "hadoop-azure",
-    "wasb": "hadoop-azure",
-    "wasbs": "hadoop-azure",
-    "oss": "hadoop-aliyun",
-    "cosn": "hadoop-cos",
-    "obs": "hadoop-huaweicloud",
+_PACKAGES: Final = {
+    "s3a": "org.apache.hadoop:hadoop-aws:{hadoop}",
+    "abfs": "org.apache.hadoop:hadoop-azure:{hadoop}",
+    "abfss": "org.apache.hadoop:hadoop-azure:{hadoop}",
+    "gs": "com.google.cloud.bigdataoss:gcs-connector (a version for Hadoop 3)",
 }
-"""Modules of Hadoop that are not in Spark's distribution, by scheme; each has the version of Hadoop itself."""
+"""What brings file systems that are not in Spark's distribution, by scheme; Hadoop's own have its version."""
 
-_OTHER_PACKAGES: Final = {"gs": "com.google.cloud.bigdataoss:gcs-connector (a version for Hadoop 3)"}
-_OLD_SCHEMES: Final = frozenset({"s3", "s3n"})
 _NO_CLASS: Final = ("ClassNotFoundException", "NoClassDefFoundError", "No FileSystem for scheme")
 _NO_HOST: Final = "UnknownHostException"
-_WHERE: Final = " in autoscaler.engine.spark-config (Spark Connect: of the server)"
 
 FAILURES: Final = (Py4JError, PySparkException, OSError, pa.ArrowException)
 """What Spark raises, also when its JVM is gone."""
@@ -60,6 +45,8 @@ BLOCK_BYTES: Final = 8 << 20
 
 _PLACE: Final = "place"
 
+_log = structlog.get_logger(__name__)
+
 
 def advice(path: str, problem: str, *, hadoop: str | None = None) -> str | None:
     """Return what to do about a path that Spark cannot reach; None where the problem is another one.
@@ -71,20 +58,15 @@ def advice(path: str, problem: str, *, hadoop: str | None = None) -> str | None:
     """
     scheme = urlsplit(path).scheme.lower()
     if any(text in problem for text in _NO_CLASS):
-        return _package(scheme, hadoop or "<version of Hadoop there>")
-    if _NO_HOST in problem and scheme == "hdfs" and not os.environ.get(_CONFIGURATION):
-        return f"if that is a name service, set {_CONFIGURATION} to the folder with the hdfs-site.xml that knows it"
+        if scheme in ("s3", "s3n"):
+            return f"Hadoop has no {scheme}:// any more, write s3a://"
+        package = _PACKAGES.get(scheme, "").format(hadoop=hadoop or "<version of Hadoop there>")
+        todo = f"the package {package} to spark.jars.packages" if package else "the jar that brings one to spark.jars"
+        where = "in autoscaler.engine.spark-config (Spark Connect: of the server)"
+        return f"Spark has no file system for {scheme}://; add {todo} {where}"
+    if _NO_HOST in problem and scheme == "hdfs" and not os.environ.get("HADOOP_CONF_DIR"):
+        return "if that is a name service, set HADOOP_CONF_DIR to the folder with the hdfs-site.xml that knows it"
     return None
-
-
-def _package(scheme: str, hadoop: str) -> str | None:
-    if scheme in _OLD_SCHEMES:
-        return f"Hadoop has no {scheme}:// any more, write s3a://"
-    module = _HADOOP_MODULES.get(scheme)
-    package = f"org.apache.hadoop:{module}:{hadoop}" if module else _OTHER_PACKAGES.get(scheme)
-    if package is None:
-        return f"Spark has no file system for {scheme}://; add the jar that brings one to spark.jars{_WHERE}"
-    return f"Spark has no file system for {scheme}://; add the package {package} to spark.jars.packages{_WHERE}"
 
 
 class HadoopFiles:
@@ -99,20 +81,20 @@ class HadoopFiles:
         self.root = root.rstrip("/")
         java: Any = spark._jvm
         self._java = java
-        with self._reached(root):
+        with self._errors(root):
             self._base = self._java.org.apache.hadoop.fs.Path(self.root or "/")
             self._system = self._base.getFileSystem(spark._jsc.hadoopConfiguration())
             self._prefix = self._system.makeQualified(self._base).toString().rstrip("/") + "/"
 
     def exists(self) -> bool:
         """Tell whether the root is there."""
-        with self._reached(self.root):
+        with self._errors(self.root):
             return bool(self._system.exists(self._base))
 
     def list(self, folder: str = "") -> Sequence[FileEntry]:
         """Return all files below a folder, in no order; none where there is no such folder."""
         entries: list[FileEntry] = []
-        with _told(self._prefix + folder):
+        with self._errors(self._prefix + folder):
             if not self._system.exists(self._path(folder)):
                 return entries
             found = self._system.listFiles(self._path(folder), True)
@@ -124,12 +106,12 @@ class HadoopFiles:
 
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with everything in it; nothing where it is not there."""
-        with _told(self._prefix + path):
+        with self._errors(self._prefix + path):
             self._system.delete(self._path(path), True)
 
     def read(self, path: str, last: int | None = None) -> bytes:
         """Return the content of a file, or its last bytes."""
-        with _told(self._prefix + path):
+        with self._errors(self._prefix + path):
             size = int(self._system.getFileStatus(self._path(path)).getLen())
             count = size if last is None else min(size, last)
             stream = self._system.open(self._path(path))
@@ -148,7 +130,7 @@ class HadoopFiles:
         It appears whole: on HDFS others would see a file without content, or with a part of it, until it is closed.
         Object stores, which show files when they are whole, cannot move one unless another is there, but create it so.
         """
-        with _told(self._prefix + path):
+        with self._errors(self._prefix + path):
             if self._system.exists(self._path(path)):
                 return False
             if self._system.hasPathCapability(self._path(path), _CREATES_ONCE):
@@ -191,15 +173,16 @@ class HadoopFiles:
             raise
 
     @contextmanager
-    def _reached(self, path: str) -> Iterator[None]:
-        """Turn what the JVM says into an error that names the path, and what to do about it."""
+    def _errors(self, path: str) -> Iterator[None]:
+        """Turn what the JVM says, or that it is gone, into an error that names the path, and what to do about it."""
         try:
-            with _told(path):
-                yield
-        except HistoryError as error:
-            if (todo := advice(path, str(error), hadoop=self._version())) is None:
-                raise
-            raise HistoryError(f"{error}; {todo}") from error
+            yield
+        except FAILURES as error:
+            cause = _cause(error)
+            if _MISSING in cause:
+                raise GoneError(f"{path}: {GONE}") from error
+            todo = advice(path, cause, hadoop=self._version())
+            raise HistoryError("; ".join(filter(None, (f"{path}: {cause}", todo)))) from error
 
     def _version(self) -> str | None:
         try:
@@ -209,18 +192,6 @@ class HadoopFiles:
 
     def _path(self, relative: str) -> Any:
         return self._java.org.apache.hadoop.fs.Path(self._prefix + relative)
-
-
-@contextmanager
-def _told(path: str) -> Iterator[None]:
-    """Turn what the JVM says, or that it is gone, into an error that names the path."""
-    try:
-        yield
-    except FAILURES as error:
-        cause = _cause(error)
-        if _MISSING in cause:
-            raise GoneError(f"{path}: {GONE}") from error
-        raise HistoryError(f"{path}: {cause}") from error
 
 
 def _cause(error: BaseException) -> str:
@@ -236,28 +207,71 @@ def _cause(error: BaseException) -> str:
     return reason_of(error)
 
 
-def latest(frame: DataFrame, table: HistoryTable) -> DataFrame:
-    """Return of the rows with equal keys the latest one.
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A table.
+
+    Attributes:
+        frame: Its rows, with the columns of the declaration, whatever version wrote them.
+        files: Files that it is read from.
+        damaged: What is wrong with files that were left out.
+    """
+
+    frame: DataFrame
+    files: int
+    damaged: tuple[str, ...] = ()
+
+
+def read(spark: SparkSession, files: Files, table: HistoryTable, selection: Selection = EVERYTHING) -> Read:
+    """Read a table of the history.
+
+    Only the folders of the days and clusters in question are looked at, and damaged files are left out with a warning.
 
     Args:
-        frame: Rows of the table.
-        table: For its key.
+        spark: Reaches the path of the history.
+        files: The history.
+        table: Which table.
+        selection: Which part of it.
+
+    Returns:
+        The rows; none where nothing was written yet.
+
+    Raises:
+        MissingHistoryError: There is no such history.
+        HistoryError: It cannot be listed, or is compacted again and again meanwhile.
     """
-    newest_first = row_number().over(Window.partitionBy(*table.key).orderBy(frame.ts.desc()))
-    return frame.withColumn(_PLACE, newest_first).where(f"{_PLACE} = 1").drop(_PLACE)
-
-
-def uri(files: Files, path: str) -> str:
-    """Return what Spark calls a file, or a folder, of a history."""
+    require(files)
+    health = settled(lambda: list(examine(files, find(files, table, selection))))
+    damaged = tuple(each.problem for each in health if each.problem is not None)
+    if damaged:
+        _log.warning("history_files_damaged", table=table.name, files=len(damaged), problems=damaged[:3])
     root = f"file:{files.root}" if files.root.startswith("/") else files.root
-    return f"{root}/{path}"
+    paths = [f"{root}/{each.entry.path}" for each in health if each.rows]
+    frame = spark.createDataFrame(table.schema.empty_table())
+    if paths:
+        # Folders do not count: every column is in the files, whatever folders a version divides a table into.
+        options = {"ignoreCorruptFiles": "true", "recursiveFileLookup": "true"}
+        frame = spark.read.schema(frame.schema).options(**options).parquet(*paths)
+    frame = selected(frame, selection)
+    if table.is_revised:
+        newest_first = row_number().over(Window.partitionBy(*table.key).orderBy(frame.ts.desc()))
+        frame = frame.withColumn(_PLACE, newest_first).where(f"{_PLACE} = 1").drop(_PLACE)
+    return Read(frame, len(paths), damaged)
 
 
-def spark_schema(spark: SparkSession, table: HistoryTable) -> StructType:
-    """Return the columns of a table, as Spark sees them."""
-    return empty(spark, table).schema
+def selected(frame: DataFrame, selection: Selection) -> DataFrame:
+    """Return the rows of a selection.
 
-
-def empty(spark: SparkSession, table: HistoryTable) -> DataFrame:
-    """Return a table without rows."""
-    return spark.createDataFrame(table.schema.empty_table())
+    Args:
+        frame: Any table of the history.
+        selection: Which rows.
+    """
+    if selection.since_ms is not None:
+        frame = frame.where(col("ts") >= timestamp_millis(lit(selection.since_ms)))
+    if selection.until_ms is not None:
+        frame = frame.where(col("ts") < timestamp_millis(lit(selection.until_ms)))
+    if selection.clusters is not None:
+        frame = frame.where(col("cluster").isin(sorted(selection.clusters)))
+    if selection.jobs is not None:
+        frame = frame.where(col("job_key").rlike(selection.jobs))
+    return frame

@@ -214,58 +214,52 @@ def vertex_buckets(vertices: DataFrame, period: Period, job_keys: Collection[str
     )
 
 
-def job_decisions(decisions: DataFrame, until: float) -> DataFrame:
+def job_decisions(decisions: DataFrame) -> DataFrame:
     """Sum up what the passes over each job came to.
 
     Args:
         decisions: Rows of the table ``decisions``.
-        until: Epoch seconds; rows after it are only counted.
 
     Returns:
         One row per job: ``job_key``, ``cluster``, ``passes``, ``first``, ``last`` (epoch seconds), ``limited`` (passes
         with a reason of ``LIMITING``), ``limit`` (text of the last such reason), ``blind`` (passes without metrics),
-        ``ahead`` (rows after ``until``), ``latest`` (struct of ``phase``, ``status``, ``supervision``, ``error``,
-        ``reasons``).
+        ``latest`` (struct of ``phase``, ``status``, ``supervision``, ``error``, ``reasons``).
     """
-    at = f.col("ts").cast("double")
+    at, limit = f.col("ts").cast("double"), f.col("limit")
     rows = decisions.where("job_key is not null and ts is not null").dropDuplicates(["job_key", "ts"])
     limits = f.filter("reasons", lambda reason: reason["code"].isin(*LIMITING))
-    told = rows.withColumn("limit", f.get(limits["text"], f.lit(0))).withColumn("is_past", at <= until)
-    past, at_past = f.col("is_past"), f.when(f.col("is_past"), at)
-    state = f.struct("phase", "status", "supervision", "error", "reasons")
+    told = rows.withColumn("limit", f.get(limits["text"], f.lit(0)))
     return told.groupBy("job_key").agg(
         f.max("cluster").alias("cluster"),
-        f.count_if(past).alias("passes"),
-        f.min(at_past).alias("first"),
-        f.max(at_past).alias("last"),
-        f.count_if(past & f.col("limit").isNotNull()).alias("limited"),
-        f.max_by("limit", f.when(f.col("limit").isNotNull(), at_past)).alias("limit"),
-        f.count_if(past & f.col("phase").isin("not_ready", "error", "invalid_config")).alias("blind"),
-        f.count_if(~past).alias("ahead"),
-        f.max_by(state, at_past).alias("latest"),
+        f.count(f.lit(1)).alias("passes"),
+        f.min(at).alias("first"),
+        f.max(at).alias("last"),
+        f.count(limit).alias("limited"),
+        f.max_by(limit, f.when(limit.isNotNull(), at)).alias("limit"),
+        f.count_if(f.col("phase").isin("not_ready", "error", "invalid_config")).alias("blind"),
+        f.max_by(f.struct("phase", "status", "supervision", "error", "reasons"), at).alias("latest"),
     )
 
 
-def job_shadows(decisions: DataFrame, until: float) -> DataFrame:
+def job_shadows(decisions: DataFrame) -> DataFrame:
     """Compare what policies in shadow mode wanted with what the jobs held, pass by pass.
 
     Args:
         decisions: Rows of the table ``decisions``.
-        until: Epoch seconds; rows after it do not count.
 
     Returns:
         One row per job and policy: ``job_key``, ``policy``, ``last`` (epoch seconds of the last pass), ``silent``
         (passes in which it had no opinion), and of the others ``passes``, ``held`` and ``wanted`` (mean slots), ``up``
         and ``down`` (passes in which it wanted more slots than there were, and fewer).
     """
-    at, held, wanted = f.col("ts").cast("double"), f.col("slots_held"), f.col("shadow_slots")
-    rows = decisions.where(f.col("job_key").isNotNull() & f.col("shadow_policy").isNotNull() & (at <= until))
+    held, wanted = f.col("slots_held"), f.col("shadow_slots")
     is_known = held.isNotNull() & wanted.isNotNull()
     return (
-        rows.dropDuplicates(["job_key", "ts"])
+        decisions.where("job_key is not null and shadow_policy is not null")
+        .dropDuplicates(["job_key", "ts"])
         .groupBy("job_key", f.col("shadow_policy").alias("policy"))
         .agg(
-            f.max(at).alias("last"),
+            f.max(f.col("ts").cast("double")).alias("last"),
             f.count_if(~is_known).alias("silent"),
             f.count_if(is_known).alias("passes"),
             f.avg(f.when(is_known, held)).alias("held"),
@@ -282,7 +276,7 @@ def job_rescales(rescales: DataFrame) -> DataFrame:
     Returns:
         One row per job: ``job_key``, ``cluster``, ``rescales``, ``outage`` (seconds), ``reverted`` and ``failed``
         (refused or reached in part) rescales, ``revert`` and ``failure`` (structs of ``at``, epoch seconds, and
-        ``reason`` of the last one), ``skewed`` (settled before they were decided).
+        ``reason`` of the last one).
     """
     known = rescales.where("job_key is not null and decided_at is not null")
     told = f.struct(f.col("decided_at").cast("double").alias("at"), "reason")
@@ -295,7 +289,6 @@ def job_rescales(rescales: DataFrame) -> DataFrame:
         f.max_by(told, f.when(f.col("reverted"), f.col("decided_at"))).alias("revert"),
         f.count_if(is_failed).alias("failed"),
         f.max_by(told, f.when(is_failed, f.col("decided_at"))).alias("failure"),
-        f.count_if(f.col("settled_at") < f.col("decided_at")).alias("skewed"),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,9 +13,9 @@ from pyspark.sql import functions as f
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.pipeline.history.files import Files, HistoryError
-from flink_autoscaler.pipeline.history.layout import Selection
-from flink_autoscaler.pipeline.history.reader import Read, read
 from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, VERTICES, HistoryTable
+from flink_autoscaler.pipeline.history.spark_files import Read, read
+from flink_autoscaler.pipeline.history.store import Selection, jobs_like
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
 from flink_autoscaler.pipeline.reports import aggregate
@@ -38,7 +37,6 @@ NOTHING_BEFORE = "the history before the period has nothing about this job"
 _SERIES = ("load", "capacity", "slots", "lag", "lag_seconds")
 _SHOWN_VERTICES = 8
 _SHOWN_DAMAGED = 5
-_CLOCK_TOLERANCE = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +45,10 @@ class ReportRequest:
 
     Attributes:
         since: First instant.
-        until: The instant after the last; None takes the present, and tells of rows that claim to come after it.
+        until: The instant after the last; None takes the present.
         now: The present.
         clusters: Names; None takes all.
-        jobs: Pattern for keys of jobs; None takes all.
+        jobs: Pattern for keys of jobs, or what follows their cluster; None takes all.
         sections: Jobs that are shown in detail at most.
         slo_lag: Seconds of lag that are allowed.
         profiles: How forecasts for the period are made; None makes none.
@@ -94,7 +92,7 @@ def _built(spark: SparkSession, files: Files, wanted: ReportRequest) -> Report:
     passes = aggregate.passes(tables.frame(VERTICES), tables.frame(SAMPLES))
     buckets = aggregate.job_buckets(passes, period, slo_lag=wanted.slo_lag).persist()  # several queries need them
     try:
-        jobs, ahead = _jobs(tables, buckets, period)
+        jobs = _jobs(tables, buckets, period)
         if not jobs:
             raise HistoryError(tables.nothing())
         shown = chosen([job for job in jobs if not job.is_too_short], wanted.sections)
@@ -106,7 +104,7 @@ def _built(spark: SparkSession, files: Files, wanted: ReportRequest) -> Report:
             sections=list(_sections(tables, buckets, period, shown)),
             fleet=_fleet(tables, buckets, period),
             slo_lag=wanted.slo_lag,
-            warnings=(*tables.damage(), *ahead),
+            warnings=tuple(tables.damage()),
             notes=tuple(_notes(jobs, shown)),
         )
     finally:
@@ -124,30 +122,24 @@ class _Tables:
 
     def frame(self, table: HistoryTable) -> DataFrame:
         if table.name not in self.reads:
-            self.reads[table.name] = self._read(table, self.wanted.since, self.wanted.until)
+            self.reads[table.name] = self._read(table, self.wanted.since, self.wanted.period.until)
         return self.reads[table.name].frame
 
-    def _read(self, table: HistoryTable, since: float, until: float | None) -> Read:
-        selection = Selection(round(since * 1000), None if until is None else round(until * 1000), self.wanted.clusters)
-        found = read(self.spark, self.files, table, selection)
-        frame = found.frame
-        if self.wanted.jobs is not None:
-            frame = frame.where(f.col("job_key").rlike(rf"\A{fnmatch.translate(self.wanted.jobs)}"))
-        if table is RESCALES:
-            # Of other tables such rows are counted, to be told of.
-            frame = frame.where(f.col("ts").cast("double") <= self.wanted.period.until + _CLOCK_TOLERANCE)
-        return replace(found, frame=frame)
+    def _read(self, table: HistoryTable, since: float, until: float) -> Read:
+        jobs = None if self.wanted.jobs is None else jobs_like(self.wanted.jobs)
+        selection = Selection(round(since * 1000), round(until * 1000), self.wanted.clusters, jobs)
+        return read(self.spark, self.files, table, selection)
 
     def before(self, settings: ProfileSettings) -> DataFrame:
         """Return the samples that came before the period."""
         return self._read(SAMPLES, settings.begin, self.wanted.since).frame
 
     def damage(self) -> Iterator[str]:
-        problems = [each.problem for found in self.reads.values() for each in found.damaged]
+        problems = [problem for found in self.reads.values() for problem in found.damaged]
         if problems:
             files = "1 file was" if len(problems) == 1 else f"{len(problems)} files were"
             more = "" if len(problems) <= _SHOWN_DAMAGED else f", and {len(problems) - _SHOWN_DAMAGED} more"
-            told = "; ".join(str(problem) for problem in problems[:_SHOWN_DAMAGED])
+            told = "; ".join(problems[:_SHOWN_DAMAGED])
             yield f"{files} damaged and left out, so figures may be too low: {told}{more}"
 
     def nothing(self) -> str:
@@ -158,18 +150,14 @@ class _Tables:
         return f"{self.files.root}: there are {what} {span}; history info shows what there is{damage}"
 
 
-def _jobs(tables: _Tables, buckets: DataFrame, period: Period) -> tuple[list[JobFigures], list[str]]:
-    """Return the figures of all jobs by key, and what is wrong with the clocks of their rows."""
-    latest = period.until + _CLOCK_TOLERANCE
+def _jobs(tables: _Tables, buckets: DataFrame, period: Period) -> list[JobFigures]:
+    """Return the figures of all jobs by key."""
     totals = _by_job(aggregate.job_totals(buckets.where(f.col("bucket") < period.count)))
-    decisions = _by_job(aggregate.job_decisions(tables.frame(DECISIONS), latest))
+    decisions = _by_job(aggregate.job_decisions(tables.frame(DECISIONS)))
     rescales = _by_job(aggregate.job_rescales(tables.frame(RESCALES)))
     # Of several policies in shadow mode the one that was it last.
-    shadows = _by_job(aggregate.job_shadows(tables.frame(DECISIONS), latest).orderBy("last", "policy"))
-    ahead = _by_job(buckets.where(f.col("last") > latest).groupBy("job_key").agg(f.sum("passes").alias("passes")))
-    # Of a job whose rows are all later than now nothing is known.
-    keys = sorted({*totals, *rescales, *(key for key, row in decisions.items() if row["passes"])})
-    figures = [
+    shadows = _by_job(aggregate.job_shadows(tables.frame(DECISIONS)).orderBy("last", "policy"))
+    return [
         job_figures(
             key,
             totals.get(key, {}),
@@ -178,9 +166,8 @@ def _jobs(tables: _Tables, buckets: DataFrame, period: Period) -> tuple[list[Job
             until=period.until,
             shadow=shadows.get(key),
         )
-        for key in keys
+        for key in sorted({*totals, *rescales, *decisions})
     ]
-    return figures, list(_skew(ahead, decisions, rescales))
 
 
 def chosen(jobs: Sequence[JobFigures], most: int) -> Sequence[JobFigures]:
@@ -196,20 +183,6 @@ def _by_job(frame: DataFrame) -> dict[str, Row]:
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
     return rows
-
-
-def _skew(ahead: Mapping[str, Row], decisions: Mapping[str, Row], rescales: Mapping[str, Row]) -> Iterator[str]:
-    counts = {key: row["ahead"] for key, row in decisions.items() if row["ahead"]}
-    for key, row in ahead.items():
-        counts[key] = max(counts.get(key, 0), row["passes"])
-    if counts:
-        most = max(counts, key=lambda key: (counts[key], key))
-        yield (
-            f"{sum(counts.values())} passes over {len(counts)} jobs claim to be later than now and are left out: the "
-            f"clock of a daemon was or is wrong; most of them over {most}"
-        )
-    if skewed := {key: row["skewed"] for key, row in rescales.items() if row["skewed"]}:
-        yield f"{sum(skewed.values())} rescales settled before they were decided: a clock was set back ({min(skewed)})"
 
 
 def _notes(jobs: Sequence[JobFigures], shown: Sequence[JobFigures]) -> Iterator[str]:

@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import (
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    TIME,
-    GivenSettings,
-    HistorySelection,
-    JsonOption,
-    SetOption,
-    command,
-    mistake,
-    valued,
-)
-from flink_autoscaler.standalone.cli.output import (
-    first_of,
-    one_line,
-    print_document,
-    print_error,
-    print_table,
-    progress,
-    whole_file,
-    write_out,
-)
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.options.option import PREFIX
+from flink_autoscaler.standalone.cli import command as cli
+from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.backtest.compare import Comparison
@@ -59,16 +39,13 @@ _CODES: Final = (
 
 ConfigsOption = Annotated[
     list[Path] | None,
-    valued(
-        "--config",
-        "-c",
-        metavar="FILE",
-        text="Configuration file (YAML) whose options of jobs are tried; may be repeated. None tries the defaults.",
+    cli.valued(
+        "--config -c",
+        "FILE",
+        "Configuration file (YAML) whose options of jobs are tried; may be repeated. None tries the defaults.",
     ),
 ]
-StepOption = Annotated[
-    float, typer.Option("--step", metavar="SECONDS", min=1, max=10, help="Step of the simulation, 1 to 10.")
-]
+StepOption = Annotated[float, cli.valued("--step", "SECONDS", "Step of the simulation, 1 to 10.", min=1, max=10)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +54,10 @@ class MaterialOrigin:
 
     history: Annotated[
         str | None,
-        valued(
-            "--history", metavar="PATH", text="Folder or URL of the metric history; unset takes the configured one."
-        ),
+        cli.valued("--history", "PATH", "Folder or URL of the metric history; unset takes the configured one."),
     ] = None
     workload: Annotated[
-        str | None, valued("--workload", metavar="NAME", text="A made-up job under this workload instead of a history.")
+        str | None, cli.valued("--workload", "NAME", "A made-up job under this workload instead of a history.")
     ] = None
 
 
@@ -90,19 +65,17 @@ class MaterialOrigin:
 class Extent:
     """The options that say how much of a history or a workload is simulated."""
 
-    since: Annotated[str | None, valued("--since", metavar="TIME", text=f"Begin then: {TIME}.")] = None
-    until: Annotated[str | None, valued("--until", metavar="TIME", text="End then.")] = None
+    since: Annotated[str | None, cli.valued("--since", "TIME", f"Begin then: {cli.TIME}.")] = None
+    until: Annotated[str | None, cli.valued("--until", "TIME", "End then.")] = None
     jobs: Annotated[
         str | None,
-        valued("--jobs", metavar="PATTERN", text="Only jobs of the history with this key or name; * and ? match."),
+        cli.valued("--jobs", "PATTERN", "Only jobs of the history with this key or name; * and ? match."),
     ] = None
     days: Annotated[
         float | None,
-        valued("--days", metavar="DAYS", min=0.05, max=365, text="Length of the workload; unset takes its own."),
+        cli.valued("--days", "DAYS", "Length of the workload; unset takes its own.", min=0.05, max=365),
     ] = None
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="NUMBER", help="Of the workload: the same seed gives the same arrivals.")
-    ] = 0
+    seed: Annotated[int, cli.valued("--seed", "NUMBER", "Of the workload: the same seed gives the same arrivals.")] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +83,14 @@ class Course:
     """The options that say where the simulation runs, and where its results go to."""
 
     master: Annotated[
-        str, typer.Option("--master", metavar="URL", help="Master of Spark, or none to run everything in this process.")
+        str, cli.valued("--master", "URL", "Master of Spark, or none to run everything in this process.")
     ] = "local[*]"
-    output: Annotated[
-        Path | None, valued("--output", "-o", metavar="FILE", text="Also write a report as one HTML file.")
-    ] = None
-    replaces: Annotated[bool, typer.Option("--force", help="Replace the report if it is there.")] = False
-    as_json: JsonOption = False
+    output: Annotated[Path | None, cli.valued("--output -o", "FILE", "Also write a report as one HTML file.")] = None
+    replaces: Annotated[bool, cli.switch("--force", "Replace the report if it is there.")] = False
+    as_json: cli.JsonOption = False
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler backtest --workload week-sine --config a.yaml --config b.yaml",
     "flink-autoscaler backtest --history /var/lib/flink-autoscaler/history --since '7 d' --jobs 'orders*' \\\n"
@@ -132,7 +103,7 @@ def backtest(
     *,
     origin: MaterialOrigin,
     config: ConfigsOption = None,
-    settings: SetOption = None,
+    settings: cli.SetOption = None,
     extent: Extent,
     step: StepOption = 5.0,
     course: Course,
@@ -149,7 +120,7 @@ def backtest(
     return _run(prepared, origin, extent, candidates, RunSettings(dt=step), course)
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler tune --history /var/lib/flink-autoscaler/history --since '7 d' --config autoscaler.yaml",
     "flink-autoscaler tune --workload office --days 2 --grid 'utilization.target=0.6,0.7,0.8' \\\n"
@@ -160,13 +131,13 @@ def backtest(
 def tune(
     *,
     origin: MaterialOrigin,
-    given: GivenSettings,
+    given: cli.GivenSettings,
     grid: Annotated[
         list[str] | None,
-        valued(
+        cli.valued(
             "--grid",
-            metavar="OPTION=VALUES",
-            text="Values to try of one option, with commas between; may be repeated, and replaces the usual grid.",
+            "OPTION=VALUES",
+            "Values to try of one option, with commas between; may be repeated, and replaces the usual grid.",
         ),
     ] = None,
     extent: Extent,
@@ -207,7 +178,7 @@ def candidates_of(files: Sequence[Path], overrides: Sequence[str] | None) -> tup
     if len(set(names)) < len(names):
         names = [str(file) for file in files]
     if len(set(names)) < len(names):
-        raise mistake("--config: every configuration can be given once")
+        raise ConfigError("--config: every configuration can be given once")
     candidates = []
     for name, each in zip(names, read, strict=True):
         clusters = {one.name: one.job_defaults for one in each.effective_clusters()} if each.clusters else {}
@@ -228,25 +199,20 @@ def _grid(texts: Sequence[str]) -> Grid:
 
 def _axis(text: str) -> tuple[str, tuple[str, ...]]:
     """Read ``utilization.target=0.6,0.8``."""
-    from flink_autoscaler.core.options.option import PREFIX
     from flink_autoscaler.standalone.settings.schema.options import job_keys, unknown_key
 
     name, equals, values = text.partition("=")
     key = name.strip() if name.strip().startswith(PREFIX) else PREFIX + name.strip()
     tried = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
     if not equals or not tried:
-        raise mistake(f"--grid '{text}': expected an option and its values, such as utilization.target=0.6,0.8")
+        raise ConfigError(f"--grid '{text}': expected an option and its values, such as utilization.target=0.6,0.8")
     if problem := unknown_key(key):
-        raise mistake(f"--grid '{text}': {key}: {problem}")
+        raise ConfigError(f"--grid '{text}': {key}: {problem}")
     option = job_keys().get(key)
     if option is not None:
         for value in tried:
             option.read({option.key: value})
     return key, tried
-
-
-class _Interrupted(BaseException):
-    """Ends a runner at once, when everything was shown."""
 
 
 def _run(
@@ -265,35 +231,32 @@ def _run(
     from flink_autoscaler.pipeline.backtest.tune import recommended
     from flink_autoscaler.standalone.history.access import spark_settings
 
-    target = course.output
-    with nullcontext() if target is None else whole_file(target, replaces=course.replaces) as page:
+    target, is_whole = course.output, False
+    with nullcontext() if target is None else out.whole_file(target, replaces=course.replaces) as page:
         material = _material(origin, extent, settings, candidates)
         master = NO_SPARK if material.is_known_to_be_in_vain else course.master
-        try:
-            with opened_runner(spark_settings(settings, master)) as runner:
-                fleet = material.jobs(runner)
-                plan = BacktestPlan(fleet.subjects, candidates, fleet.left_out, run)
-                outcomes: list[Outcome] = []
-                is_whole = _collect(runner.outcomes(plan), plan.size, outcomes)
-                comparison = compared(plan, outcomes)
-                chosen = None if trials is None else recommended(comparison, trials)
-                if course.as_json:
-                    _print_json(comparison, chosen, fleet.damaged, is_whole=is_whole)
-                else:
-                    _print_tables(comparison, chosen)
-                if page is not None:
-                    from flink_autoscaler.pipeline.reports.pages import backtest_page
+        with suppress(KeyboardInterrupt), opened_runner(spark_settings(settings, master)) as runner:
+            fleet = material.jobs(runner)
+            plan = BacktestPlan(fleet.subjects, candidates, fleet.left_out, run)
+            outcomes: list[Outcome] = []
+            is_whole = _collect(runner.outcomes(plan), plan.size, outcomes)
+            comparison = compared(plan, outcomes)
+            chosen = None if trials is None else recommended(comparison, trials)
+            if course.as_json:
+                _print_json(comparison, chosen, fleet.damaged, is_whole=is_whole)
+            else:
+                _print_tables(comparison, chosen)
+            if page is not None:
+                from flink_autoscaler.pipeline.reports.pages import backtest_page
 
-                    page.write(backtest_page(comparison, chosen or ()).encode())
-                _print_problems(comparison, fleet.damaged)
-                if not is_whole:
-                    raise _Interrupted
-        except _Interrupted:
-            pass
+                page.write(backtest_page(comparison, chosen or ()).encode())
+            _print_problems(comparison, fleet.damaged)
+            if not is_whole:
+                raise KeyboardInterrupt  # ends the runner at once
     if not is_whole:
-        return EXIT_INTERRUPTED
+        return cli.EXIT_INTERRUPTED
     is_good = comparison.totals and not (comparison.problems or comparison.left_out or fleet.damaged)
-    return 0 if is_good else EXIT_FAILED
+    return 0 if is_good else cli.EXIT_FAILED
 
 
 def _material(origin: MaterialOrigin, extent: Extent, settings: Settings, candidates: Sequence[Candidate]) -> Material:
@@ -309,53 +272,34 @@ def _material(origin: MaterialOrigin, extent: Extent, settings: Settings, candid
 
     past = past_needed(candidates)
     if origin.workload is not None:
-        of_history = {
-            "--history": origin.history,
-            "--since": extent.since,
-            "--until": extent.until,
-            "--jobs": extent.jobs,
-        }
-        if wrong := [option for option, value in of_history.items() if value is not None]:
-            raise mistake(f"{' and '.join(wrong)} cannot be given with --workload, which has no history")
+        of_history = (origin.history, extent.since, extent.until, extent.jobs)
+        names = ("--history", "--since", "--until", "--jobs")
+        if wrong := [name for name, value in zip(names, of_history, strict=True) if value is not None]:
+            raise ConfigError(f"{' and '.join(wrong)} cannot be given with --workload, which has no history")
         subject = builtin(origin.workload, days=extent.days, seed=extent.seed, with_past=past is not None)
         fleet = FittedHistory((subject,))
         return Material(lambda _: fleet, fleet)
     if extent.days is not None:
-        raise mistake("--days is the length of a --workload; use --since and --until for a history")
+        raise ConfigError("--days is the length of a --workload; use --since and --until for a history")
     path = origin.history or settings.history.path
     if path is None:
-        raise mistake("which jobs? Give --history or --workload, or set autoscaler.history.path")
-    choice = Choice(selection_of(HistorySelection(path, extent.since, extent.until)), extent.jobs, past)
-    return history_material(path, choice, lambda: progress("reading the history", is_timed=True), small=SMALL)
+        raise ConfigError("which jobs? Give --history or --workload, or set autoscaler.history.path")
+    selection = selection_of(cli.HistorySelection(path, extent.since, extent.until), jobs=extent.jobs)
+    choice = Choice(selection, past)
+    return history_material(path, choice, lambda: out.progress("reading the history", is_timed=True), small=SMALL)
 
 
 def _collect(found: Iterator[Outcome], size: int, outcomes: list[Outcome]) -> bool:
-    """Gather outcomes until all are there, or until Ctrl-C, which is False; pressed again it ends the process."""
+    """Gather outcomes until all are there, or until Ctrl-C, which is False."""
     try:
-        with _interruptible(), progress("simulating", is_timed=True) as tell:
+        with out.interruptible(), out.progress("simulating", is_timed=True) as tell:
             tell(0, size)
             for outcome in found:
                 outcomes.append(outcome)
                 tell(len(outcomes), size)
     except KeyboardInterrupt:
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
         return False
     return True
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Have Ctrl-C raise KeyboardInterrupt, unless whoever started us wants it ignored."""
-    before = signal.getsignal(signal.SIGINT)
-    is_ours = threading.current_thread() is threading.main_thread() and before is not signal.SIG_IGN
-    if is_ours:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        if is_ours:
-            signal.signal(signal.SIGINT, before)
 
 
 def _print_json(
@@ -364,7 +308,7 @@ def _print_json(
     from flink_autoscaler.pipeline.backtest.tables import recommendation_document
 
     recommendations = {} if chosen is None else {"recommendations": list(map(recommendation_document, chosen))}
-    print_document({**recommendations, **comparison.document(), "damaged": list(damaged), "is_whole": is_whole})
+    out.print_document({**recommendations, **comparison.document(), "damaged": list(damaged), "is_whole": is_whole})
 
 
 def _print_tables(comparison: Comparison, chosen: Sequence[Recommendation] | None) -> None:
@@ -373,27 +317,27 @@ def _print_tables(comparison: Comparison, chosen: Sequence[Recommendation] | Non
     from flink_autoscaler.pipeline.backtest.tune import basis_of
 
     if chosen is not None:
-        print_table(*recommendations_table(chosen))
+        out.print_table(*recommendations_table(chosen))
         _print_lines(basis_of(chosen), "; --json and --output have all")
     else:
         if comparison.totals:
-            print_table(*totals_table(comparison.totals, comparison.bounds))
+            out.print_table(*totals_table(comparison.totals, comparison.bounds))
         jobs = comparison.jobs if len(comparison.jobs) > 1 or not comparison.totals else ()
         for job in jobs[:_MOST_JOBS]:
-            write_out("\n")
-            print_table(*job_table(job))
+            out.write_out("\n")
+            out.print_table(*job_table(job))
         if len(jobs) > _MOST_JOBS:
-            write_out(f"\nand {len(jobs) - _MOST_JOBS} more jobs; --json and --output have all\n")
-    notes = [f"{one_line(job.subject.job_key)}: {note}" for job in comparison.jobs for note in job.notes]
+            out.write_out(f"\nand {len(jobs) - _MOST_JOBS} more jobs; --json and --output have all\n")
+    notes = [f"{out.one_line(job.subject.job_key)}: {note}" for job in comparison.jobs for note in job.notes]
     _print_lines(notes, " remarks; --json and --output have all")
 
 
 def _print_lines(lines: Sequence[str], rest: str) -> None:
     """Print the first of some lines below an empty one."""
     if lines:
-        write_out("\n")
-    for line in first_of(list(map(one_line, lines)), _MOST_LINES, rest):
-        write_out(f"{line}\n")
+        out.write_out("\n")
+    for line in out.first_of(list(map(out.one_line, lines)), _MOST_LINES, rest):
+        out.write_out(f"{line}\n")
 
 
 def _print_problems(comparison: Comparison, damaged: Sequence[str]) -> None:
@@ -402,7 +346,7 @@ def _print_problems(comparison: Comparison, damaged: Sequence[str]) -> None:
 
     left_out = [f"{each.job_key} was left out: {each.reason}" for each in comparison.left_out]
     for lines in ([*comparison.problems, *left_out], damage(damaged)):
-        for line in first_of(list(map(one_line, lines)), _MOST_LINES, "; --json has all"):
-            print_error(line)
+        for line in out.first_of(list(map(out.one_line, lines)), _MOST_LINES, "; --json has all"):
+            out.print_error(line)
     if comparison.pending:
-        print_error(f"{comparison.pending} of the runs were not finished")
+        out.print_error(f"{comparison.pending} of the runs were not finished")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import EXIT_CONFIG, EXIT_FAILED, GivenSettings, JsonOption, command
-from flink_autoscaler.standalone.cli.output import json_text, print_error, table_text, write_out
+from flink_autoscaler.standalone.cli import command as cli
+from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.readiness.start_trial import Tried
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler check-config --config autoscaler.yaml",
     "FLINK_CONF_DIR=/opt/flink/conf flink-autoscaler check-config --json",
@@ -30,12 +30,12 @@ app = typer.Typer()
     short_help="Check the configuration and show it.",
 )
 def check_config(
-    given: GivenSettings,
+    given: cli.GivenSettings,
     connect: Annotated[
-        bool, typer.Option("--connect", help="Also try the database and every cluster; changes nothing there.")
+        bool, cli.switch("--connect", "Also try the database and every cluster; changes nothing there.")
     ] = False,
-    as_json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show only what is wrong.")] = False,
+    as_json: cli.JsonOption = False,
+    quiet: Annotated[bool, cli.switch("--quiet", "Show only what is wrong.")] = False,
 ) -> int:
     """Check the configuration as run does at its start, and show where every value comes from.
 
@@ -48,14 +48,14 @@ def check_config(
 
     configuration = given.loader().configuration()
     settings = load_settings(configuration)
-    configure_logging(log_format=settings.log.format.value, level="error")
+    configure_logging(log_format=settings.log.format, level="error")
     problems = start_problems(settings)
     tried = connections(settings) if connect and not problems else []
     if not quiet:
-        write_out(render_effective(configuration, settings, as_json, problems=problems, tried=tried))
+        out.write_out(render_effective(configuration, settings, as_json, problems=problems, tried=tried))
     for problem in problems:
-        print_error(problem)
-    return EXIT_CONFIG if problems else 0 if all(each.is_fine for each in tried) else EXIT_FAILED
+        out.print_error(problem)
+    return cli.EXIT_CONFIG if problems else 0 if all(each.is_fine for each in tried) else cli.EXIT_FAILED
 
 
 def render_effective(
@@ -88,7 +88,7 @@ def render_effective(
         values = [asdict(line) for line in lines]
         found = {"problems": list(problems), "tried": [asdict(each) for each in tried]}
         document = {"values": values, "clusters": clusters, "warnings": list(warnings), **found}
-        return json_text(document, indent=2) + "\n"
+        return out.json_text(document, indent=2) + "\n"
     return _as_tables(lines, clusters, warnings, tried)
 
 
@@ -104,11 +104,8 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
         "interval": cluster.interval,
         "timeout": cluster.endpoint.timeout,
         "engine": cluster.engine.value,
-        "max_connections": settings.max_connections,
         **_access(settings),
-        "include": list(settings.include),
-        "exclude": list(settings.exclude),
-        "job_user_config": settings.job_user_config,
+        **settings.model_dump(mode="json", include={"max_connections", "include", "exclude", "job_user_config"}),
         "options": {key: shown(key, text) for key, text in settings.options.items()},
     }
     return document | ({"yarn": _yarn(settings.yarn)} if settings.yarn.url else {})
@@ -124,8 +121,8 @@ def _access(settings: AccessSettings) -> dict[str, Any]:
 
 
 def _yarn(settings: YarnSettings) -> dict[str, Any]:
-    filters = {name: list(getattr(settings, name)) for name in ("types", "queues", "users", "tags", "names")}
-    return {**_access(settings), **filters, "access": settings.access.value, "headroom": settings.headroom}
+    shown = {"types", "queues", "users", "tags", "names", "access", "headroom"}
+    return {**_access(settings), **settings.model_dump(mode="json", include=shown)}
 
 
 def _as_tables(
@@ -134,8 +131,8 @@ def _as_tables(
     values = [(line.key, "(unset)" if line.value is None else line.value, line.origin) for line in lines]
     titles = ("cluster", "type", "url", "auth", "jobs", "interval (s)", "timeout (s)", "engine")
     parts = (
-        table_text(("key", "value", "origin"), values),
-        table_text(titles, [tuple(_cells(cluster)) for cluster in clusters]),
+        out.table_text(("key", "value", "origin"), values),
+        out.table_text(titles, [tuple(_cells(cluster)) for cluster in clusters]),
         *(f"warning: {warning}\n" for warning in warnings),
         *(f"{each.part}: {'ok' if each.is_fine else 'FAILED'}: {each.text}\n" for each in tried),
     )

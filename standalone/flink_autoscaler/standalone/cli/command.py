@@ -17,8 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
 
 import typer
 
+from flink_autoscaler.core.errors import ConfigError, StoreError
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.standalone.cli.output import print_error, write_error
+from flink_autoscaler.standalone.extras import missing_library
+
 if TYPE_CHECKING:
-    from flink_autoscaler.core.errors import ConfigError
     from flink_autoscaler.standalone.settings.loading import SettingsLoader
     from flink_autoscaler.standalone.settings.schema.settings import Settings
     from flink_autoscaler.stores.sql.database.database import Database
@@ -32,29 +36,37 @@ _DATE: Final = re.compile(r"\d{4}-", re.ASCII)
 _AGE: Final = re.compile(r"(?:\d++(?:\.\d++)?+\s*+[a-zA-Zµ]++\s*+)++", re.ASCII)
 
 
-def valued(*names: str, metavar: str, text: str, **more: Any) -> Any:
-    """Return an option with a value, whose default the help does not show."""
-    return typer.Option(*names, metavar=metavar, help=text, show_default=False, **more)
+def valued(names: str, metavar: str, text: str, **more: Any) -> Any:
+    """Return an option with a value; its names are separated by blanks."""
+    return typer.Option(*names.split(), metavar=metavar, help=text, **more)
 
 
-SetOption = Annotated[list[str] | None, valued("--set", metavar="KEY=VALUE", text="Set one option; may be repeated.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Decide and report, but change nothing on any cluster.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-ClusterOption = Annotated[str | None, valued("--cluster", metavar="NAME", text="Only this cluster.")]
-ClustersOption = Annotated[
-    list[str] | None, valued("--cluster", metavar="NAME", text="Only this cluster; may be repeated.")
-]
+def switch(name: str, text: str) -> Any:
+    """Return an option without a value."""
+    return typer.Option(*name.split(), help=text)
+
+
+def argument(metavar: str, text: str) -> Any:
+    """Return an argument."""
+    return typer.Argument(metavar=metavar, help=text, show_default=False)
+
+
+SetOption = Annotated[list[str] | None, valued("--set", "KEY=VALUE", "Set one option; may be repeated.")]
+DryRunOption = Annotated[bool, switch("--dry-run", "Decide and report, but change nothing on any cluster.")]
+JsonOption = Annotated[bool, switch("--json", "Print JSON instead of a table.")]
+ClusterOption = Annotated[str | None, valued("--cluster", "NAME", "Only this cluster.")]
+ClustersOption = Annotated[list[str] | None, valued("--cluster", "NAME", "Only this cluster; may be repeated.")]
 UrlOption = Annotated[
     str | None,
     valued(
         "--url",
-        metavar="URL",
-        text="Ask the daemon at this address, such as http://127.0.0.1:8484, instead of its database; "
+        "URL",
+        "Ask the daemon at this address, such as http://127.0.0.1:8484, instead of its database; "
         "FLINK_AUTOSCALER_TOKEN holds the token where it wants one.",
     ),
 ]
 HistoryPathOption = Annotated[
-    str | None, valued("--path", metavar="PATH", text="Folder or URL of the history; unset takes the configured one.")
+    str | None, valued("--path", "PATH", "Folder or URL of the history; unset takes the configured one.")
 ]
 
 
@@ -62,7 +74,7 @@ HistoryPathOption = Annotated[
 class GivenSettings:
     """The options that say where the settings come from."""
 
-    config: Annotated[Path | None, valued("--config", "-c", metavar="FILE", text="Configuration file (YAML).")] = None
+    config: Annotated[Path | None, valued("--config -c", "FILE", "Configuration file (YAML).")] = None
     overrides: SetOption = None
 
     def loader(self, *, is_dry_run: bool = False) -> SettingsLoader:
@@ -95,25 +107,18 @@ class GivenUrls:
     """Clusters by their URLs, and how they are reached. Secrets are never given themselves, only where they are."""
 
     url: Annotated[
-        list[str] | None,
-        valued("--url", metavar="URL", text="JobManager, such as http://jobmanager:8081; may be repeated."),
+        list[str] | None, valued("--url", "URL", "JobManager, such as http://jobmanager:8081; may be repeated.")
     ] = None
-    ca_file: Annotated[Path | None, valued("--ca-file", metavar="FILE", text="Certificates to trust (PEM).")] = None
-    certificate_file: Annotated[
-        Path | None, valued("--certificate-file", metavar="FILE", text="Certificate to show (PEM).")
-    ] = None
-    key_file: Annotated[Path | None, valued("--key-file", metavar="FILE", text="Key of that certificate (PEM).")] = None
-    user: Annotated[str | None, valued("--user", metavar="NAME", text="User of basic authentication.")] = None
+    ca_file: Annotated[Path | None, valued("--ca-file", "FILE", "Certificates to trust (PEM).")] = None
+    certificate_file: Annotated[Path | None, valued("--certificate-file", "FILE", "Certificate to show (PEM).")] = None
+    key_file: Annotated[Path | None, valued("--key-file", "FILE", "Key of that certificate (PEM).")] = None
+    user: Annotated[str | None, valued("--user", "NAME", "User of basic authentication.")] = None
     password_env: Annotated[
-        str | None, valued("--password-env", metavar="NAME", text="Environment variable with the user's password.")
+        str | None, valued("--password-env", "NAME", "Environment variable with the user's password.")
     ] = None
-    password_file: Annotated[
-        Path | None, valued("--password-file", metavar="FILE", text="File with the user's password.")
-    ] = None
-    token_env: Annotated[
-        str | None, valued("--token-env", metavar="NAME", text="Environment variable with a bearer token.")
-    ] = None
-    token_file: Annotated[Path | None, valued("--token-file", metavar="FILE", text="File with a bearer token.")] = None
+    password_file: Annotated[Path | None, valued("--password-file", "FILE", "File with the user's password.")] = None
+    token_env: Annotated[str | None, valued("--token-env", "NAME", "Environment variable with a bearer token.")] = None
+    token_file: Annotated[Path | None, valued("--token-file", "FILE", "File with a bearer token.")] = None
 
     def access(self) -> dict[str, str]:
         """Return how the clusters are reached, by option of a cluster entry; files by their absolute paths."""
@@ -138,8 +143,8 @@ class HistorySelection:
     """The options that say which part of which history is meant; None is the configured one, or all."""
 
     path: HistoryPathOption = None
-    since: Annotated[str | None, valued("--since", metavar="TIME", text=f"Only what came since: {TIME}.")] = None
-    until: Annotated[str | None, valued("--until", metavar="TIME", text=f"Only what came before: {TIME}.")] = None
+    since: Annotated[str | None, valued("--since", "TIME", f"Only what came since: {TIME}.")] = None
+    until: Annotated[str | None, valued("--until", "TIME", f"Only what came before: {TIME}.")] = None
     clusters: ClustersOption = None
 
 
@@ -149,7 +154,7 @@ _DEBUG: Final = inspect.Parameter(
     "debug",
     inspect.Parameter.KEYWORD_ONLY,
     default=False,
-    annotation=Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")],
+    annotation=Annotated[bool, switch("--debug", "Show a traceback with an error.")],
 )
 
 
@@ -226,8 +231,6 @@ def command_group(*examples: str, text: str, short_help: str) -> typer.Typer:
 def require_command(context: typer.Context) -> None:
     """Show the help to those who have named no command, and end with the exit code of a mistake."""
     if context.invoked_subcommand is None:
-        from flink_autoscaler.standalone.cli.output import write_error
-
         write_error(f"{context.get_help()}\n")
         raise typer.Exit(EXIT_CONFIG)
 
@@ -244,44 +247,22 @@ def _run_to_exit(work: Callable[[], int], *, is_debug: bool) -> None:
         code = EXIT_FAILED
     except Exception as error:
         if is_debug:
-            from flink_autoscaler.standalone.cli.output import write_error
-
             write_error(traceback.format_exc())
-        code = _told(error)
+        missing = missing_library(error) if isinstance(error, ModuleNotFoundError) else None
+        for line in (missing or str(error) or type(error).__name__).splitlines():
+            print_error(line)
+        is_mistake = missing or isinstance(error, ConfigError) or _is_set_up_wrongly(error)
+        code = EXIT_CONFIG if is_mistake else EXIT_FAILED
     raise typer.Exit(code)
-
-
-def _told(error: Exception) -> int:
-    """Show an error and return its exit code."""
-    from flink_autoscaler.core.errors import ConfigError
-    from flink_autoscaler.standalone.cli.output import print_error
-    from flink_autoscaler.standalone.extras import missing_library
-
-    is_mistake = isinstance(error, ConfigError) or _is_set_up_wrongly(error)
-    text = str(error) or type(error).__name__
-    if isinstance(error, ModuleNotFoundError) and (missing := missing_library(error)):
-        is_mistake, text = True, missing
-    for line in text.splitlines():
-        print_error(line)
-    return EXIT_CONFIG if is_mistake else EXIT_FAILED
 
 
 def _is_set_up_wrongly(error: Exception) -> bool:
     """Tell whether a database cannot be used as it is configured, such as a file that cannot be opened."""
-    from flink_autoscaler.core.errors import StoreError
-
     if not isinstance(error, StoreError):
         return False
     from flink_autoscaler.stores.sql.database.failures import is_lasting
 
     return is_lasting(error)
-
-
-def mistake(text: str) -> ConfigError:
-    """Return the error about something that was given wrongly."""
-    from flink_autoscaler.core.errors import ConfigError
-
-    return ConfigError(text)
 
 
 def read_instant(text: str, now: float, option: str = "--at") -> int:
@@ -295,8 +276,6 @@ def read_instant(text: str, now: float, option: str = "--at") -> int:
     Raises:
         ConfigError: It is neither.
     """
-    from flink_autoscaler.core.model import syntax
-
     stripped = text.strip()
     age = _AGE.fullmatch(stripped.removesuffix("ago"))
     try:
@@ -306,7 +285,7 @@ def read_instant(text: str, now: float, option: str = "--at") -> int:
             return round(datetime.fromisoformat(stripped).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
         pass
-    raise mistake(f"{option} '{text}': expected an age such as '24h', or a date and time such as 2026-01-31T12:00")
+    raise ConfigError(f"{option} '{text}': expected an age such as '24h', or a date and time such as 2026-01-31T12:00")
 
 
 def read_seconds(option: str, text: str, example: str) -> float:
@@ -315,9 +294,7 @@ def read_seconds(option: str, text: str, example: str) -> float:
     Raises:
         ConfigError: It is no duration; the message shows the example.
     """
-    from flink_autoscaler.core.model import syntax
-
     try:
         return syntax.parse_time(text).exact_seconds
     except ValueError as error:
-        raise mistake(f"{option} '{text}': expected a duration such as '{example}'") from error
+        raise ConfigError(f"{option} '{text}': expected a duration such as '{example}'") from error

@@ -10,34 +10,28 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import (
-    ClusterOption,
-    GivenSettings,
-    JsonOption,
-    command,
-    command_group,
-    mistake,
-    valued,
-)
-from flink_autoscaler.standalone.cli.output import print_document, print_error, print_table, show, write_out
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.standalone.cli import command as cli
+from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
     from flink_autoscaler.stores.sql.database.database import Database
     from flink_autoscaler.stores.sql.known_jobs import Adoption, AdoptionResult
 
-app = command_group(
+app = cli.command_group(
     "flink-autoscaler db upgrade --config autoscaler.yaml",
     text="Look after the database.",
     short_help="Look after the database: upgrade, downgrade, status, check, import, set-aside.",
 )
 
+_INSTANT: Final = "at:%Y-%m-%d %H:%M:%S"
 _UPGRADE_TIMEOUT: Final = 3600.0
 """Seconds that one statement of an upgrade may take: an index on many events is not made in a moment."""
 
 
-@command(app, "flink-autoscaler db upgrade --config autoscaler.yaml")
-def upgrade(given: GivenSettings) -> int:
+@cli.command(app, "flink-autoscaler db upgrade --config autoscaler.yaml")
+def upgrade(given: cli.GivenSettings) -> int:
     """Create or upgrade the schema.
 
     Tables that the Java process has made are kept as they are, with all rows. May run on several hosts at once.
@@ -47,26 +41,24 @@ def upgrade(given: GivenSettings) -> int:
     with given.database(query_timeout=_UPGRADE_TIMEOUT) as database:
         change = schema.upgrade(database)
     if change.before.is_current:
-        write_out(f"{database.name}: the schema is current (revision {change.after.current})\n")
+        out.write_out(f"{database.name}: the schema is current (revision {change.after.current})\n")
         return 0
     before = change.before.current or "nothing"
-    write_out(f"{database.name}: upgraded from {before} to revision {change.after.current}\n")
+    out.write_out(f"{database.name}: upgraded from {before} to revision {change.after.current}\n")
     for missing in change.before.missing:
-        write_out(f"  created {missing}\n")
+        out.write_out(f"  created {missing}\n")
     return 0
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler db downgrade 0007 --config autoscaler.yaml",
     codes="0 when the older version can work with it, 1 when the database failed, 2 when there is no way back.",
     short_help="Let an older version work with the database again.",
 )
 def downgrade(
-    revision: Annotated[
-        str, typer.Argument(metavar="REVISION", help="The newest that the older version knows.", show_default=False)
-    ],
-    given: GivenSettings,
+    revision: Annotated[str, cli.argument("REVISION", "The newest that the older version knows.")],
+    given: cli.GivenSettings,
 ) -> int:
     """Let an older version work with the database again: its message names the revision that it knows.
 
@@ -79,16 +71,16 @@ def downgrade(
         change = schema.downgrade(database, revision)
     before, after = change.before.current, change.after.current
     done = f"has revision {after} already" if before == after else f"went back from {before} to revision {after}"
-    write_out(f"{database.name}: the schema {done}; versions that know it can work with it\n")
+    out.write_out(f"{database.name}: the schema {done}; versions that know it can work with it\n")
     return 0
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler db status --config autoscaler.yaml",
     codes="0 when the daemon can work with the schema, 1 when not.",
 )
-def status(given: GivenSettings, as_json: JsonOption = False) -> int:
+def status(given: cli.GivenSettings, as_json: cli.JsonOption = False) -> int:
     """Show the revision of the schema and the one that is needed."""
     from flink_autoscaler.stores.sql import schema
 
@@ -96,21 +88,21 @@ def status(given: GivenSettings, as_json: JsonOption = False) -> int:
         found = schema.status(database)
     if as_json:
         derived = {name: getattr(found, name) for name in ("is_current", "is_newer", "is_damaged", "problem")}
-        print_document({"database": database.name, **asdict(found), **derived})
+        out.print_document({"database": database.name, **asdict(found), **derived})
     else:
         remedy = "; run flink-autoscaler db upgrade" if found.can_be_upgraded else ""
         state = found.problem + remedy if found.problem else "current"
         lines = {"database": database.name, "revision": found.current or "none", "needed": found.head, "state": state}
-        write_out("".join(f"{name:<10}{text}\n" for name, text in lines.items()))
+        out.write_out("".join(f"{name:<10}{text}\n" for name, text in lines.items()))
     return 0 if found.is_current else 1
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler db check --config autoscaler.yaml",
     codes="0 when nothing is wrong, 1 when something is; warnings do not count.",
 )
-def check(given: GivenSettings, as_json: JsonOption = False) -> int:
+def check(given: cli.GivenSettings, as_json: cli.JsonOption = False) -> int:
     """Try out connection, schema, clock, time zone and permission to write; count what is stored.
 
     Changes nothing: what is written to try it out is rolled back.
@@ -120,11 +112,11 @@ def check(given: GivenSettings, as_json: JsonOption = False) -> int:
     with given.database() as database:
         findings = list(diagnose(database))
     columns = {"CHECK": "check", "RESULT": "level", "FOUND": "text"}
-    show("checks", list(map(asdict, findings)), columns, as_json=as_json)
+    out.show("checks", list(map(asdict, findings)), columns, as_json=as_json)
     return 1 if any(finding.level is Level.ERROR for finding in findings) else 0
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler db import --from-job-keys --config autoscaler.yaml --dry-run",
     codes="0 when everything found was adopted, 1 when something was refused or could not be looked at.",
@@ -132,12 +124,12 @@ def check(given: GivenSettings, as_json: JsonOption = False) -> int:
     name="import",
 )
 def import_state(
-    given: GivenSettings,
+    given: cli.GivenSettings,
     from_job_keys: Annotated[
-        bool, typer.Option("--from-job-keys", help="Adopt state under plain job ids, as the Java process stores it.")
+        bool, cli.switch("--from-job-keys", "Adopt state under plain job ids, as the Java process stores it.")
     ] = False,
-    cluster: ClusterOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+    cluster: cli.ClusterOption = None,
+    dry_run: Annotated[bool, cli.switch("--dry-run", "Only show what would be done.")] = False,
 ) -> int:
     """Give stored state the keys of this daemon, for the jobs that the clusters list now.
 
@@ -154,7 +146,7 @@ def import_state(
 
     prepared = given.prepare_stored()
     if prepared.job_key is JobKeyMode.JOB_ID:
-        raise mistake("autoscaler.job-key is job-id, so the daemon uses state under job ids as it is")
+        raise ConfigError("autoscaler.job-key is job-id, so the daemon uses state under job ids as it is")
     clusters = chosen_clusters(prepared, cluster)
     with closing(open_database(prepared)) as database:
         require_current(database, upgrades_at_start=False)
@@ -167,7 +159,7 @@ def import_state(
     return 0 if is_complete and not is_refused else 1
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler db set-aside --config autoscaler.yaml",
     "flink-autoscaler db set-aside --job main/orders --json",
@@ -175,9 +167,9 @@ def import_state(
     name="set-aside",
 )
 def set_aside(
-    given: GivenSettings,
-    job: Annotated[str | None, valued("--job", metavar="JOB", text="Only those of the job with this key.")] = None,
-    as_json: JsonOption = False,
+    given: cli.GivenSettings,
+    job: Annotated[str | None, cli.valued("--job", "JOB", "Only those of the job with this key.")] = None,
+    as_json: cli.JsonOption = False,
 ) -> int:
     """List stored values that could not be read and were kept aside.
 
@@ -189,13 +181,14 @@ def set_aside(
     with given.database() as database:
         require_current(database, upgrades_at_start=False)
         found = values_set_aside(database, job)
-    if as_json:
-        print_document({"set_aside": [{**asdict(each), "at": each.at.isoformat()} for each in found]})
-        return 0
-    rows = [
-        (str(each.id), each.job_key, each.state_type, f"{each.at:%Y-%m-%d %H:%M:%S}", each.problem) for each in found
-    ]
-    print_table(("ID", "JOB", "STATE", "SINCE", "PROBLEM"), rows, if_empty="nothing is set aside")
+    columns = {
+        "ID": "id",
+        "JOB": "job_key",
+        "STATE": "state_type",
+        "SINCE": "at:%Y-%m-%d %H:%M:%S",
+        "PROBLEM": "problem",
+    }
+    out.show("set_aside", list(map(asdict, found)), columns, as_json=as_json, if_empty="nothing is set aside")
     return 0
 
 
@@ -233,7 +226,7 @@ def _candidates(settings: Settings, clusters: Sequence[Cluster]) -> tuple[list[A
         if counts[each.job_id] > 1
     }
     for subject, problem in problems.items():
-        print_error(f"{subject}: {problem}")
+        out.print_error(f"{subject}: {problem}")
     return [each for each in listed if counts[each.job_id] == 1], not problems
 
 
@@ -246,9 +239,9 @@ def _print_adoptions(results: Sequence[tuple[Adoption, AdoptionResult]], *, is_d
     }
     rows = [(each.job_id, each.job_key, outcomes[result]) for each, result in results if result in outcomes]
     if rows:
-        print_table(("JOB ID", "JOB", "RESULT"), rows)
+        out.print_table(("JOB ID", "JOB", "RESULT"), rows)
     counts = Counter(result for _, result in results)
-    write_out(
+    out.write_out(
         f"{'dry run, nothing changed: ' if is_dry_run else ''}{counts[AdoptionResult.ADOPTED]} adopted,"
         f" {counts[AdoptionResult.REFUSED]} refused,"
         f" {counts[AdoptionResult.NOTHING]} without state under their job id\n"

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import GivenSettings, command, mistake, read_instant, valued
-from flink_autoscaler.standalone.cli.output import json_text, one_line, print_error, print_table, write_error, write_out
+from flink_autoscaler.core.errors import ConfigError, StoreError
+from flink_autoscaler.core.model.events import EventType
+from flink_autoscaler.standalone.cli import command as cli
+from flink_autoscaler.standalone.cli import output as out
+from flink_autoscaler.standalone.settings.secrets import masked
 
 if TYPE_CHECKING:
-    from flink_autoscaler.core.model.events import EventType
     from flink_autoscaler.stores.sql.database.database import Database
     from flink_autoscaler.stores.sql.events.log import EventFilter, StoredEvent
 
@@ -26,30 +28,26 @@ AWAY_INTERVAL: Final = 5.0
 """Seconds between attempts to reach a database that is away."""
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler events --config autoscaler.yaml --job 'orders*' --since 24h",
     "flink-autoscaler events --config autoscaler.yaml --type Warning --follow --json",
     short_help="Show what happened.",
 )
 def events(
-    given: GivenSettings,
+    given: cli.GivenSettings,
     job: Annotated[
-        str | None, valued("--job", metavar="PATTERN", text="Only jobs with this key or name; * and ? match.")
+        str | None, cli.valued("--job", "PATTERN", "Only jobs with this key or name; * and ? match.")
     ] = None,
     since: Annotated[
         str | None,
-        valued("--since", metavar="TIME", text="Only what happened since: 24h, 30 min, or 2026-01-31T12:00."),
+        cli.valued("--since", "TIME", "Only what happened since: 24h, 30 min, or 2026-01-31T12:00."),
     ] = None,
-    reason: Annotated[
-        str | None, valued("--reason", metavar="NAME", text="Only this reason, such as ScalingReport.")
-    ] = None,
-    event_type: Annotated[str | None, valued("--type", metavar="TYPE", text="Only Normal or Warning.")] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="The newest so many at most.")
-    ] = 100,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens, until Ctrl-C.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    reason: Annotated[str | None, cli.valued("--reason", "NAME", "Only this reason, such as ScalingReport.")] = None,
+    event_type: Annotated[str | None, cli.valued("--type", "TYPE", "Only Normal or Warning.")] = None,
+    limit: Annotated[int, cli.valued("--limit", "N", "The newest so many at most.", min=1, max=10_000)] = 100,
+    follow: Annotated[bool, cli.switch("--follow -f", "Go on with what happens, until Ctrl-C.")] = False,
+    as_json: Annotated[bool, cli.switch("--json", "Print one JSON object per line.")] = False,
 ) -> int:
     """Show the events in the database, the oldest first.
 
@@ -58,9 +56,16 @@ def events(
     """
     from flink_autoscaler.stores.sql.events.log import EventFilter, newest_events
 
-    wanted_type = _event_type(event_type)
+    types = {kind.value.lower(): kind for kind in EventType}
+    wanted_type = None if event_type is None else types.get(event_type.strip().lower())
+    if event_type is not None and wanted_type is None:
+        raise ConfigError(f"--type '{event_type}': expected {' or '.join(EventType)}")
     with given.database() as database:
-        begin = None if since is None else read_since(since, _now(database))
+        begin = None
+        if since is not None:
+            with database.transaction(read_only=True) as connection:
+                now = database.now(connection).timestamp()
+            begin = datetime.fromtimestamp(cli.read_instant(since, now, "--since") / 1000)
         wanted = EventFilter(job, begin, reason, wanted_type)
         if follow:
             _follow(database, wanted, limit, _print_json if as_json else _print_line)
@@ -70,42 +75,16 @@ def events(
         for event in found:
             _print_json(event)
     elif found:
-        print_table(("TIME", "TYPE", "REASON", "JOB", "COUNT", "MESSAGE"), list(map(_cells, found)))
+        out.print_table(("TIME", "TYPE", "REASON", "JOB", "COUNT", "MESSAGE"), list(map(_cells, found)))
     if not found:
-        write_error("no events\n")
+        out.write_error("no events\n")
     elif len(found) == limit:
-        write_error(f"the newest {limit} events; --limit shows more\n")
+        out.write_error(f"the newest {limit} events; --limit shows more\n")
     return 0
-
-
-def read_since(text: str, now: datetime) -> datetime:
-    """Return the instant that ``24h`` or ``2026-01-31T12:00`` means, as ``now`` local time without a zone.
-
-    Raises:
-        ConfigError: It is neither.
-    """
-    return datetime.fromtimestamp(read_instant(text, now.timestamp(), "--since") / 1000)
-
-
-def _event_type(text: str | None) -> EventType | None:
-    from flink_autoscaler.core.model.events import EventType
-
-    if text is None:
-        return None
-    for event_type in EventType:
-        if event_type.value.lower() == text.strip().lower():
-            return event_type
-    raise mistake(f"--type '{text}': expected {' or '.join(EventType)}")
-
-
-def _now(database: Database) -> datetime:
-    with database.transaction(read_only=True) as connection:
-        return database.now(connection)
 
 
 def _follow(database: Database, wanted: EventFilter, limit: int, show: Callable[[StoredEvent], None]) -> NoReturn:
     """Show events until the process is ended; a database that goes away is waited for."""
-    from flink_autoscaler.core.errors import StoreError
     from flink_autoscaler.stores.sql.events.log import EventFollower, newest_events
 
     # Before the past is read, so that what is written meanwhile is found in the first poll.
@@ -121,32 +100,28 @@ def _follow(database: Database, wanted: EventFilter, limit: int, show: Callable[
             is_away = False
         except StoreError as error:
             if not is_away:
-                print_error(f"{error}; trying again")
+                out.print_error(f"{error}; trying again")
             is_away = True
         time.sleep(AWAY_INTERVAL if is_away else POLL_INTERVAL)
 
 
 def _print_line(event: StoredEvent) -> None:
-    shown, event_type, reason, job_key, count, message = map(one_line, _cells(event))
+    shown, event_type, reason, job_key, count, message = map(out.one_line, _cells(event))
     times = "" if event.count == 1 else f" (x{count})"
-    write_out(f"{shown} {event_type} {reason} {job_key}{times}: {message}\n")
+    out.write_out(f"{shown} {event_type} {reason} {job_key}{times}: {message}\n")
 
 
 def _print_json(event: StoredEvent) -> None:
-    write_out(json_text(_document(event)) + "\n")
+    out.write_out(out.json_text(_document(event)) + "\n")
 
 
 def _cells(event: StoredEvent) -> tuple[str, ...]:
-    from flink_autoscaler.standalone.settings.secrets import masked
-
     message = masked(" ".join(event.message.split()))
     time_text = f"{event.updated_at:%Y-%m-%d %H:%M:%S}"
     return (time_text, event.event_type, event.reason, event.job_key, str(event.count), message)
 
 
 def _document(event: StoredEvent) -> dict[str, Any]:
-    from flink_autoscaler.standalone.settings.secrets import masked
-
     document = {
         **{name: getattr(event, name) for name in ("id", "created_at", "updated_at", "job_key")},
         "type": event.event_type,

@@ -12,17 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import (
-    ClusterOption,
-    GivenSettings,
-    JsonOption,
-    UrlOption,
-    command,
-    mistake,
-    read_instant,
-    valued,
-)
-from flink_autoscaler.standalone.cli.output import print_document, print_sections, progress, whole_file, write_out
+from flink_autoscaler.core.errors import ConfigError, StoreError
+from flink_autoscaler.standalone.cli import command as cli
+from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.records.codec import PassRecord
@@ -31,10 +23,8 @@ app = typer.Typer()
 
 AtOption = Annotated[
     str | None,
-    valued(
-        "--at",
-        metavar="TIME",
-        text="The latest recorded pass at or before: '10m ago', or 2026-01-31T12:00. Without it: the newest.",
+    cli.valued(
+        "--at", "TIME", "The latest recorded pass at or before: '10m ago', or 2026-01-31T12:00. Without it: the newest."
     ),
 ]
 
@@ -48,7 +38,7 @@ _HOW_TO_RECORD: Final = (
 )
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler explain main/orders --config autoscaler.yaml",
     "flink-autoscaler explain orders --at '10m ago' --vertex 'Source: orders'",
@@ -59,19 +49,17 @@ _HOW_TO_RECORD: Final = (
 def explain(
     job: Annotated[
         str,
-        typer.Argument(
-            metavar="JOB", help="Key, name or id of the job, or the end of its key; * and ? match.", show_default=False
-        ),
+        cli.argument("JOB", "Key, name or id of the job, or the end of its key; * and ? match."),
     ],
-    given: GivenSettings,
+    given: cli.GivenSettings,
     at: AtOption = None,
     vertex: Annotated[
-        str | None, valued("--vertex", metavar="NAME", text="Show all terms of this vertex, by name or id.")
+        str | None, cli.valued("--vertex", "NAME", "Show all terms of this vertex, by name or id.")
     ] = None,
-    cluster: ClusterOption = None,
-    as_json: JsonOption = False,
-    export: Annotated[Path | None, valued("--export", metavar="FILE", text="Write the record as JSON instead.")] = None,
-    url: UrlOption = None,
+    cluster: cli.ClusterOption = None,
+    as_json: cli.JsonOption = False,
+    export: Annotated[Path | None, cli.valued("--export", "FILE", "Write the record as JSON instead.")] = None,
+    url: cli.UrlOption = None,
 ) -> int:
     """Tell why a job was or was not rescaled: what was measured, every term of the formula, and what limited it.
 
@@ -89,16 +77,16 @@ def explain(
     explained = explaining.explain(record, newest)
     known = [each.name for each in explained.vertices]
     if vertex is not None and vertex not in (*known, *(each.vertex_id for each in explained.vertices)):
-        raise mistake(f"--vertex '{vertex}': the job has {', '.join(known) or 'no vertices then'}")
+        raise ConfigError(f"--vertex '{vertex}': the job has {', '.join(known) or 'no vertices then'}")
     if as_json:
-        print_document(explanation_document(explained))
+        out.print_document(explanation_document(explained))
     else:
         now_ms = None if at else round(time.time() * 1000)
-        print_sections(explanation_sections(explained, vertex, now_ms=now_ms))
+        out.print_sections(explanation_sections(explained, vertex, now_ms=now_ms))
     return 0
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler replay --job main/orders --at '1h ago' --config autoscaler.yaml",
     "flink-autoscaler replay --record pass.json",
@@ -108,22 +96,18 @@ def explain(
 )
 def replay(
     *,
-    job: Annotated[str | None, valued("--job", metavar="JOB", text="Do a recorded pass over this job again.")] = None,
+    job: Annotated[str | None, cli.valued("--job", "JOB", "Do a recorded pass over this job again.")] = None,
     at: AtOption = None,
-    cluster: ClusterOption = None,
-    record: Annotated[Path | None, valued("--record", metavar="FILE", text="Do an exported pass again.")] = None,
+    cluster: cli.ClusterOption = None,
+    record: Annotated[Path | None, cli.valued("--record", "FILE", "Do an exported pass again.")] = None,
     vectors: Annotated[
         Path | None,
-        valued(
-            "--vectors",
-            metavar="FILE",
-            text="Recorded behaviour of the reference (JSON or .gz), in a clone.",
-        ),
+        cli.valued("--vectors", "FILE", "Recorded behaviour of the reference (JSON or .gz), in a clone."),
     ] = None,
     output: Annotated[
-        Path | None, valued("--output", metavar="FILE", text="Where to write what happened with --vectors (JSON).")
+        Path | None, cli.valued("--output", "FILE", "Where to write what happened with --vectors (JSON).")
     ] = None,
-    given: GivenSettings,
+    given: cli.GivenSettings,
 ) -> int:
     """Do recorded passes again: the same inputs have to lead to the same decision.
 
@@ -138,16 +122,15 @@ def replay(
     return _replay(_exported(record) if record is not None else _found(given, job or "", at, cluster)[0])
 
 
-def _found(given: GivenSettings, job: str, at: str | None, cluster: str | None) -> tuple[PassRecord, PassRecord]:
+def _found(given: cli.GivenSettings, job: str, at: str | None, cluster: str | None) -> tuple[PassRecord, PassRecord]:
     """Return the pass that was asked for and the newest one of the job."""
-    from flink_autoscaler.core.errors import StoreError
     from flink_autoscaler.standalone.records.codec import decode
     from flink_autoscaler.standalone.records.explanation_text import moment
 
     prepared = given.prepare_stored()
-    at_ms = None if at is None else read_instant(at, time.time())
+    at_ms = None if at is None else cli.read_instant(at, time.time())
     if prepared.standalone.jdbc_url is None:
-        raise mistake(_HOW_TO_RECORD)
+        raise ConfigError(_HOW_TO_RECORD)
     # Imported here: what a database needs may not be installed.
     from flink_autoscaler.standalone.ha.databases import open_database
     from flink_autoscaler.standalone.orders.named_jobs import chosen_jobs
@@ -172,7 +155,7 @@ def _fetched(url: str, job: str, at: str | None) -> tuple[PassRecord, PassRecord
     from flink_autoscaler.standalone.records.codec import read_export
     from flink_autoscaler.standalone.web.client import fetch
 
-    key, at_ms = job_of_daemon(url, job), None if at is None else read_instant(at, time.time())
+    key, at_ms = job_of_daemon(url, job), None if at is None else cli.read_instant(at, time.time())
     newest = read_export(fetch(url, "/api/v1/record", job=key))
     return newest if at_ms is None else read_export(fetch(url, "/api/v1/record", job=key, at_ms=at_ms)), newest
 
@@ -181,9 +164,9 @@ def _export(record: PassRecord, path: Path) -> None:
     from flink_autoscaler.standalone.records.codec import to_document
     from flink_autoscaler.standalone.records.explanation_text import moment
 
-    with whole_file(path, replaces=True, option="--export") as stream:
+    with out.whole_file(path, replaces=True, option="--export") as stream:
         stream.write((json.dumps(to_document(record), indent=1, allow_nan=False) + "\n").encode())
-    write_out(f"the pass of {moment(record.request.now_ms)} over {record.request.context.job_key}: {path}\n")
+    out.write_out(f"the pass of {moment(record.request.now_ms)} over {record.request.context.job_key}: {path}\n")
 
 
 def _exported(path: Path) -> PassRecord:
@@ -192,16 +175,15 @@ def _exported(path: Path) -> PassRecord:
     Raises:
         ConfigError: It cannot be read.
     """
-    from flink_autoscaler.core.errors import StoreError
     from flink_autoscaler.standalone.records.codec import READ_LIMIT, read_export
     from flink_autoscaler.standalone.settings.sources.layer import FileUnreadableError, read_bytes
 
     try:
         return read_export(read_bytes(path, READ_LIMIT))
     except FileUnreadableError as error:
-        raise mistake(f"--record {error}") from error
+        raise ConfigError(f"--record {error}") from error
     except StoreError as error:
-        raise mistake(f"--record {path}: {error}") from error
+        raise ConfigError(f"--record {path}: {error}") from error
 
 
 def _replay(record: PassRecord) -> int:
@@ -215,11 +197,11 @@ def _replay(record: PassRecord) -> int:
     subject = f"{record.request.context.job_key} at {moment(record.request.now_ms)}"
     kind = "rescale" if isinstance(record.outcome.decision, Rescale) else "hold"
     if not found:
-        write_out(f"{subject}: the same again ({record.outcome.phase.value}, {kind})\n")
+        out.write_out(f"{subject}: the same again ({record.outcome.phase.value}, {kind})\n")
         return 0
-    write_out(f"{subject}: not the same\n")
+    out.write_out(f"{subject}: not the same\n")
     for difference in found:
-        write_out(f"  {difference}\n")
+        out.write_out(f"  {difference}\n")
     return 1
 
 
@@ -231,11 +213,11 @@ def _replay_vectors(vectors: Path, output: Path) -> int:
     try:
         tool = importlib.import_module("behaviour_vectors")
     except ModuleNotFoundError as error:
-        raise mistake("--vectors: works in a clone of the project alone, with tools/behaviour_vectors") from error
+        raise ConfigError("--vectors: works in a clone of the project alone, with tools/behaviour_vectors") from error
     configure_logging(log_format="auto", level="error")
     given = tool.read_vectors(vectors)
-    with whole_file(output, replaces=True) as stream, progress("replaying") as tell:
+    with out.whole_file(output, replaces=True) as stream, out.progress("replaying") as tell:
         replayed = tool.replay(given, progress=tell)
         stream.write(json.dumps(replayed).encode())
-    write_out(f"{len(replayed['cases'])} cases replayed, written to {output}\n")
+    out.write_out(f"{len(replayed['cases'])} cases replayed, written to {output}\n")
     return 0

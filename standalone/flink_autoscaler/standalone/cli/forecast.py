@@ -8,26 +8,16 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
-from flink_autoscaler.standalone.cli.command import (
-    EXIT_FAILED,
-    GivenSettings,
-    JsonOption,
-    command,
-    command_group,
-    mistake,
-    read_instant,
-    valued,
-)
-from flink_autoscaler.standalone.cli.output import print_error, show, write_out
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.standalone.cli import command as cli
+from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.model.load_profile import ProfileResult
     from flink_autoscaler.core.ports.forecast_store import ForecastStore
     from flink_autoscaler.standalone.settings.schema.settings import Settings
 
-app = command_group(
+app = cli.command_group(
     "flink-autoscaler forecast build --config autoscaler.yaml",
     text="Make load profiles, which forecasts rest on.",
     short_help="Make load profiles: build.",
@@ -47,7 +37,7 @@ _COLUMNS: Final = {
 }
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler forecast build --config autoscaler.yaml",
     "flink-autoscaler forecast build --history samples.parquet --asof 2026-01-31T00:00 --dry-run --json",
@@ -55,25 +45,21 @@ _COLUMNS: Final = {
     short_help="Make the profiles of all sources.",
 )
 def build(
-    given: GivenSettings,
+    given: cli.GivenSettings,
     history: Annotated[
         str | None,
-        valued(
+        cli.valued(
             "--history",
-            metavar="PATH",
-            text="Folder or URL of a metric history, or Parquet files; unset takes the configured history.",
+            "PATH",
+            "Folder or URL of a metric history, or Parquet files; unset takes the configured history.",
         ),
     ] = None,
     asof: Annotated[
         str | None,
-        valued(
-            "--asof",
-            metavar="TIME",
-            text="Use the history up to then: '1 d', or 2026-01-31T12:00; without it: all.",
-        ),
+        cli.valued("--asof", "TIME", "Use the history up to then: '1 d', or 2026-01-31T12:00; without it: all."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the results, without a database.")] = False,
-    as_json: JsonOption = False,
+    dry_run: Annotated[bool, cli.switch("--dry-run", "Only show the results, without a database.")] = False,
+    as_json: cli.JsonOption = False,
 ) -> int:
     """Make the load profiles of all sources from the metric history, and put them into the database.
 
@@ -100,9 +86,9 @@ def profile_job(settings: Settings, history: str | None, asof: str | None) -> Ca
 
     path = history or settings.history.path
     if path is None:
-        raise mistake("which history? Give --history, or set autoscaler.history.path")
+        raise ConfigError("which history? Give --history, or set autoscaler.history.path")
     now = time.time()
-    end = now if asof is None else read_instant(asof, now, "--asof") / 1000
+    end = now if asof is None else cli.read_instant(asof, now, "--asof") / 1000
     return profile_build(settings, path, end)
 
 
@@ -121,13 +107,13 @@ def show_profiles(
         with _store(settings) as store:
             store.save(_noted(make(), shown))
     shown.sort(key=lambda document: (document["job_key"], document["source_id"]))
-    show("forecasts", shown, _COLUMNS, as_json=as_json)
+    out.show("forecasts", shown, _COLUMNS, as_json=as_json)
     if not as_json:
         made = sum(each["problem"] is None for each in shown)
-        write_out(f"{made} profiles made, {len(shown) - made} sources without one\n")
+        out.write_out(f"{made} profiles made, {len(shown) - made} sources without one\n")
     if not shown:
-        print_error("there are no samples in that time; history info shows what there is")
-    return 0 if shown else EXIT_FAILED
+        out.print_error("there are no samples in that time; history info shows what there is")
+    return 0 if shown else cli.EXIT_FAILED
 
 
 @contextmanager

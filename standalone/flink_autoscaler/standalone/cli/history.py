@@ -6,38 +6,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
-from flink_autoscaler.standalone.cli.command import (
-    GivenSettings,
-    HistorySelection,
-    JsonOption,
-    command,
-    command_group,
-    mistake,
-    read_seconds,
-    valued,
-)
-from flink_autoscaler.standalone.cli.output import (
-    binary_output,
-    first_of,
-    print_document,
-    print_error,
-    progress,
-    show,
-    whole_file,
-    write_error,
-    write_out,
-)
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.standalone.cli import command as cli
+from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
-    from flink_autoscaler.pipeline.history.catalog import HistoryInfo
     from flink_autoscaler.pipeline.history.export import Format
     from flink_autoscaler.pipeline.history.schema import HistoryTable
 
-app = command_group(
+app = cli.command_group(
     "flink-autoscaler history info --config autoscaler.yaml",
     text="Look after the metric history.",
     short_help="Look after the metric history: info, compact, export.",
@@ -62,7 +42,7 @@ _COLUMNS: Final = {
 }
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler history info --config autoscaler.yaml",
     "flink-autoscaler history info --path hdfs://nameservice1/flink/history --since '7 d' --json",
@@ -70,34 +50,42 @@ _COLUMNS: Final = {
     short_help="Show what is in the history.",
 )
 def info(
-    given: GivenSettings,
-    asked: HistorySelection,
-    as_json: JsonOption = False,
+    given: cli.GivenSettings,
+    asked: cli.HistorySelection,
+    as_json: cli.JsonOption = False,
 ) -> int:
     """Show tables, rows, days and clusters of the history, and which files are damaged.
 
     Looks at the end of every file, and changes nothing.
     """
-    from flink_autoscaler.pipeline.history.catalog import describe
-    from flink_autoscaler.pipeline.history.layout import Selection
+    from rich.filesize import decimal
+
+    from flink_autoscaler.pipeline.history.files import STAGING
+    from flink_autoscaler.pipeline.history.store import Selection, describe
     from flink_autoscaler.standalone.history.access import opened_history, selection_of
 
     prepared = given.prepare()
     selection = selection_of(asked)
-    with opened_history(prepared, asked) as files, progress("looking at files") as tell:
-        found = describe(files, selection, tell)
+    with opened_history(prepared, asked) as files, out.progress("looking at files") as tell:
+        tables, staged = describe(files, selection, tell), len(files.list(STAGING))
+    documents = list(map(asdict, tables))
     if as_json:
-        print_document(_document(found))
+        out.print_document({"path": files.root, "tables": documents, "staged": staged})
     else:
-        _print_info(found)
-    if found.is_empty:
+        out.write_out(f"{files.root}\n")
+        out.show("tables", [{**document, "size": decimal(document["bytes"])} for document in documents], _COLUMNS)
+        if unused := staged + sum(each.replaced for each in tables):
+            out.write_out(f"being written or left behind: {unused} files; history compact removes them\n")
+    is_empty = not any(each.files for each in tables)
+    if is_empty:
         where = "" if selection == Selection() else " where it was looked at"
-        print_error(f"{found.root}: the history is empty{where}")
-    _print_problems(found.damaged, "cannot be read")
-    return 1 if found.is_empty or found.damaged else 0
+        out.print_error(f"{files.root}: the history is empty{where}")
+    damaged = [problem for each in tables for problem in each.damaged]
+    _print_problems(damaged, "cannot be read")
+    return 1 if is_empty or damaged else 0
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler history compact --config autoscaler.yaml --dry-run",
     "flink-autoscaler history compact --path /var/lib/flink-autoscaler/history --retention '30 d'",
@@ -105,17 +93,17 @@ def info(
     short_help="Make large files of small ones, and remove what is too old.",
 )
 def compact(
-    given: GivenSettings,
-    asked: HistorySelection,
+    given: cli.GivenSettings,
+    asked: cli.HistorySelection,
     retention: Annotated[
         str | None,
-        valued(
+        cli.valued(
             "--retention",
-            metavar="DURATION",
-            text="Remove days that are older, 0 none; unset takes the configured one, or none with --path.",
+            "DURATION",
+            "Remove days that are older, 0 none; unset takes the configured one, or none with --path.",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+    dry_run: Annotated[bool, cli.switch("--dry-run", "Only show what would be done.")] = False,
 ) -> int:
     """Make large files of small ones, remove what is too old and what interrupted processes left behind.
 
@@ -129,25 +117,25 @@ def compact(
     kept = prepared.history.retention if asked.path is None else 0
     upkeep = Upkeep(
         now_ms=round(time.time() * 1000),
-        keep_seconds=(kept if retention is None else read_seconds("--retention", retention, "30 d")) or None,
+        keep_seconds=(kept if retention is None else cli.read_seconds("--retention", retention, "30 d")) or None,
         selection=selection_of(asked),
         is_dry_run=dry_run,
         large_rows=_LARGE_ROWS,
     )
-    with opened_history(prepared, asked) as files, progress("compacting folders") as tell:
+    with opened_history(prepared, asked) as files, out.progress("compacting folders") as tell:
         done = maintain(files, upkeep, tell)
     would = "would be " if dry_run else ""
-    write_out(f"{done.before} small files {would}replaced by {done.after}\n")
+    out.write_out(f"{done.before} small files {would}replaced by {done.after}\n")
     # How many is not known before it is done.
     if not dry_run:
-        write_out(f"{done.duplicates} rows dropped that had been written twice\n")
-    write_out(f"{done.expired} days of tables {would}removed\n")
-    write_out(f"{done.leftovers} files of interrupted processes {would}removed\n")
+        out.write_out(f"{done.duplicates} rows dropped that had been written twice\n")
+    out.write_out(f"{done.expired} days of tables {would}removed\n")
+    out.write_out(f"{done.leftovers} files of interrupted processes {would}removed\n")
     _print_problems(done.damaged, "cannot be read and stay as they are")
     return 1 if done.damaged else 0
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler history export samples --since '7 d' --output samples.parquet --config autoscaler.yaml",
     "flink-autoscaler history export rescales --job 'main/orders*' --format json --path /data/history",
@@ -158,55 +146,53 @@ def export(
     *,
     table: Annotated[
         str,
-        typer.Argument(metavar="TABLE", help="samples, vertices, decisions or rescales.", show_default=False),
+        cli.argument("TABLE", "samples, vertices, decisions or rescales."),
     ],
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Where to write; - is standard output.")
+        str, cli.valued("--output -o", "FILE", "Where to write; - is standard output.")
     ] = _STANDARD_OUTPUT,
     form: Annotated[
         str | None,
-        valued(
+        cli.valued(
             "--format",
-            metavar="NAME",
-            text="csv, json (an object per line) or parquet; unset follows the name of the file, else csv.",
+            "NAME",
+            "csv, json (an object per line) or parquet; unset follows the name of the file, else csv.",
         ),
     ] = None,
-    given: GivenSettings,
-    asked: HistorySelection,
+    given: cli.GivenSettings,
+    asked: cli.HistorySelection,
     job: Annotated[
-        str | None, valued("--job", metavar="PATTERN", text="Only jobs with this key; * and ? match.")
+        str | None, cli.valued("--job", "PATTERN", "Only jobs with this key or name; * and ? match.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    force: Annotated[bool, cli.switch("--force", "Replace the file if it is there.")] = False,
 ) -> int:
     """Copy rows of one table to a file, sorted within each day by job. What is not known is empty, or null."""
-    from flink_autoscaler.pipeline.history.export import ExportSelection
     from flink_autoscaler.pipeline.history.export import export as export_rows
     from flink_autoscaler.pipeline.history.files import HistoryError
     from flink_autoscaler.standalone.history.access import opened_history, selection_of
 
     prepared = given.prepare()
-    rows = ExportSelection(_table(table), selection_of(asked), job)
-    to = _format(form, output)
+    wanted, to, damaged = _table(table), _format(form, output), list[str]()
+    selection = selection_of(asked, jobs=job)
     with (
         opened_history(prepared, asked) as files,
-        binary_output() if output == _STANDARD_OUTPUT else whole_file(Path(output), replaces=force) as stream,
-        progress("exporting files") as tell,
+        out.binary_output() if output == _STANDARD_OUTPUT else out.whole_file(Path(output), replaces=force) as stream,
+        out.progress("exporting files") as tell,
     ):
-        done = export_rows(files, rows, stream, to, tell)
-        _print_problems(done.damaged, "could not be read and are missing in the export")
-        if done.rows == 0:
+        rows = export_rows(files, wanted, selection, stream, to, damaged, tell)
+        _print_problems(damaged, "could not be read and are missing in the export")
+        if rows == 0:
             raise HistoryError(f"no rows of {table} were found; history info shows what there is")
     where = "" if output == _STANDARD_OUTPUT else f" to {output}"
-    write_error(f"{done.rows:,} rows of {done.files - len(done.damaged)} files{where}\n")
-    return 1 if done.damaged else 0
+    out.write_error(f"{rows:,} rows{where}\n")
+    return 1 if damaged else 0
 
 
 def _table(name: str) -> HistoryTable:
-    from flink_autoscaler.core.options.option import nearest
     from flink_autoscaler.pipeline.history.schema import TABLES
 
     if name not in TABLES:
-        raise mistake(f"there is no table '{name}'; known: {', '.join(TABLES)}{nearest(name, list(TABLES))}")
+        raise ConfigError(f"there is no table '{name}'; known: {', '.join(TABLES)}{nearest(name, list(TABLES))}")
     return TABLES[name]
 
 
@@ -218,34 +204,12 @@ def _format(asked: str | None, output: str) -> Format:
     if name in tuple(Format):
         return Format(name)
     if asked is not None:
-        raise mistake(f"--format '{asked}': expected {', '.join(Format)}")
+        raise ConfigError(f"--format '{asked}': expected {', '.join(Format)}")
     return Format.CSV
-
-
-def _print_info(found: HistoryInfo) -> None:
-    from rich.filesize import decimal
-
-    write_out(f"{found.root}\n")
-    documents = [{**document, "size": decimal(document["bytes"])} for document in _document(found)["tables"]]
-    show("tables", documents, _COLUMNS)
-    replaced = sum(each.replaced for each in found.tables)
-    if replaced or found.staged:
-        write_out(f"being written or left behind: {found.staged + replaced} files; history compact removes them\n")
-
-
-def _document(found: HistoryInfo) -> dict[str, Any]:
-    tables = [
-        {
-            **asdict(each),
-            **{name: day and day.isoformat() for name, day in (("first", each.first), ("last", each.last))},
-        }
-        for each in found.tables
-    ]
-    return {"path": found.root, "tables": tables, "staged": found.staged}
 
 
 def _print_problems(problems: Sequence[str], what: str) -> None:
     if problems:
-        print_error(f"{len(problems)} files {what}:")
-    for line in first_of(problems, _SHOWN_PROBLEMS):
-        print_error(line)
+        out.print_error(f"{len(problems)} files {what}:")
+    for line in out.first_of(problems, _SHOWN_PROBLEMS):
+        out.print_error(line)

@@ -7,15 +7,15 @@ from typing import Annotated, Final
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import GivenUrls, command
-from flink_autoscaler.standalone.cli.output import print_error, whole_file, write_error, write_out
+from flink_autoscaler.standalone.cli import command as cli
+from flink_autoscaler.standalone.cli import output as out
 
 app = typer.Typer()
 
 _STDOUT: Final = Path("-")
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler init --url http://jobmanager:8081",
     "flink-autoscaler init --url http://east:8081 --url http://west:8081 --output clusters.yaml",
@@ -24,11 +24,11 @@ _STDOUT: Final = Path("-")
     short_help="Write a configuration for your clusters.",
 )
 def init(
-    urls: GivenUrls,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write it; - for standard output.")
-    ] = Path("autoscaler.yaml"),
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists already.")] = False,
+    urls: cli.GivenUrls,
+    output: Annotated[Path, cli.valued("--output -o", "FILE", "Where to write it; - for standard output.")] = Path(
+        "autoscaler.yaml"
+    ),
+    force: Annotated[bool, cli.switch("--force", "Replace a file that exists already.")] = False,
 ) -> int:
     """Write a commented configuration for the clusters named, or for http://localhost:8081.
 
@@ -37,19 +37,19 @@ def init(
     """
     if output == _STDOUT:
         text = _configuration(urls, "autoscaler.yaml")
-        write_out(text or "")
+        out.write_out(text or "")
         return 0 if text else 1
-    with whole_file(output, replaces=force) as stream:
+    with out.whole_file(output, replaces=force) as stream:
         text = _configuration(urls, str(output))
         stream.write((text or "").encode())
         if not text:
             raise typer.Exit(1)
-    write_error(f"{output} is written. Look first, without changing anything:\n")
-    write_error(f"  flink-autoscaler once --config {output} --dry-run\n")
+    out.write_error(f"{output} is written. Look first, without changing anything:\n")
+    out.write_error(f"  flink-autoscaler once --config {output} --dry-run\n")
     return 0
 
 
-def _configuration(urls: GivenUrls, file: str) -> str | None:
+def _configuration(urls: cli.GivenUrls, file: str) -> str | None:
     """Return the text of the file; None when a cluster did not answer, which has been told."""
     from flink_autoscaler.standalone.readiness.configuration import configuration_text
     from flink_autoscaler.standalone.readiness.given import DEFAULT_URL, given_clusters, settings_of
@@ -60,7 +60,7 @@ def _configuration(urls: GivenUrls, file: str) -> str | None:
     looks = look_at(settings_of(clusters).effective_clusters(), with_metrics=False)
     if any(look.error is not None for look in looks):
         for line in error_lines(looks):
-            print_error(line)
-        print_error("nothing was written, because the file would not have been checked against this cluster")
+            out.print_error(line)
+        out.print_error("nothing was written, because the file would not have been checked against this cluster")
         return None
     return configuration_text(file, clusters, looks)

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import (
-    EXIT_FAILED,
-    ClusterOption,
-    GivenSettings,
-    JsonOption,
-    UrlOption,
-    command,
-)
-from flink_autoscaler.standalone.cli.output import print_document, print_error, show
+from flink_autoscaler.standalone.cli import command as cli
+from flink_autoscaler.standalone.cli import output as out
 
 app = typer.Typer()
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler jobs --config autoscaler.yaml",
     "flink-autoscaler jobs --set autoscaler.standalone.fetcher.flink-cluster.host=flink --json",
     "flink-autoscaler jobs --url http://127.0.0.1:8484",
 )
 def jobs(
-    given: GivenSettings, cluster: ClusterOption = None, as_json: JsonOption = False, url: UrlOption = None
+    given: cli.GivenSettings,
+    cluster: cli.ClusterOption = None,
+    as_json: cli.JsonOption = False,
+    url: cli.UrlOption = None,
 ) -> int:
     """List the jobs of all clusters: as they are now, or with --url as the daemon found them in its last passes."""
     from flink_autoscaler.core.errors import AutoscalerError
@@ -43,10 +39,10 @@ def jobs(
         except AutoscalerError as error:
             problems.append(f"what jobs are left alone for, and what is wanted of them, is not known: {error}")
     for problem in problems:
-        print_error(problem)
+        out.print_error(problem)
     if as_json:
-        print_document({"jobs": found})
+        out.print_document({"jobs": found})
     else:
         columns, rows = job_table(found)
-        show("jobs", rows, columns, if_empty="no jobs")
-    return EXIT_FAILED if problems else 0
+        out.show("jobs", rows, columns, if_empty="no jobs")
+    return cli.EXIT_FAILED if problems else 0

@@ -2,43 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from difflib import get_close_matches
+from textwrap import fill
+from typing import Annotated, Any, Final
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import EXIT_CONFIG, JsonOption, command
-from flink_autoscaler.standalone.cli.output import print_document, print_error, write_out
-
-if TYPE_CHECKING:
-    from flink_autoscaler.core.model.meanings import Kind, Meaning
+from flink_autoscaler.core.model.meanings import Kind, Meaning, chapters, meanings_of
+from flink_autoscaler.standalone.cli import command as cli
+from flink_autoscaler.standalone.cli import output as out
 
 app = typer.Typer()
 
 _INDENT: Final = "    "
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler meaning DOES_NOT_PAY",
     "flink-autoscaler meaning RescaleRefused probation",
 )
 def meaning(
-    words: Annotated[list[str], typer.Argument(metavar="WORD...", show_default=False, help="As it was told.")],
-    as_json: JsonOption = False,
+    words: Annotated[list[str], cli.argument("WORD...", "As it was told.")],
+    as_json: cli.JsonOption = False,
 ) -> int:
     """Say what a word means that was told, and what to do."""
-    from flink_autoscaler.core.model.meanings import meanings_of
-
     found = [(word, list(meanings_of(word))) for word in words]
     told = [entry for _, entries in found for entry in entries]
     if as_json:
-        print_document({"meanings": [_document(kind, entry) for kind, entry in told]})
+        out.print_document({"meanings": [_document(kind, entry) for kind, entry in told]})
     else:
-        write_out("".join(_text(kind, entry) for kind, entry in told))
+        out.write_out("".join(_text(kind, entry) for kind, entry in told))
     unknown = [word for word, entries in found if not entries]
     for word in unknown:
-        print_error(_unknown(word))
-    return EXIT_CONFIG if unknown else 0
+        out.print_error(_unknown(word))
+    return cli.EXIT_CONFIG if unknown else 0
 
 
 def _document(kind: Kind, entry: Meaning) -> dict[str, Any]:
@@ -46,8 +44,6 @@ def _document(kind: Kind, entry: Meaning) -> dict[str, Any]:
 
 
 def _text(kind: Kind, entry: Meaning) -> str:
-    from textwrap import fill
-
     advice = f"To do: {entry.advice}" if entry.advice else ""
     told = (text.replace("`", "") for text in (entry.means, advice) if text)
     lines = (fill(text, 110, initial_indent=_INDENT, subsequent_indent=_INDENT) for text in told)
@@ -55,10 +51,6 @@ def _text(kind: Kind, entry: Meaning) -> str:
 
 
 def _unknown(word: str) -> str:
-    from difflib import get_close_matches
-
-    from flink_autoscaler.core.model.meanings import chapters
-
     known = {each.word.casefold(): each.word for chapter in chapters() for each in chapter.meanings}
     close = get_close_matches(word.casefold(), known, n=1)
     return f"nothing is told by the word {word!r}" + (f"; did you mean {known[close[0]]!r}?" if close else "")

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import GivenSettings, JsonOption, command, mistake, valued
-from flink_autoscaler.standalone.cli.output import print_document, print_table, write_out
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.standalone.cli import command as cli
+from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.settings.schema.clusters import NotificationSettings, TargetSettings
@@ -19,7 +21,7 @@ app = typer.Typer()
 _HOW: Final = "flink-autoscaler notify --test sends one message to each target; nothing else is done by this command"
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler notify --test --config autoscaler.yaml",
     "flink-autoscaler notify --test --target on-call --json",
@@ -27,12 +29,10 @@ _HOW: Final = "flink-autoscaler notify --test sends one message to each target; 
     short_help="Send a test message to those who are told about events.",
 )
 def notify(
-    given: GivenSettings,
-    test: Annotated[bool, typer.Option("--test", help="Send one message that says it is a test.")] = False,
-    target: Annotated[
-        list[str] | None, valued("--target", metavar="NAME", text="Only to this target; may be repeated.")
-    ] = None,
-    as_json: JsonOption = False,
+    given: cli.GivenSettings,
+    test: Annotated[bool, cli.switch("--test", "Send one message that says it is a test.")] = False,
+    target: Annotated[list[str] | None, cli.valued("--target", "NAME", "Only to this target; may be repeated.")] = None,
+    as_json: cli.JsonOption = False,
 ) -> int:
     """Send one test message to each target of autoscaler.notifications, and show what came of it.
 
@@ -48,24 +48,22 @@ def notify(
     documents = [{**asdict(trial), "is_sent": trial.error is None} for trial in trials]
     sent = sum(document["is_sent"] for document in documents)
     if as_json:
-        print_document({"targets": documents})
+        out.print_document({"targets": documents})
     else:
         rows = [(trial.name, trial.type, trial.place, trial.error or "sent") for trial in trials]
-        print_table(("TARGET", "TYPE", "WHERE", "RESULT"), rows)
-        write_out(f"{sent} of {len(trials)} sent\n")
+        out.print_table(("TARGET", "TYPE", "WHERE", "RESULT"), rows)
+        out.write_out(f"{sent} of {len(trials)} sent\n")
     return 0 if sent == len(trials) else 1
 
 
 def _chosen(settings: NotificationSettings, names: Sequence[str]) -> list[TargetSettings]:
     """Return the targets with these names, or all of them without names. May raise :class:`ConfigError`."""
-    from flink_autoscaler.core.options.option import nearest
-
     known = [target.name for target in settings.targets]
     if not known:
-        raise mistake("autoscaler.notifications.targets is empty: there is nobody to tell")
+        raise ConfigError("autoscaler.notifications.targets is empty: there is nobody to tell")
     for name in names:
         if name not in known:
-            raise mistake(
+            raise ConfigError(
                 f"--target '{name}': there is no such target; known: {', '.join(known)}{nearest(name, known)}"
             )
     return [target for target in settings.targets if target.name in (names or known)]

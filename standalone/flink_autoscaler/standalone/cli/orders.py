@@ -11,16 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import (
-    EXIT_FAILED,
-    GivenSettings,
-    JsonOption,
-    UrlOption,
-    command,
-    mistake,
-    valued,
-)
-from flink_autoscaler.standalone.cli.output import one_line, print_error, show, write_out
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.model.orders import MOST_PARALLELISM, PauseScope
+from flink_autoscaler.standalone.cli import command as cli
+from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.supervise.order_book import OperatorCommand
@@ -28,7 +23,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _CODES: Final = "0 when it was ordered or is so already, 1 when it was refused, 2 for a mistake in what was given."
-_order = partial(command, app, codes=_CODES)
+_order = partial(cli.command, app, codes=_CODES)
 _COLUMNS: Final = {
     "JOB": "job_key",
     "ORDER": "order",
@@ -40,11 +35,11 @@ _COLUMNS: Final = {
 _LONGEST_REASON: Final = 500
 _LONGEST_NAME: Final = 100
 
-_REASON: Final = valued("--reason", metavar="TEXT", text="Why; kept with the order.")
+_REASON: Final = cli.valued("--reason", "TEXT", "Why; kept with the order.")
 ReasonOption = Annotated[str, _REASON]
 OptionalReasonOption = Annotated[str | None, _REASON]
 NewOption = Annotated[
-    bool, typer.Option("--new", help="Take JOB for the exact key of a job that the daemon has not seen yet.")
+    bool, cli.switch("--new", "Take JOB for the exact key of a job that the daemon has not seen yet.")
 ]
 
 
@@ -52,13 +47,11 @@ NewOption = Annotated[
 class Orderer:
     """The options of every order: for which jobs, who gives it, and where."""
 
-    job: Annotated[
-        str, typer.Argument(metavar="JOB", help="Key, name or id of a job, or the end of its key; * and ? match.")
-    ]
-    given: GivenSettings
-    who: Annotated[str | None, valued("--as", metavar="NAME", text="Who orders it.  [default: login name@host]")] = None
-    takes_all: Annotated[bool, typer.Option("--all", help="Do it for every job that JOB fits.")] = False
-    url: UrlOption = None
+    job: Annotated[str, cli.argument("JOB", "Key, name or id of a job, or the end of its key; * and ? match.")]
+    given: cli.GivenSettings
+    who: Annotated[str | None, cli.valued("--as", "NAME", "Who orders it.  [default: login name@host]")] = None
+    takes_all: Annotated[bool, cli.switch("--all", "Do it for every job that JOB fits.")] = False
+    url: cli.UrlOption = None
 
     def give(self, order: str, reason: str | None, *, is_new: bool = False, is_sure: bool = True, **more: Any) -> int:
         """Give an order for the jobs that are meant, and return the exit code.
@@ -80,12 +73,12 @@ class Orderer:
         who = _kept("--as", _login() if self.who is None else self.who, _LONGEST_NAME)
         why = _kept("--reason", reason or "", _LONGEST_REASON)
         if order in NEEDS_REASON and not why:
-            raise mistake("--reason is empty: say why, for those who come after you")
+            raise ConfigError("--reason is empty: say why, for those who come after you")
         if not who:
-            raise mistake("--as is empty: say who you are")
+            raise ConfigError("--as is empty: say who you are")
         if self.url is not None:
             if not is_sure:
-                raise mistake("nothing was changed: add --yes to have everything that was learned forgotten")
+                raise ConfigError("nothing was changed: add --yes to have everything that was learned forgotten")
             return self._send(self.url, wanted, why, is_new=is_new)
         from flink_autoscaler.standalone.orders.service import opened_service
 
@@ -94,7 +87,7 @@ class Orderer:
             for job_key in job_keys if order == "reset" else ():
                 _say(job_key, f"A reset forgets: {service.remembered(job_key) or 'nothing'}", is_refused=False)
             if not is_sure:
-                raise mistake("nothing was changed: add --yes to have this forgotten")
+                raise ConfigError("nothing was changed: add --yes to have this forgotten")
             given = service.order(job_keys, wanted, who, why)
             codes = [_say(job_key, ordered.text, is_refused=ordered.is_refused) for job_key, ordered in given]
         return max(codes, default=0)
@@ -105,7 +98,9 @@ class Orderer:
         from flink_autoscaler.standalone.web.client import tell
 
         if self.takes_all or is_new or self.who is not None:
-            raise mistake("--all, --new and --as are for the database; with --url name one job, and the token says who")
+            raise ConfigError(
+                "--all, --new and --as are for the database; with --url name one job, and the token says who"
+            )
         job_key = job_of_daemon(url, self.job)
         body = {
             "job_key": job_key,
@@ -129,10 +124,10 @@ def pause(
     by: Orderer,
     *,
     reason: ReasonOption,
-    up: Annotated[bool, typer.Option("--up", help="Only scaling up.")] = False,
-    down: Annotated[bool, typer.Option("--down", help="Only scaling down.")] = False,
+    up: Annotated[bool, cli.switch("--up", "Only scaling up.")] = False,
+    down: Annotated[bool, cli.switch("--down", "Only scaling down.")] = False,
     duration: Annotated[
-        str | None, valued("--for", metavar="TIME", text="For how long, such as 2h.  [default: until resumed]")
+        str | None, cli.valued("--for", "TIME", "For how long, such as 2h.  [default: until resumed]")
     ] = None,
     is_new: NewOption = False,
 ) -> int:
@@ -140,8 +135,6 @@ def pause(
 
     It is still watched and reported, nothing new is decided. An earlier pause is replaced. Pins stay in force.
     """
-    from flink_autoscaler.core.model.orders import PauseScope
-
     direction = PauseScope.BOTH if up == down else PauseScope.UP if up else PauseScope.DOWN
     lasts_ms = None if duration is None else _lasting(duration)
     return by.give("pause", reason, is_new=is_new, direction=direction, lasts_ms=lasts_ms)
@@ -170,11 +163,11 @@ def pin(
     *,
     vertices: Annotated[
         list[str],
-        typer.Argument(metavar="VERTEX=P...", help="Name or id of a vertex and its parallelism; * and ? match."),
+        cli.argument("VERTEX=P...", "Name or id of a vertex and its parallelism; * and ? match."),
     ],
     reason: ReasonOption,
     is_forced: Annotated[
-        bool, typer.Option("--force", help="Pin what the job has no vertex, bounds, quota or slots for, too.")
+        bool, cli.switch("--force", "Pin what the job has no vertex, bounds, quota or slots for, too.")
     ] = False,
     is_new: NewOption = False,
 ) -> int:
@@ -196,7 +189,7 @@ def unpin(
     *,
     vertices: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[VERTEX...]", help="As they were pinned, without the parallelism; all unless given."),
+        cli.argument("[VERTEX...]", "As they were pinned, without the parallelism; all unless given."),
     ] = None,
     reason: OptionalReasonOption = None,
 ) -> int:
@@ -225,7 +218,7 @@ def reset(
     by: Orderer,
     *,
     reason: ReasonOption,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this only show what would be forgotten.")] = False,
+    yes: Annotated[bool, cli.switch("--yes", "Do it; without this only show what would be forgotten.")] = False,
 ) -> int:
     """Forget what was learned and decided about a job, in the next pass.
 
@@ -244,18 +237,18 @@ def reset(
 def dry_run(
     by: Orderer,
     *,
-    switch: Annotated[str, typer.Argument(metavar="on|off", help="Whether to only decide and report.")],
+    switch: Annotated[str, cli.argument("on|off", "Whether to only decide and report.")],
     reason: OptionalReasonOption = None,
     is_new: NewOption = False,
 ) -> int:
     """Decide and report for a job but change nothing, from the next pass on."""
     order = {"on": "dry-run", "off": "live"}.get(switch.lower())
     if order is None:
-        raise mistake(f"dry-run '{switch}': expected on or off")
+        raise ConfigError(f"dry-run '{switch}': expected on or off")
     return by.give(order, reason, is_new=is_new)
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler orders --config autoscaler.yaml",
     "flink-autoscaler orders 'prod/*' --json",
@@ -263,12 +256,10 @@ def dry_run(
 )
 def orders(
     *,
-    job: Annotated[
-        str | None, typer.Argument(metavar="[JOB]", help="Only jobs with this key, name or id; * and ? match.")
-    ] = None,
-    given: GivenSettings,
-    as_json: JsonOption = False,
-    url: UrlOption = None,
+    job: Annotated[str | None, cli.argument("[JOB]", "Only jobs with this key, name or id; * and ? match.")] = None,
+    given: cli.GivenSettings,
+    as_json: cli.JsonOption = False,
+    url: cli.UrlOption = None,
 ) -> int:
     """Show what is ordered now, by whom and since when."""
     from flink_autoscaler.core.supervise.order_book import time_text
@@ -280,33 +271,21 @@ def orders(
         documents = ask(url, "/api/v1/orders", job=None if job is None else job_of_daemon(url, job))["orders"]
         rows = [{**each, "since": time_text(each["since_ms"])} for each in documents]
     else:
-        from flink_autoscaler.standalone.orders.service import opened_service, orders_document
+        from flink_autoscaler.standalone.orders.service import opened_service, order_rows, orders_document
 
         with opened_service(given.prepare_stored()) as service:
-            standing = service.in_force(job)
-        documents = [orders_document(each) for each in standing if each]
-        rows = [
-            {
-                "job_key": each.job_key,
-                "order": what,
-                "by": signed.who,
-                "since": time_text(signed.at_ms),
-                "until": until,
-                "reason": signed.reason,
-            }
-            for each in standing
-            for what, signed, until in each.lines()
-        ]
-    show("orders", documents if as_json else rows, _COLUMNS, as_json=as_json, if_empty="no orders")
+            standing = [each for each in service.in_force(job) if each]
+        documents, rows = list(map(orders_document, standing)), list(order_rows(standing))
+    out.show("orders", documents if as_json else rows, _COLUMNS, as_json=as_json, if_empty="no orders")
     return 0
 
 
 def _say(job_key: str, text: str, *, is_refused: bool) -> int:
     """Say what came of an order; return the exit code."""
     if is_refused:
-        print_error(f"{one_line(job_key)}: {text}")
-        return EXIT_FAILED
-    write_out(f"{one_line(job_key)}: {one_line(text)}\n")
+        out.print_error(f"{out.one_line(job_key)}: {text}")
+        return cli.EXIT_FAILED
+    out.write_out(f"{out.one_line(job_key)}: {out.one_line(text)}\n")
     return 0
 
 
@@ -316,15 +295,9 @@ def _lasting(text: str) -> int:
     Raises:
         ConfigError: It is no duration with a unit.
     """
-    from flink_autoscaler.core.model import syntax
-
-    stripped = text.strip()
-    try:
-        milliseconds = syntax.parse_time(stripped).ms
-    except ValueError:
-        milliseconds = 0
-    if milliseconds <= 0 or stripped.isdigit():
-        raise mistake(f"--for '{text}': expected a duration such as 30min, 2h or 1d")
+    milliseconds = 0 if text.strip().isdigit() else round(cli.read_seconds("--for", text.strip(), "2h") * 1000)
+    if milliseconds <= 0:
+        raise ConfigError(f"--for '{text}': expected a duration above 0 with a unit, such as 2h")
     return milliseconds
 
 
@@ -334,8 +307,6 @@ def _pinned(text: str) -> tuple[str, int]:
     Raises:
         ConfigError: It is something else.
     """
-    from flink_autoscaler.core.model import syntax
-    from flink_autoscaler.core.model.orders import MOST_PARALLELISM
     from flink_autoscaler.standalone.fetchers.job_keys import printable
 
     pattern, equals, number = text.rpartition("=")
@@ -344,7 +315,7 @@ def _pinned(text: str) -> tuple[str, int]:
     except ValueError:
         parallelism = 0
     if not (pattern.strip() and equals) or not 1 <= parallelism <= MOST_PARALLELISM:
-        raise mistake(f"'{text}': expected VERTEX=PARALLELISM, such as 'Source: *=4', from 1 to {MOST_PARALLELISM}")
+        raise ConfigError(f"'{text}': expected VERTEX=PARALLELISM, such as 'Source: *=4', from 1 to {MOST_PARALLELISM}")
     return printable(pattern.strip()), parallelism
 
 
@@ -352,7 +323,7 @@ def _kept(option: str, text: str, longest: int) -> str:
     from flink_autoscaler.standalone.fetchers.job_keys import printable
 
     if len(text) > longest:
-        raise mistake(f"{option}: {len(text)} characters; at most {longest} are kept")
+        raise ConfigError(f"{option}: {len(text)} characters; at most {longest} are kept")
     return printable(" ".join(text.split()))
 
 

@@ -11,17 +11,19 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import methodcaller
 from pathlib import Path
-from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from flink_autoscaler.standalone.cli.command import mistake
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model.syntax import escaped, escaped_json
+from flink_autoscaler.standalone.settings.secrets import masked
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from flink_autoscaler.pipeline.history.catalog import Progress as Tell
+    from flink_autoscaler.pipeline.history.store import Progress as Tell
 
 _WIDTH_WITHOUT_TERMINAL: Final = 160
 _WIDTH_OF_SECTIONS: Final = 80
@@ -46,8 +48,6 @@ def table_of(titles: Row, rows: Iterable[Row]) -> Table:
 
 def one_line(text: str) -> str:
     """Return a foreign text as a line of its own, or a part of one."""
-    from flink_autoscaler.core.model.syntax import escaped
-
     return escaped(" ".join(text.splitlines()))
 
 
@@ -116,8 +116,6 @@ def print_sections(sections: Iterable[tuple[str, Sequence[str] | Rows]]) -> None
     from rich.padding import Padding
     from rich.text import Text
 
-    from flink_autoscaler.standalone.settings.secrets import masked
-
     console = _console(_WIDTH_OF_SECTIONS)
     for title, content in sections:
         if isinstance(content, tuple):
@@ -144,32 +142,25 @@ def print_document(document: object) -> None:
 
 
 def json_text(document: object, indent: int | None = None) -> str:
-    """Return a document as JSON; programs read what is not printable from its escapes."""
-    from flink_autoscaler.core.model.syntax import escaped_json
-
-    return escaped_json(json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False))
+    """Return a document as JSON, instants by ISO 8601; programs read what is not printable from its escapes."""
+    text = json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False, default=methodcaller("isoformat"))
+    return escaped_json(text)
 
 
 def write_out(text: str) -> None:
     """Write a text for people to standard output, at once: the way of everything that is no table."""
-    from flink_autoscaler.core.model.syntax import escaped
-
     sys.stdout.write(escaped(text))
     sys.stdout.flush()
 
 
 def write_error(text: str) -> None:
     """Write a text for people to standard error."""
-    from flink_autoscaler.core.model.syntax import escaped
-
     sys.stderr.write(escaped(text))
     sys.stderr.flush()
 
 
 def print_error(text: str) -> None:
     """Print one line about something that went wrong to standard error."""
-    from flink_autoscaler.standalone.settings.secrets import masked
-
     write_error(f"error: {masked(text)}\n")
 
 
@@ -240,7 +231,7 @@ def whole_file(target: Path, *, replaces: bool, option: str = "--output") -> Ite
         ConfigError: It exists already, or cannot be written; known before the block begins.
     """
     if target.exists() and not replaces:
-        raise mistake(f"{option} {target}: exists already; --force replaces it")
+        raise ConfigError(f"{option} {target}: exists already; --force replaces it")
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         with undone_on_interrupt(lambda: partial.unlink(missing_ok=True)):
@@ -248,7 +239,7 @@ def whole_file(target: Path, *, replaces: bool, option: str = "--output") -> Ite
                 yield stream
             partial.replace(target)
     except OSError as error:
-        raise mistake(f"{option} {target}: {error.strerror or error}") from error
+        raise ConfigError(f"{option} {target}: {error.strerror or error}") from error
     finally:
         with contextlib.suppress(OSError):
             partial.unlink()
@@ -281,37 +272,39 @@ def replace_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the life of the process
 
 
+_UNDOS: Final[list[Callable[[], object]]] = []
+"""What Ctrl-C does before it ends the process, the last first."""
+
+
 @contextmanager
 def undone_on_interrupt(undo: Callable[[], object]) -> Iterator[None]:
-    """Have Ctrl-C do something before it ends the process; where it does something else by now, that stays."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not _ends_process(before):
-        yield
-        return
-
-    def on_interrupt(number: int, frame: FrameType | None) -> None:
-        undo()
-        signal.signal(number, before)
-        if isinstance(before, _Undoing):
-            before(number, frame)
-        os.kill(os.getpid(), number)
-
-    signal.signal(signal.SIGINT, _Undoing(on_interrupt))
+    """Have Ctrl-C do something before it ends the process at once; where it does something else by now, that stays."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, _end)
+    _UNDOS.append(undo)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        _UNDOS.remove(undo)
 
 
-class _Undoing:
-    """A handler of ours, which ends the process."""
-
-    def __init__(self, handle: Callable[[int, FrameType | None], None]) -> None:
-        self._handle = handle
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        self._handle(number, frame)
+def _end(number: int, _: object) -> None:
+    # Not by an exception: on its way out that would wait for threads whose requests nobody answers.
+    for undo in reversed(_UNDOS):
+        undo()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
-def _ends_process(handler: object) -> bool:
-    return handler is signal.SIG_DFL or isinstance(handler, _Undoing)
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Have Ctrl-C raise KeyboardInterrupt, so that one can go on; where it is ignored, it stays so."""
+    before = signal.getsignal(signal.SIGINT)
+    is_ours = threading.current_thread() is threading.main_thread() and before is not signal.SIG_IGN
+    if is_ours:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        if is_ours:
+            signal.signal(signal.SIGINT, before)

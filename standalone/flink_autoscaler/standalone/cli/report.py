@@ -9,21 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import (
-    ClustersOption,
-    GivenSettings,
-    HistoryPathOption,
-    HistorySelection,
-    command,
-    mistake,
-    read_seconds,
-    valued,
-)
-from flink_autoscaler.standalone.cli.output import first_of, print_error, whole_file, write_error, write_out
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.standalone.cli import command as cli
+from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
-    from flink_autoscaler.pipeline.history.files import LocalFiles
-    from flink_autoscaler.pipeline.history.layout import Selection
     from flink_autoscaler.pipeline.reports.build import ReportRequest
     from flink_autoscaler.pipeline.reports.report import Report
     from flink_autoscaler.standalone.settings.schema.settings import Settings
@@ -42,7 +32,7 @@ _HEAD: Final = 4096
 _SHOWN_NOTES: Final = 5
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler report --since 7d --output report.html --config autoscaler.yaml",
     "flink-autoscaler report --since 2026-01-01 --until 2026-02-01 --jobs 'main/orders*' --output january.html"
@@ -53,34 +43,30 @@ _SHOWN_NOTES: Final = 5
 )
 def report(
     *,
-    output: Annotated[Path, valued("--output", "-o", metavar="FILE", text="Where to write the page.")],
+    output: Annotated[Path, cli.valued("--output -o", "FILE", "Where to write the page.")],
     since: Annotated[
-        str, typer.Option("--since", metavar="TIME", help="Begin of the period: an age such as 7d, or 2026-01-31.")
+        str, cli.valued("--since", "TIME", "Begin of the period: an age such as 7d, or 2026-01-31.")
     ] = "7d",
-    until: Annotated[str | None, valued("--until", metavar="TIME", text="End of the period; without it: now.")] = None,
-    given: GivenSettings,
-    path: HistoryPathOption = None,
-    cluster: ClustersOption = None,
+    until: Annotated[str | None, cli.valued("--until", "TIME", "End of the period; without it: now.")] = None,
+    given: cli.GivenSettings,
+    path: cli.HistoryPathOption = None,
+    cluster: cli.ClustersOption = None,
     jobs: Annotated[
-        str | None, valued("--jobs", metavar="PATTERN", text="Only jobs with this key; * and ? match.")
+        str | None, cli.valued("--jobs", "PATTERN", "Only jobs with this key or name; * and ? match.")
     ] = None,
     sections: Annotated[
-        int, typer.Option("--sections", metavar="N", min=0, max=500, help="Jobs that get charts of their own at most.")
+        int, cli.valued("--sections", "N", "Jobs that get charts of their own at most.", min=0, max=500)
     ] = 50,
     slo_lag: Annotated[
         str | None,
-        valued(
-            "--slo-lag",
-            metavar="DURATION",
-            text="Lag above which a job is too late; unset takes job.autoscaler.slo.lag.",
-        ),
+        cli.valued("--slo-lag", "DURATION", "Lag above which a job is too late; unset takes job.autoscaler.slo.lag."),
     ] = None,
     forecast: Annotated[
-        bool, typer.Option("--forecast/--no-forecast", help="Whether to compare what arrived with a forecast.")
+        bool, cli.switch("--forecast/--no-forecast", "Whether to compare what arrived with a forecast.")
     ] = True,
-    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Heading of the page.")] = "Fleet report",
+    title: Annotated[str, cli.valued("--title", "TEXT", "Heading of the page.")] = "Fleet report",
     force: Annotated[
-        bool, typer.Option("--force", help="Replace the file also if it is something else than a report.")
+        bool, cli.switch("--force", "Replace the file also if it is something else than a report.")
     ] = False,
 ) -> int:
     """Write one page about the fleet and its jobs, from the metric history, that needs no other file and no network.
@@ -88,13 +74,13 @@ def report(
     Load against capacity, parallelism, lag, rescales with outages and reasons, forecast against actual, slot-hours
     used and saved, minutes too late, top talkers, and the jobs that need a person. Needs flink-autoscaler[spark].
     """
-    prepared, history = given.prepare(), HistorySelection(path, since, until, cluster)
+    prepared, history = given.prepare(), cli.HistorySelection(path, since, until, cluster)
     shown: dict[str, Any] = {"jobs": jobs, "sections": sections, "title": title}
     request = _request(prepared, history, slo_lag, has_forecast=forecast, **shown)
     # After what takes Spark: where neither is installed, the extra is named that has all that a report needs.
     from flink_autoscaler.pipeline.reports.pages import fleet_page
 
-    with whole_file(output, replaces=_may_replace(output, is_forced=force)) as stream:
+    with out.whole_file(output, replaces=_may_replace(output, is_forced=force)) as stream:
         built = _built(prepared, history, request)
         stream.write(fleet_page(built).encode())
     return _told(output, built)
@@ -103,7 +89,7 @@ def report(
 def _may_replace(output: Path, *, is_forced: bool) -> bool:
     """Tell whether the file may be replaced: yesterday's report may, anything else only when that was asked for."""
     if output.is_dir():
-        raise mistake(f"--output {output}: is a folder; give the name of a file")
+        raise ConfigError(f"--output {output}: is a folder; give the name of a file")
     return is_forced or _is_report(output)
 
 
@@ -118,7 +104,7 @@ def _is_report(output: Path) -> bool:
 
 
 def _request(
-    settings: Settings, history: HistorySelection, slo_lag: str | None, *, has_forecast: bool, **shown: Any
+    settings: Settings, history: cli.HistorySelection, slo_lag: str | None, *, has_forecast: bool, **shown: Any
 ) -> ReportRequest:
     from flink_autoscaler.core.options.forecast import ForecastOptions
     from flink_autoscaler.core.options.safety import SafetyOptions
@@ -130,68 +116,48 @@ def _request(
     selection = selection_of(history, now)
     since = now if selection.since_ms is None else selection.since_ms / 1000
     if since >= now:
-        raise mistake(f"--since '{history.since}' is not in the past")
+        raise ConfigError(f"--since '{history.since}' is not in the past")
     configured = SafetyOptions(settings.job_defaults).slo_lag.exact_seconds
     return ReportRequest(
         since=since,
         until=None if selection.until_ms is None else selection.until_ms / 1000,
         now=now,
         clusters=selection.clusters,
-        slo_lag=configured if slo_lag is None else read_seconds("--slo-lag", slo_lag, "60 s"),
+        slo_lag=configured if slo_lag is None else cli.read_seconds("--slo-lag", slo_lag, "60 s"),
         profiles=ProfileSettings.of(ForecastOptions(settings.job_defaults), since) if has_forecast else None,
         **shown,
     )
 
 
-def _built(settings: Settings, history: HistorySelection, request: ReportRequest) -> Report:
-    from flink_autoscaler.pipeline.history.files import LocalFiles, is_local
-    from flink_autoscaler.pipeline.history.storage import files_at
+def _built(settings: Settings, history: cli.HistorySelection, request: ReportRequest) -> Report:
+    from flink_autoscaler.pipeline.history.files import HistoryError, LocalFiles, files_at, is_local
+    from flink_autoscaler.pipeline.history.store import find_all
     from flink_autoscaler.pipeline.reports.build import build_report
     from flink_autoscaler.standalone.history import access
 
-    path = access.path_of(settings, history)
+    path, conf = access.path_of(settings, history), _CONF
     with access.missing_is_told(settings, history):
-        conf = _CONF
         if is_local(path):
+            # Before Spark is started: whether there is anything, and whether it is little, with that for forecasts.
             files, selection = LocalFiles(path), access.selection_of(history, request.now)
-            _require_rows(files, selection)
-            conf = _SMALL_CONF if _is_small(files, selection, request) else _CONF
+            if not any(find_all(files, selection).values()):
+                raise HistoryError(f"{files.root}: there are no rows in the period; history info shows what there is")
+            if request.profiles is not None:
+                selection = replace(selection, since_ms=round(request.profiles.begin * 1000))
+            if access.is_small(folder for folders in find_all(files, selection).values() for folder in folders):
+                conf = _SMALL_CONF
         with access.spark_session(settings, least_memory=access.BATCH_MEMORY, conf=conf) as spark:
             return build_report(spark, files_at(path, spark), request)
-
-
-def _require_rows(files: LocalFiles, selection: Selection) -> None:
-    """Find out before Spark is started that there is nothing.
-
-    Raises:
-        MissingHistoryError: There is no such folder.
-        HistoryError: It has no files about the period.
-    """
-    from flink_autoscaler.pipeline.history.catalog import find_all
-    from flink_autoscaler.pipeline.history.files import HistoryError
-
-    if not any(find_all(files, selection).values()):
-        raise HistoryError(f"{files.root}: there are no rows in the period; history info shows what there is")
-
-
-def _is_small(files: LocalFiles, selection: Selection, request: ReportRequest) -> bool:
-    """Tell whether little is read: of the period, and of what forecasts for it are made of."""
-    from flink_autoscaler.pipeline.history.catalog import find_all
-    from flink_autoscaler.standalone.history.access import is_small
-
-    if request.profiles is not None:
-        selection = replace(selection, since_ms=round(request.profiles.begin * 1000))
-    return is_small(folder for folders in find_all(files, selection).values() for folder in folders)
 
 
 def _told(output: Path, written: Report) -> int:
     """Say what was written and what is missing; return the exit code."""
     for text in written.problems:
-        print_error(text)
-    for text in first_of(written.notes, _SHOWN_NOTES, ", in the page"):
-        write_error(f"note: {text}\n")
+        out.print_error(text)
+    for text in out.first_of(written.notes, _SHOWN_NOTES, ", in the page"):
+        out.write_error(f"note: {text}\n")
     concerned = sum(bool(job.concerns) for job in written.jobs)
     size = output.stat().st_size / 1e6
     jobs = f"{len(written.jobs)} job{'' if len(written.jobs) == 1 else 's'}"
-    write_out(f"{output}: {jobs}, {concerned} {'needs' if concerned == 1 else 'need'} a person, {size:.1f} MB\n")
+    out.write_out(f"{output}: {jobs}, {concerned} {'needs' if concerned == 1 else 'need'} a person, {size:.1f} MB\n")
     return 1 if written.problems else 0

@@ -8,24 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import (
-    ClusterOption,
-    DryRunOption,
-    GivenSettings,
-    GivenUrls,
-    JsonOption,
-    command,
-    mistake,
-    valued,
-)
-from flink_autoscaler.standalone.cli.output import (
-    print_document,
-    print_error,
-    show,
-    told_once,
-    write_error,
-    write_out,
-)
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.standalone.cli import command as cli
+from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -36,13 +21,13 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler run --config /etc/flink-autoscaler/autoscaler.yaml",
     "flink-autoscaler run --set autoscaler.engine.kind=inline --dry-run",
     short_help="Look after all clusters.",
 )
-def run(given: GivenSettings, dry_run: DryRunOption = False) -> int:
+def run(given: cli.GivenSettings, dry_run: cli.DryRunOption = False) -> int:
     """Look after all clusters until stopped with SIGTERM or Ctrl-C. SIGHUP has it read the configuration again."""
     from flink_autoscaler.standalone.daemon.signals import hold_reloads
 
@@ -54,11 +39,11 @@ def run(given: GivenSettings, dry_run: DryRunOption = False) -> int:
         loader.read_for_daemon(),
         lambda: loader.read_for_daemon(is_running=True),
         configuration=loader.configuration,
-        greet=write_out,
+        greet=out.write_out,
     )
 
 
-@command(
+@cli.command(
     app,
     "flink-autoscaler once --url http://jobmanager:8081",
     "flink-autoscaler once --config autoscaler.yaml --dry-run",
@@ -68,16 +53,16 @@ def run(given: GivenSettings, dry_run: DryRunOption = False) -> int:
     short_help="Look at every job once and show what it needs.",
 )
 def once(
-    given: GivenSettings,
-    urls: GivenUrls,
-    dry_run: DryRunOption = False,
-    cluster: ClusterOption = None,
+    given: cli.GivenSettings,
+    urls: cli.GivenUrls,
+    dry_run: cli.DryRunOption = False,
+    cluster: cli.ClusterOption = None,
     job: Annotated[
-        str | None, valued("--job", metavar="PATTERN", text="Only jobs with this key, name or id; * and ? match.")
+        str | None, cli.valued("--job", "PATTERN", "Only jobs with this key, name or id; * and ? match.")
     ] = None,
-    as_json: JsonOption = False,
+    as_json: cli.JsonOption = False,
     spark: Annotated[
-        bool, typer.Option("--spark", help="Evaluate on Spark, which takes some seconds to start, as the daemon does.")
+        bool, cli.switch("--spark", "Evaluate on Spark, which takes some seconds to start, as the daemon does.")
     ] = False,
 ) -> int:
     """Do one pass over all clusters, in this process, and show what it found.
@@ -89,7 +74,7 @@ def once(
     if urls.url:
         return _look(given, urls, cluster=cluster, job=job, as_json=as_json)
     if urls.access():
-        raise mistake("--ca-file, --user, --token-file and the like go with --url; a file says it per cluster")
+        raise ConfigError("--ca-file, --user, --token-file and the like go with --url; a file says it per cluster")
     from concurrent.futures import ThreadPoolExecutor
 
     from flink_autoscaler.standalone.daemon.wiring import WHY_NOT_SPARK, Wiring
@@ -105,23 +90,23 @@ def once(
         with ThreadPoolExecutor(len(passes)) as pool:
             reports = list(pool.map(lambda each: each.run(), passes))
     if not all(report.is_acting for report in reports):
-        write_error("another daemon leads: this pass only looked on, and nothing of it was carried out\n")
+        out.write_error("another daemon leads: this pass only looked on, and nothing of it was carried out\n")
     from flink_autoscaler.standalone.views.passes import PASS_COLUMNS, pass_document, pass_rows
 
     needs = _needs(reports, prepared)
     if as_json:
-        print_document(pass_document(reports, needs))
+        out.print_document(pass_document(reports, needs))
     else:
         from flink_autoscaler.standalone.readiness.report import shared_lines
 
-        show("jobs", list(pass_rows(reports)), PASS_COLUMNS, if_empty="no jobs")
-        write_out("".join(f"{line}\n" for line in shared_lines(needs)))
+        out.show("jobs", list(pass_rows(reports)), PASS_COLUMNS, if_empty="no jobs")
+        out.write_out("".join(f"{line}\n" for line in shared_lines(needs)))
         for use in dict.fromkeys(report.engine for report in reports if report.engine is not None):
-            write_error(f"evaluated on: {use.engine} ({use.reason})\n")
+            out.write_error(f"evaluated on: {use.engine} ({use.reason})\n")
     return 0 if _is_complete(reports, job) else 1
 
 
-def _look(given: GivenSettings, urls: GivenUrls, *, cluster: str | None, job: str | None, as_json: bool) -> int:
+def _look(given: cli.GivenSettings, urls: cli.GivenUrls, *, cluster: str | None, job: str | None, as_json: bool) -> int:
     """Look at clusters given by their URLs; see :mod:`flink_autoscaler.standalone.readiness`."""
     from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
     from flink_autoscaler.standalone.readiness.given import given_clusters, settings_of
@@ -129,19 +114,19 @@ def _look(given: GivenSettings, urls: GivenUrls, *, cluster: str | None, job: st
     from flink_autoscaler.standalone.readiness.report import error_lines, look_document, look_lines
 
     if given.config is not None:
-        raise mistake("--url needs no --config: give one of the two")
+        raise ConfigError("--url needs no --config: give one of the two")
     settings = settings_of(given_clusters(urls.url or [], urls.access()), given.overrides or [])
-    with told_once() as on_waiting:
+    with out.told_once() as on_waiting:
         looks = look_at(chosen_clusters(settings, cluster), on_waiting=on_waiting)
     looks = [each.selected(_selection(job)) for each in looks]
     if as_json:
-        print_document(look_document(looks))
+        out.print_document(look_document(looks))
     else:
-        write_out("".join(f"{line}\n" for line in look_lines(looks)))
+        out.write_out("".join(f"{line}\n" for line in look_lines(looks)))
     for line in error_lines(looks):
-        print_error(line)
+        out.print_error(line)
     if job is not None and not any(look.jobs or look.failures for look in looks):
-        print_error(f"no job matches '{job}'")
+        out.print_error(f"no job matches '{job}'")
         return 1
     return 1 if error_lines(looks) else 0
 
@@ -170,6 +155,6 @@ def _selection(pattern: str | None) -> Callable[[JobAutoScalerContext], bool]:
 
 def _is_complete(reports: Sequence[PassReport], job_pattern: str | None) -> bool:
     if job_pattern is not None and not any(report.jobs for report in reports):
-        print_error(f"no job matches '{job_pattern}'")
+        out.print_error(f"no job matches '{job_pattern}'")
         return False
     return all(report.is_clean for report in reports)

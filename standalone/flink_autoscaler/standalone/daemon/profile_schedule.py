@@ -21,11 +21,11 @@ from flink_autoscaler.core.model.load_profile import ProfileResult, zone_named
 from flink_autoscaler.core.options.forecast import ForecastOptions
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
 from flink_autoscaler.standalone.daemon.clock_steps import ClockWatch
-from flink_autoscaler.standalone.history.profile_process import ProfileBuildError, ProfileProcess
 from flink_autoscaler.standalone.observability.profile_builds import BuildStatus
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.schema.types import AUTO, OFF, cron_trigger
 from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.worker_process import WorkerProcess
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +36,8 @@ LATEST: Final = 3600
 """Seconds that a run may begin late, on a machine that slept; a later one is left out."""
 
 _JOB: Final = "forecast-build"
+_BUILDER: Final = "flink_autoscaler.standalone.history.profiles"
+"""What the process runs; not imported, since this one need not have Spark."""
 
 
 def effective_schedule(settings: Settings) -> str:
@@ -92,7 +94,7 @@ class ProfileSchedule:
         self._clock = clock
         self._lock = threading.Lock()
         self._status = BuildStatus()
-        self._process: ProfileProcess | None = None
+        self._process: WorkerProcess | None = None
         self._is_stopping = False
         self._schedule = effective_schedule(settings)
         self._scheduler = BackgroundScheduler(timezone=UTC, executors={"default": ThreadPoolExecutor(1)})
@@ -142,14 +144,14 @@ class ProfileSchedule:
             self._succeeded(done, time.perf_counter() - began)
 
     def _build(self) -> _Run:
-        process = ProfileProcess(self._settings, self._clock())
+        process = WorkerProcess(_BUILDER, (self._settings, self._clock()))
         with self._lock:
             self._process = process
             is_too_late = self._is_stopping
         run = _Run()
         try:
             if is_too_late:
-                raise ProfileBuildError("the daemon ends")
+                raise AutoscalerError("the daemon ends")
             self._store.save(self._received(process, run))
         finally:
             with self._lock:
@@ -157,15 +159,15 @@ class ProfileSchedule:
             process.close()
         return run
 
-    def _received(self, process: ProfileProcess, run: _Run) -> Iterator[ProfileResult]:
-        for result in process.results():
+    def _received(self, process: WorkerProcess, run: _Run) -> Iterator[ProfileResult]:
+        for result in process.messages():
             if not self._may_act():
                 raise NotLeaderError("another daemon leads now")
             run.sources += 1
             run.profiles += result.profile is not None
             yield result
         if not run.sources:
-            raise ProfileBuildError("there are no samples in that time; history info shows what there is")
+            raise AutoscalerError("there are no samples in that time; history info shows what there is")
 
     def _succeeded(self, run: _Run, seconds: float) -> None:
         log.info("forecast_build_finished", sources=run.sources, profiles=run.profiles, seconds=round(seconds, 3))

@@ -328,7 +328,7 @@ class Wiring(AbstractContextManager["Wiring"]):
 
     def _history_session(self) -> AbstractContextManager[Any]:
         """Lend the session of the Spark engine, or one that ends afterwards where there is no such engine."""
-        from flink_autoscaler.pipeline.history.storage import own_session  # noqa: PLC0415
+        from flink_autoscaler.pipeline.history.files import own_session  # noqa: PLC0415
 
         return own_session(live_spark_settings(self._settings)) if self._spark is None else self._spark.lend()
 

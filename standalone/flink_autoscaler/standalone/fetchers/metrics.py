@@ -8,15 +8,15 @@ from typing import Final
 
 from flink_autoscaler.core.model.job import Endpoint, PrometheusSource
 from flink_autoscaler.standalone.fetchers.access import Access
-from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, ReporterForm, SourceKind
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings
 
 MOST_CONNECTIONS: Final = 4
 """Queries under way at the same time: each takes the server as much work as many of a dashboard."""
 
-_REPLICA_LABELS: Final[Mapping[ReporterForm, tuple[str, ...]]] = {
-    ReporterForm.REPORTER: ("prometheus_replica", "replica"),
-    ReporterForm.KUBERNETES_OPERATOR: ("prometheus_replica", "prometheus"),
-    ReporterForm.PUSHGATEWAY: ("prometheus_replica", "replica"),
+_REPLICA_LABELS: Final[Mapping[str, tuple[str, ...]]] = {
+    "reporter": ("prometheus_replica", "replica"),
+    "kubernetes-operator": ("prometheus_replica", "prometheus"),
+    "pushgateway": ("prometheus_replica", "replica"),
 }
 
 
@@ -38,7 +38,7 @@ class MetricAccess:
         Raises:
             ConfigError: A secret is not where the settings say.
         """
-        if self._settings.source is SourceKind.REST:
+        if self._settings.source == "rest":
             return endpoint
         settings = self._settings.prometheus
         server = Endpoint(
@@ -55,6 +55,6 @@ class MetricAccess:
             names=tuple(sorted(settings.names.items())),
             labels=tuple(sorted(settings.labels.items())),
             replica_labels=_REPLICA_LABELS[settings.preset] if replicas is None else replicas,
-            is_pushed=settings.preset is ReporterForm.PUSHGATEWAY,
+            is_pushed=settings.preset == "pushgateway",
         )
         return replace(endpoint, prometheus=source)

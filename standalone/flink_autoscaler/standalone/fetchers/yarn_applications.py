@@ -42,7 +42,6 @@ from flink_autoscaler.standalone.fetchers.access import DELEGATION_TOKEN, Access
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER
 from flink_autoscaler.standalone.fetchers.listed_jobs import KnownJobs, ListedJobs
 from flink_autoscaler.standalone.fetchers.metrics import MetricAccess
-from flink_autoscaler.standalone.settings.schema.clusters import JobManagerAccess
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
 DIRECT_SHARE: Final = 0.25
@@ -162,9 +161,9 @@ class YarnEndpoints:
     def _possible(self, application: Application) -> Ways:
         access = self._settings.access
         urls = [url for scheme in self._schemes if (url := direct_url(application, scheme)) is not None]
-        direct = () if access is JobManagerAccess.PROXY else tuple(replace(self._jobmanager, url=url) for url in urls)
+        direct = () if access == "proxy" else tuple(replace(self._jobmanager, url=url) for url in urls)
         proxy = None
-        if access is not JobManagerAccess.DIRECT and (url := proxy_url(application)) is not None:
+        if access != "direct" and (url := proxy_url(application)) is not None:
             proxy = replace(self._proxied(url), put_url=next(iter(urls), None))
         return Ways(direct, proxy)
 
@@ -180,11 +179,11 @@ class YarnEndpoints:
         return endpoint
 
 
-def _no_way(application: Application, access: JobManagerAccess) -> AutoscalerError:
+def _no_way(application: Application, access: str) -> AutoscalerError:
     has_registered = application.am_rpc_address or application.tracking_url
     if not has_registered:
         return NotReadyError("its ApplicationMaster has not registered with YARN yet")
-    if access is JobManagerAccess.DIRECT:
+    if access == "direct":
         return ResponseError(
             f"the ResourceManager shows no address of its JobManager ({application.am_rpc_address!r:.80}): either the "
             "daemon may not view the application, or needs access: auto or proxy"

@@ -8,10 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.history.catalog import FolderListing
-from flink_autoscaler.pipeline.history.files import Files, MissingHistoryError
-from flink_autoscaler.pipeline.history.layout import Selection
-from flink_autoscaler.pipeline.history.storage import opened, own_session
+from flink_autoscaler.pipeline.history.files import Files, MissingHistoryError, opened, own_session
+from flink_autoscaler.pipeline.history.store import FolderListing, Selection, jobs_like
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.cli.command import HistorySelection, read_instant
 from flink_autoscaler.standalone.settings.schema.settings import Settings
@@ -90,8 +88,13 @@ def spark_settings(
     )
 
 
-def selection_of(asked: HistorySelection, now: float | None = None) -> Selection:
-    """Return the part of a history that is meant; ``now`` in epoch seconds, or the clock's.
+def selection_of(asked: HistorySelection, now: float | None = None, jobs: str | None = None) -> Selection:
+    """Return the part of a history that is meant.
+
+    Args:
+        asked: The options.
+        now: The present, epoch seconds; None takes the clock's.
+        jobs: Pattern for jobs; None takes all.
 
     Raises:
         ConfigError: An instant cannot be read, or nothing is between them.
@@ -103,4 +106,5 @@ def selection_of(asked: HistorySelection, now: float | None = None) -> Selection
     )
     if since is not None and until is not None and since >= until:
         raise ConfigError(f"--since '{asked.since}' is not before --until '{asked.until}'")
-    return Selection(since, until, None if asked.clusters is None else frozenset(asked.clusters))
+    clusters = None if asked.clusters is None else frozenset(asked.clusters)
+    return Selection(since, until, clusters, None if jobs is None else jobs_like(jobs))

@@ -17,10 +17,8 @@ from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.fetchers.flink import JobManagers
 from flink_autoscaler.standalone.fetchers.listing import build_fetcher
 from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
+from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
-
-_SESSION = "flink"
 
 
 def metrics_options(config: str | Path | None, overrides: Sequence[str] = ()) -> dict[str, str]:
@@ -42,29 +40,26 @@ def metrics_options(config: str | Path | None, overrides: Sequence[str] = ()) ->
     loop = EventLoopThread()
     clients = ClientCache(loop)
     offered = {"settings": settings, "loop": loop, "clients": clients, "job_key": settings.job_key}
+    found: dict[str, Endpoint] = {}
     try:
-        return endpoint_options(_endpoints(settings, offered))
+        for cluster in settings.effective_clusters():
+            if cluster.settings.type == "flink":
+                found[cluster.name] = _of_session(cluster, loop, clients)
+            else:
+                found |= _of_others(cluster, offered)
     finally:
         clients.close()
         loop.close()
-
-
-def _endpoints(settings: Settings, offered: Mapping[str, Any]) -> dict[str, Endpoint]:
-    found: dict[str, Endpoint] = {}
-    for cluster in settings.effective_clusters():
-        is_session = cluster.settings.type == _SESSION
-        found |= _of_session(cluster, offered) if is_session else _of_others(cluster, offered)
     if not found:
         raise ConfigError("no cluster of the configuration has jobs at the moment")
-    return found
+    return endpoint_options(found)
 
 
-def _of_session(cluster: Cluster, offered: Mapping[str, Any]) -> dict[str, Endpoint]:
-    jobmanagers = JobManagers(cluster, loop=offered["loop"], clients=offered["clients"])
+def _of_session(cluster: Cluster, loop: EventLoopThread, clients: ClientCache) -> Endpoint:
     try:
-        return {cluster.name: jobmanagers.list_jobs().client.endpoint}
+        return JobManagers(cluster, loop=loop, clients=clients).list_jobs().client.endpoint
     except FlinkRestError:  # the data source says so, or leaves it out
-        return {cluster.name: Access(cluster.settings, f"cluster '{cluster.name}': ").secured(cluster.endpoint)}
+        return Access(cluster.settings, f"cluster '{cluster.name}': ").secured(cluster.endpoint)
 
 
 def _of_others(cluster: Cluster, offered: Mapping[str, Any]) -> dict[str, Endpoint]:

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
+from itertools import chain
+from pathlib import Path
 from typing import Final, NamedTuple
 
+import pyarrow as pa
 import structlog
 
 from flink_autoscaler.core.border import Border, ToldOnce, attempted
-from flink_autoscaler.core.errors import AutoscalerError, ConfigError
-from flink_autoscaler.core.model.events import Event
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
+from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.pipeline.history.buffer import Buffer, SpilledBatch, size_of
+from flink_autoscaler.pipeline.history.compact import LockedError, Upkeep, maintain
+from flink_autoscaler.pipeline.history.files import MissingHistoryError, Sessions, is_local, local_path, opened
 from flink_autoscaler.pipeline.history.rows import NamedRow, is_eventful, rows_of
-from flink_autoscaler.pipeline.history.storage import Sessions
+from flink_autoscaler.pipeline.history.store import PENDING, append
 from flink_autoscaler.standalone.background import BackgroundWriter
 from flink_autoscaler.standalone.history.status import HistoryStatus
-from flink_autoscaler.standalone.history.writer import HistoryWriter
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_autoscaler.standalone.settings.secrets import masked
 
@@ -33,6 +38,9 @@ MOST_PASSES: Final = 200
 MOST_OUTCOMES: Final = 20_000
 """Jobs in the passes that wait, where these are more than one."""
 
+BATCHES_KEPT: Final = 4
+"""Batches of the greatest size that wait for a path that is away; then the oldest ones are given up."""
+
 RETRY_SECONDS: Final = 60.0
 TOLERANCE: Final = 0.9
 """A pass counts as one interval later although it comes a little early: passes jitter."""
@@ -41,54 +49,9 @@ LEAST_INTERVAL: Final = 60.0
 """Seconds; rates may cover less than that where the metric window of a job does."""
 
 _FORGOTTEN_MS: Final = 86_400_000
-
-
-class Turns:
-    """Remembers when each job was kept last. Belongs to one thread.
-
-    Args:
-        interval: Seconds between two kept passes of a job in which nothing happens.
-        note: Takes a step, a job of which no rows can be made, and why not; None when they can.
-    """
-
-    def __init__(self, interval: float, note: Callable[[str, JobKey, AutoscalerError | None], None]) -> None:
-        self._interval = interval
-        self._note = note
-        self._last_ms: dict[JobKey, int] = {}
-        self._forgotten_ms = 0
-
-    def rows(
-        self, outcomes: Sequence[PassOutcome], contexts: Sequence[JobAutoScalerContext], now_ms: int
-    ) -> Iterator[NamedRow]:
-        """Yield the rows of the jobs whose turn it is; those of a job that cannot be written as rows are left out."""
-        for outcome, context in zip(outcomes, contexts, strict=True):
-            with Border() as border:  # a plug-in may have put anything into an outcome
-                span_ms = round(1000 * interval_of(self._interval, context))
-                last_ms = self._last_ms.get(context.job_key)
-                is_soon = last_ms is not None and 0 <= now_ms - last_ms < span_ms * TOLERANCE
-                if is_soon and not is_eventful(outcome, now_ms):
-                    continue
-                rows = list(rows_of(outcome, context, now_ms, span_ms=span_ms, mask=masked))
-                self._last_ms[context.job_key] = now_ms
-                yield from rows
-            self._note("rows of", context.job_key, border.error)
-
-    def forget(self, now_ms: int) -> None:
-        """Forget the jobs that were not kept for a day; does nothing more often than that."""
-        if abs(now_ms - self._forgotten_ms) >= _FORGOTTEN_MS:
-            self._forgotten_ms = now_ms
-            self._last_ms = {key: at_ms for key, at_ms in self._last_ms.items() if now_ms - at_ms < _FORGOTTEN_MS}
-
-
-def interval_of(wanted: float, context: JobAutoScalerContext) -> float:
-    """Return the seconds between two kept passes of a job: no more than its samples reach back, or rates had gaps."""
-    if wanted <= LEAST_INTERVAL:
-        return wanted
-    try:
-        window = context.options.metrics_window.exact_seconds
-    except ConfigError:
-        return wanted  # the pass comes upon it, too, and tells
-    return min(wanted, max(window, LEAST_INTERVAL))
+_IDLE_SECONDS: Final = 3600.0
+_FIRST_UPKEEP: Final = 0.05
+"""Of the interval: soon after the start, yet not in it."""
 
 
 class _Pass(NamedTuple):
@@ -100,8 +63,8 @@ class _Pass(NamedTuple):
 class HistorySink(BackgroundWriter[_Pass]):
     """Takes what passes found out and appends it to the history.
 
-    ``add`` returns at once and never raises. One thread makes rows of passes and spills them, another one writes them.
-    Where the history cannot be written, or takes its time, rows wait within bounds, and the passes go on.
+    ``add`` returns at once and never raises. One thread makes rows of passes and spills them, another one writes them:
+    where the history cannot be written, or takes its time, rows wait within bounds, and the passes go on.
 
     Args:
         settings: With a path.
@@ -126,18 +89,13 @@ class HistorySink(BackgroundWriter[_Pass]):
         retry: float = RETRY_SECONDS,
     ) -> None:
         super().__init__("history", limit=MOST_OUTCOMES)
-        self._writer = HistoryWriter(
-            settings,
-            sessions=sessions,
-            may_maintain=may_maintain,
-            tell=tell,
-            clock=clock,
-            retry=retry,
-        )
+        self._interval = settings.interval
+        self._writer = _HistoryWriter(settings, sessions, may_maintain, tell, clock, retry)
+        self._buffer = self._writer.buffer
+        self._last_ms: dict[JobKey, int] = {}
         self._told = ToldOnce()
-        self._turns = Turns(settings.interval, self._note_left_out)
         self._passes_lost = 0
-        if recovered := self._writer.buffer.recover():
+        if recovered := self._buffer.recover():
             log.info("history_rows_recovered", rows=recovered)
         self._writer.start()
         self.start()
@@ -155,7 +113,10 @@ class HistorySink(BackgroundWriter[_Pass]):
     def flush(self, timeout: float) -> bool:
         """Have everything written that was added before; tell whether it is within so many seconds."""
         until = time.monotonic() + timeout
-        return super().flush(timeout) and self._writer.flush(max(0.0, until - time.monotonic()))
+        if not super().flush(timeout):
+            return False
+        self._buffer.close_batch()
+        return self._writer.flush(max(0.0, until - time.monotonic()))
 
     def status(self) -> HistoryStatus:
         """Tell how it goes; from any thread."""
@@ -178,23 +139,216 @@ class HistorySink(BackgroundWriter[_Pass]):
 
     def _write(self, passes: list[_Pass]) -> None:
         for each in passes:
-            self._turns.forget(each.now_ms)
-            self._add_rows(list(self._turns.rows(each.outcomes, each.contexts, each.now_ms)), each.now_ms)
+            rows = dict(self._rows(each))
+            error = self._add(list(chain.from_iterable(rows.values())), each.now_ms)
+            for job_key, of_job in rows.items():
+                # Together is quicker; where that fails, all but the job whose values fit no column are added.
+                self._note_job(job_key, None if error is None else self._add(of_job, each.now_ms))
 
-    def _add_rows(self, rows: Sequence[NamedRow], now_ms: int) -> None:
-        """Add the rows of a pass; those of a job that do not fit the tables are left out."""
-        # Values may be of other types than the columns.
-        found = attempted(partial(self._writer.buffer.add, rows, now_ms))
-        jobs = [list(of_job) for _, of_job in groupby(rows, key=lambda named: named[1]["job_key"])]
-        error = found if isinstance(found, AutoscalerError) else None
-        if error is not None and len(jobs) > 1:
-            for of_job in jobs:
-                self._add_rows(of_job, now_ms)
-            return
-        for of_job in jobs:
-            self._note_left_out("columns of", of_job[0][1]["job_key"], error)
+    def _rows(self, each: _Pass) -> Iterator[tuple[JobKey, list[NamedRow]]]:
+        """Yield the rows of the jobs whose turn it is; a job of which no rows can be made is left out."""
+        self._last_ms = {key: at_ms for key, at_ms in self._last_ms.items() if each.now_ms - at_ms < _FORGOTTEN_MS}
+        for outcome, context in zip(each.outcomes, each.contexts, strict=True):
+            with Border() as border:  # a plug-in may have put anything into an outcome
+                span_ms = round(1000 * interval_of(self._interval, context))
+                last_ms = self._last_ms.get(context.job_key)
+                is_soon = last_ms is not None and 0 <= each.now_ms - last_ms < span_ms * TOLERANCE
+                if not is_soon or is_eventful(outcome, each.now_ms):
+                    rows = list(rows_of(outcome, context, each.now_ms, span_ms=span_ms, mask=masked))
+                    self._last_ms[context.job_key] = each.now_ms
+                    yield context.job_key, rows
+            if border.error is not None:
+                self._note_job(context.job_key, border.error)
 
-    def _note_left_out(self, step: str, job_key: JobKey, error: AutoscalerError | None) -> None:
+    def _add(self, rows: Sequence[NamedRow], now_ms: int) -> AutoscalerError | None:
+        added = attempted(partial(self._buffer.add, rows, now_ms))
+        return added if isinstance(added, AutoscalerError) else None
+
+    def _note_job(self, job_key: JobKey, error: AutoscalerError | None) -> None:
         """Tell which jobs cannot be kept, each once for as long as it is for the same reason."""
-        if self._told.is_news(f"{step} {job_key}", error) and error is not None:
+        if self._told.is_news(job_key, error) and error is not None:
             log.warning("history_pass_left_out", job_key=job_key, error=str(error))
+
+
+def interval_of(wanted: float, context: JobAutoScalerContext) -> float:
+    """Return the seconds between two kept passes of a job: no more than its samples reach back, or rates had gaps."""
+    if wanted <= LEAST_INTERVAL:
+        return wanted
+    try:
+        window = context.options.metrics_window.exact_seconds
+    except ConfigError:
+        return wanted  # the pass comes upon it, too, and tells
+    return min(wanted, max(window, LEAST_INTERVAL))
+
+
+class _HistoryWriter(BackgroundWriter[SpilledBatch]):
+    """Writes batches that are due, compacts, and removes what is old: all that may take as long as a file system does.
+
+    Where the history cannot be written, batches wait in the buffer, and the log says so once. Arguments and errors are
+    those of :class:`HistorySink`.
+    """
+
+    def __init__(
+        self,
+        settings: HistorySettings,
+        sessions: Sessions | None,
+        may_maintain: Callable[[], bool],
+        tell: Callable[[Event], None],
+        clock: Callable[[], float],
+        retry: float,
+    ) -> None:
+        if settings.path is None:
+            raise ConfigError("autoscaler.history.path is not set, but autoscaler.history.enabled is true")
+        super().__init__(
+            "history-writer", limit=BATCHES_KEPT * settings.flush_rows, batch=BATCHES_KEPT + 1, retry=retry
+        )
+        self._path = settings.path
+        self._settings = settings
+        self._sessions = sessions
+        self._may_maintain = may_maintain
+        self._tell = tell
+        self._clock = clock
+        self.spill = spill_folder(settings)
+        self.buffer = Buffer(
+            flush_seconds=settings.flush_interval,
+            flush_rows=settings.flush_rows,
+            spill=self.spill,
+            hand_over=self._put,
+        )
+        self._status = HistoryStatus()
+        self._written_at: float | None = None
+        self._upkeep_at = clock() + settings.compaction_interval * _FIRST_UPKEEP
+
+    def close(self, timeout: float) -> None:
+        """Write what waits, for so many seconds at most, and leave the rest in the spill folder to the next process."""
+        self.buffer.close_batch()
+        self._end(timeout)
+        if not self._thread.is_alive():
+            for _, spill in self._unwritten():
+                if spill is not None:
+                    spill.close()
+
+    @property
+    def rows(self) -> int:
+        """Rows that are not written yet."""
+        return self.buffer.rows + sum(map(self._size, self._unwritten()))
+
+    def status(self) -> HistoryStatus:
+        """Tell how it goes, apart from passes; from any thread."""
+        return replace(
+            self._status,
+            up=self._failing_since is None,
+            rows_waiting=self.rows,
+            batches_waiting=len(self._unwritten()),
+            spilled_bytes=0 if self.spill is None else size_of(self.spill),
+            last_write_age_seconds=None if self._written_at is None else max(0.0, self._clock() - self._written_at),
+        )
+
+    def _size(self, item: SpilledBatch) -> int:
+        return item[0].rows
+
+    def _drop(self, item: SpilledBatch) -> None:
+        batch, spill = item
+        if spill is not None:
+            spill.remove()
+        self._status.rows_lost += batch.rows
+        log.warning("history_rows_lost", rows=batch.rows, lost=self._status.rows_lost)
+
+    def _tell_outage(self, error: AutoscalerError | None) -> None:
+        if error is None:
+            log.info("history_available", path=masked(self._path))
+        else:
+            log.warning("history_unavailable", path=masked(self._path), error=masked(str(error)), rows=self.rows)
+
+    def _until_upkeep(self) -> float | None:
+        """Return the seconds until the history is compacted, at most 0 where that is due; None where it is not done."""
+        interval = self._settings.compaction_interval
+        if interval <= 0 or self._failing_since is not None:
+            return None
+        left = self._upkeep_at - self._clock()
+        # More than an interval is left where the clock was set back: what was due by it may be so in years.
+        return left if left <= interval else 0.0
+
+    def _idle(self) -> float:
+        """Return the seconds after which something may be due although nothing came."""
+        left = self._until_upkeep()
+        return min(_IDLE_SECONDS, self._settings.flush_interval, *([] if left is None else [max(0.0, left)]))
+
+    def _upkeep(self) -> None:
+        self.buffer.close_due(round(self._clock() * 1000))
+        left = self._until_upkeep()
+        if left is not None and left <= 0:
+            self._upkeep_at = self._clock() + self._settings.compaction_interval
+            with Border(StoreError) as border, self._counting_failures():
+                self._maintain()
+            if border.error is not None:
+                self._note(border.error)
+
+    @contextmanager
+    def _counting_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception:  # opening a session raises whatever Spark does
+            self._status.failures += 1
+            raise
+        finally:
+            # What Arrow keeps for the next time is more than it takes to ask for it again.
+            pa.default_memory_pool().release_unused()
+
+    def _write(self, items: list[SpilledBatch]) -> None:
+        began = time.perf_counter()
+        with self._counting_failures(), opened(self._path, self._sessions) as files:
+            while items:
+                batch, spill = items[0]
+                count = append(files, batch, self._settings.partition)
+                items.pop(0)
+                if spill is not None:
+                    spill.remove()
+                self._status.rows_written += batch.rows
+                self._status.files_written += count
+                self._status.last_write_seconds = time.perf_counter() - began
+                self._written_at = self._clock()
+                log.debug("history_written", rows=batch.rows, files=count)
+
+    def _maintain(self) -> None:
+        """Compact the history and remove what is too old, where this daemon leads and no other process does it."""
+        if not self._may_maintain():
+            log.debug("history_left_to_the_leader")
+            return
+        upkeep = Upkeep(round(self._clock() * 1000), self._settings.retention or None)
+        began = time.perf_counter()
+        try:
+            with opened(self._path, self._sessions) as files:
+                done = maintain(files, upkeep)
+        except MissingHistoryError:
+            return  # nothing was written yet
+        except LockedError as error:
+            log.debug("history_locked", error=str(error))
+            return
+        except Exception as error:
+            self._status.compaction_failures += 1
+            text = masked(str(error)) or type(error).__name__
+            self._tell(Event(EventType.WARNING, "HistoryCompactionFailed", text))
+            raise
+        seconds = self._status.last_compaction_seconds = time.perf_counter() - began
+        self._status.last_compaction_timestamp_seconds = self._clock()
+        if done.damaged:
+            log.warning("history_files_damaged", files=len(done.damaged), problems=done.damaged[:3])
+        if done.before or done.expired or done.leftovers:
+            log.info(
+                "history_compacted",
+                files_before=done.before,
+                files_after=done.after,
+                days_removed=done.expired,
+                leftovers=done.leftovers,
+                seconds=round(seconds, 3),
+            )
+            text = f"{done.before} files became {done.after}, {done.expired} days removed, in {seconds:.1f} s"
+            self._tell(Event(EventType.NORMAL, "HistoryCompacted", text))
+
+
+def spill_folder(settings: HistorySettings) -> Path | None:
+    """Return where rows survive the end of the daemon until they are written; None for nowhere."""
+    if settings.spill_directory is not None:
+        return Path(settings.spill_directory).expanduser()
+    return local_path(settings.path) / PENDING if settings.path is not None and is_local(settings.path) else None

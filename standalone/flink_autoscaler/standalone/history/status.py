@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
-
-_PREFIX: Final = "flink_autoscaler_history_"
-_COUNTERS: Final = {
+HISTORY_COUNTERS: Final = {
     "rows_written": "Rows written to the history.",
     "files_written": "Files added to the history.",
     "rows_lost": "Rows given up because too many waited for the path.",
@@ -18,7 +13,7 @@ _COUNTERS: Final = {
     "failures": "Attempts to write or to compact the history that failed.",
     "compaction_failures": "Attempts to compact the history that failed.",
 }
-_GAUGES: Final = {
+HISTORY_GAUGES: Final = {
     "up": "Whether the path of the history could be used at the last attempt.",
     "rows_waiting": "Rows that are not written yet.",
     "batches_waiting": "Batches that are due and could not be written yet.",
@@ -30,17 +25,16 @@ _GAUGES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HistoryStatus:
     """What the thread of the history has done since the start of the daemon, and what waits; as the series say it.
 
     Attributes:
         up: True before the first access to the path.
         rows_waiting: On their way to a batch or in one.
-        written_at: When a batch was written last, epoch seconds; None before the first. No series.
-        last_write_age_seconds: The same as it is shown, at the instant of the status.
+        last_write_age_seconds: At the instant of the status; None before the first write.
         last_write_seconds: With all batches that were due; None before the first.
-        compacted_at: When a compaction ended well last, epoch seconds; None before the first.
+        last_compaction_timestamp_seconds: When one ended well last, epoch seconds; None before the first.
         last_compaction_seconds: How long that took.
     """
 
@@ -49,41 +43,12 @@ class HistoryStatus:
     rows_lost: int = 0
     passes_lost: int = 0
     failures: int = 0
+    compaction_failures: int = 0
     up: bool = True
     rows_waiting: int = 0
     batches_waiting: int = 0
     spilled_bytes: int = 0
-    written_at: float | None = None
     last_write_age_seconds: float | None = None
     last_write_seconds: float | None = None
-    compaction_failures: int = 0
-    compacted_at: float | None = None
+    last_compaction_timestamp_seconds: float | None = None
     last_compaction_seconds: float | None = None
-
-    @property
-    def last_compaction_timestamp_seconds(self) -> float | None:
-        """The name of ``compacted_at`` as a series."""
-        return self.compacted_at
-
-
-class HistoryMetrics(Collector):
-    """The series of the history, read at every scrape; none where no history is kept.
-
-    Args:
-        status: Asked from the threads of scrapes; None while no history is kept.
-    """
-
-    def __init__(self, status: Callable[[], HistoryStatus | None]) -> None:
-        self._status = status
-
-    def collect(self) -> Iterable[Metric]:
-        """Yield the series."""
-        status = self._status()
-        if status is None:
-            return
-        for name, text in _COUNTERS.items():
-            yield CounterMetricFamily(_PREFIX + name, text, value=getattr(status, name))
-        for name, text in _GAUGES.items():
-            value = getattr(status, name)
-            if value is not None:
-                yield GaugeMetricFamily(_PREFIX + name, text, value=float(value))

@@ -16,7 +16,7 @@ from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.lags.book import AT_ONCE
 from flink_autoscaler.standalone.settings import secrets
-from flink_autoscaler.standalone.settings.schema.clusters import KafkaSettings, NumberSettings, NumberType
+from flink_autoscaler.standalone.settings.schema.clusters import NUMBER_TYPES, KafkaSettings, NumberSettings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 _MOST_BYTES: Final = 1 << 20
@@ -49,12 +49,12 @@ def address_of(settings: KafkaSettings) -> KafkaAddress:
 
 
 def _number(settings: NumberSettings, loop: EventLoopThread) -> LagSource:
-    if settings.type not in tuple(NumberType):
+    if settings.type not in NUMBER_TYPES:
         source: LagSource = make_plugin(
             PluginGroup.LAG_SOURCES, settings.type, {"parameters": settings.parameters, "name": settings.name}
         )
         return source
-    is_promql = settings.type == NumberType.PROMQL
+    is_promql = settings.type == "promql"
     return HttpNumber(
         loop,
         partial(_endpoint, settings),

@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, Final
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
-from flink_autoscaler.standalone.history.own_process import OwnProcess, begun
+from flink_autoscaler.standalone.worker_process import WorkerProcess, init_worker
 
 EXTRA: Final = "pip install 'flink-autoscaler[notifications]'"
 
@@ -40,29 +40,29 @@ class Message:
     is_warning: bool
 
 
-def begin(message: Message) -> OwnProcess:
+def begin(message: Message) -> WorkerProcess:
     """Begin to send. Its first message says that it begins, the second holds why nothing was sent, or None.
 
     Raises:
-        OwnProcessError: It could not be started.
+        WorkerProcessError: It could not be started.
     """
-    return OwnProcess(__name__, message)
+    return WorkerProcess(__name__, message)
 
 
 def main() -> None:
     """Send a message, and tell the daemon what came of it."""
-    message, target = begun()
+    message, send = init_worker()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing has to be put in order
     try:
         apprise()
         _follow_no_redirects()
     except ConfigError as error:
-        target.send("begun")
-        target.send((str(error),))
+        send("begun")
+        send((str(error),))
         return
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
-    target.send("begun")
-    target.send((_result(message),))
+    send("begun")
+    send((_result(message),))
 
 
 def _result(message: Message) -> str | None:

@@ -13,7 +13,6 @@ from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import AutoscalerError, NotLeaderError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.fetchers.access import Access
-from flink_autoscaler.standalone.history.own_process import OwnProcess, OwnProcessError
 from flink_autoscaler.standalone.notifications import apprise_process
 from flink_autoscaler.standalone.notifications.apprise_process import Message
 from flink_autoscaler.standalone.notifications.messages import (
@@ -25,8 +24,9 @@ from flink_autoscaler.standalone.notifications.messages import (
     title_of,
 )
 from flink_autoscaler.standalone.notifications.redaction import redacted, url_of
-from flink_autoscaler.standalone.settings.schema.clusters import TargetSettings, TargetType
+from flink_autoscaler.standalone.settings.schema.clusters import TargetSettings
 from flink_autoscaler.standalone.settings.secrets import from_either
+from flink_autoscaler.standalone.worker_process import WorkerProcess, WorkerProcessError
 
 _MOST_READ: Final = 4096
 """Bytes of an answer."""
@@ -84,7 +84,7 @@ class Target(Protocol):
 
 def make_target(settings: TargetSettings, loop: EventLoopThread) -> Target:
     """Return a target as it is configured; ``loop`` runs its requests and belongs to the caller."""
-    return AppriseTarget(settings) if settings.type is TargetType.APPRISE else WebhookTarget(settings, loop)
+    return AppriseTarget(settings) if settings.type == "apprise" else WebhookTarget(settings, loop)
 
 
 class WebhookTarget:
@@ -169,7 +169,7 @@ class AppriseTarget:
             with _ended_after(self.timeout, process) as is_over:
                 try:
                     came: tuple[str | None] = process.message()
-                except OwnProcessError as error:
+                except WorkerProcessError as error:
                     raise NotSentError(f"not sent within {self.timeout:g} s" if is_over() else str(error)) from error
             return came[0]
         finally:
@@ -177,7 +177,7 @@ class AppriseTarget:
 
 
 @contextmanager
-def _ended_after(seconds: float, process: OwnProcess) -> Iterator[Callable[[], bool]]:
+def _ended_after(seconds: float, process: WorkerProcess) -> Iterator[Callable[[], bool]]:
     """End a process when the block takes longer; give what tells whether that came to pass."""
     is_over = threading.Event()
 

@@ -67,7 +67,7 @@ def _tried(loop: EventLoopThread, message: CloudEvent, settings: TargetSettings)
     with Border() as border:
         make_target(settings, loop).send([message], lambda: True)
     error = None if border.error is None else str(masked(str(border.error)))
-    return Trial(settings.name, settings.type.value, _place(settings), error)
+    return Trial(settings.name, settings.type, _place(settings), error)
 
 
 def _place(settings: TargetSettings) -> str:

@@ -15,8 +15,10 @@ from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.standalone.history.status import HistoryMetrics, HistoryStatus
+from flink_autoscaler.standalone.history.status import HISTORY_COUNTERS, HISTORY_GAUGES, HistoryStatus
 from flink_autoscaler.standalone.observability.job_series import MOST_JOBS, PREFIX, JobSeries
+from flink_autoscaler.standalone.observability.profile_builds import BUILD_COUNTERS, BUILD_GAUGES, BuildStatus
+from flink_autoscaler.standalone.observability.status_series import StatusMetrics
 from flink_autoscaler.standalone.observability.vertex_series import MAX_VERTICES, VertexMetrics
 
 Family = TypeVar("Family", bound=MetricWrapperBase)
@@ -140,7 +142,11 @@ class Gauges:
 
     def follow_history(self, status: Callable[[], HistoryStatus | None]) -> None:
         """Show how the keeping of the history goes, at every scrape."""
-        self.registry.register(HistoryMetrics(status))
+        self.registry.register(StatusMetrics(f"{PREFIX}history_", HISTORY_COUNTERS, HISTORY_GAUGES, status))
+
+    def follow_builds(self, status: Callable[[], BuildStatus]) -> None:
+        """Show how the daemon's own making of load profiles goes, at every scrape."""
+        self.registry.register(StatusMetrics(f"{PREFIX}forecast_build_", BUILD_COUNTERS, BUILD_GAUGES, status))
 
     def record_identity(self, context: JobAutoScalerContext) -> None:
         """Show who a job is at present: its id, its YARN application where it has one, and its acceptable lag."""

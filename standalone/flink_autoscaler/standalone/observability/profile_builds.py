@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
-
-_PREFIX: Final = "flink_autoscaler_forecast_build_"
-_COUNTERS: Final = {
+BUILD_COUNTERS: Final = {
     "successes": "Runs that made the load profiles.",
     "failures": "Runs that failed.",
     "skipped": "Runs left out because the one before was still under way.",
 }
-_GAUGES: Final = {
+BUILD_GAUGES: Final = {
     "running": "Whether load profiles are being made.",
     "next_timestamp_seconds": "When they are made next, epoch seconds.",
     "last_success_timestamp_seconds": "When the last run that made them ended, epoch seconds.",
@@ -38,24 +33,3 @@ class BuildStatus:
     last_seconds: float | None = None
     last_sources: int | None = None
     last_profiles: int | None = None
-
-
-class BuildMetrics(Collector):
-    """The series of the runs, read at every scrape.
-
-    Args:
-        status: Asked from the threads of scrapes.
-    """
-
-    def __init__(self, status: Callable[[], BuildStatus]) -> None:
-        self._status = status
-
-    def collect(self) -> Iterable[Metric]:
-        """Yield the series."""
-        status = self._status()
-        for name, text in _COUNTERS.items():
-            yield CounterMetricFamily(_PREFIX + name, text, value=getattr(status, name))
-        for name, text in _GAUGES.items():
-            value = getattr(status, name)
-            if value is not None:
-                yield GaugeMetricFamily(_PREFIX + name, text, value=float(value))

@@ -189,6 +189,14 @@ def orders_document(standing: OrdersInForce) -> dict[str, Any]:
     }
 
 
+def order_rows(standing: Iterable[OrdersInForce]) -> Iterator[dict[str, Any]]:
+    """Yield a row per order that is in force, for people."""
+    for each in standing:
+        for order, signed, until in each.lines():
+            who = {"job_key": each.job_key, "order": order, "by": signed.who}
+            yield {**who, "since": time_text(signed.at_ms), "until": until, "reason": signed.reason}
+
+
 def left_alone_document(reasons: Sequence[LeftAlone]) -> list[dict[str, Any]]:
     """Return for what a job is left alone, for JSON."""
     return [

@@ -75,7 +75,7 @@ def settings_of(clusters: Sequence[GivenCluster], overrides: Sequence[str] = ())
         own += [f"autoscaler.clusters.{number}.{key}={value}" for key, value in values.items()]
     quiet = "autoscaler.log.level=error"  # what goes wrong is told as the outcome
     settings = load_settings(load_configuration(file=None, environment={}, overrides=[quiet, *overrides, *own]))
-    configure_logging(log_format=settings.log.format.value, level=settings.log.level.value)
+    configure_logging(log_format=settings.log.format, level=settings.log.level)
     return settings
 
 

@@ -10,11 +10,11 @@ import base64
 import binascii
 import json
 import math
-import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final, TypeVar
+from itertools import chain
+from typing import Any, Final, TypeVar, cast
 
 from pydantic import ConfigDict, RootModel, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
@@ -24,17 +24,26 @@ from flink_autoscaler.core.errors import AutoscalerError, StoreError
 from flink_autoscaler.core.model.decision import Evaluation, Hold, Rescale
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import Endpoint
-from flink_autoscaler.core.model.metrics import EvaluatedMetrics, MetricSample, VertexId
+from flink_autoscaler.core.model.metrics import (
+    EvaluatedMetrics,
+    MetricSample,
+    ScalingMetric,
+    VertexId,
+    VertexMetrics,
+)
 from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY
 from flink_autoscaler.core.model.state import JobState, ScalingSummary
+from flink_autoscaler.core.observe.vertex_table import VertexTable
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.ports.passes import PassInputs, PassOutcome, PassRequest
-from flink_autoscaler.standalone.records.samples import samples_document, samples_of
 from flink_autoscaler.standalone.settings.secrets import masked, shown
+from flink_autoscaler.stores.sql.state.own_state import waited_columns, waited_rows
 
 T = TypeVar("T")
 Json = dict[str, Any]
+Column = list[float | str | None]
+"""One entry per sample: a number, its name where JSON has no number for it, or None where the metric is absent."""
 
 VERSION: Final = 1
 TEXT_LIMIT: Final = 4 << 20
@@ -44,9 +53,9 @@ READ_LIMIT: Final = 64 << 20
 
 _LEVEL: Final = 1
 """Of compression: 6 takes five times as long, for a tenth less."""
-_SUSPICIOUS: Final = re.compile(r"://|passw|pwd|secret|token|api-?key|basic\s|bearer\s|negotiate\s", re.IGNORECASE)
-_BEGINNINGS: Final = ("://", "passw", "pwd", "secret", "token", "apikey", "api-key", "basic", "bearer", "negotiate")
-"""Without any of them a text has nothing suspicious; they are found in a tenth of the time."""
+_SUSPICIOUS: Final = ("://", "passw", "pwd", "secret", "token", "apikey", "api-key", "basic", "bearer", "negotiate")
+"""Without any of them a text has no secret; looking for them costs less than masking what has none."""
+_NAMES: Final = {math.inf: "Infinity", -math.inf: "-Infinity"}
 _ERRORS: Final = {
     **{name: kind for name, kind in vars(errors).items() if isinstance(kind, type)},
     ValueParseError.__name__: ValueParseError,
@@ -112,7 +121,7 @@ def decode(text: str) -> PassRecord:
     Raises:
         StoreError: It is damaged, too long, or of a version that is not known.
     """
-    return from_document(_load(_inflated(text)))
+    return _from_document(_load(_inflated(text)))
 
 
 def read_export(data: bytes) -> PassRecord:
@@ -123,19 +132,38 @@ def read_export(data: bytes) -> PassRecord:
     """
     if len(data) > READ_LIMIT:
         raise StoreError(f"a record longer than {READ_LIMIT >> 20} MiB")
-    return from_document(_load(data))
+    return _from_document(_load(data))
 
 
 def to_document(record: PassRecord) -> Json:
     """Return a record as a JSON document without secrets and without numbers that JSON does not know."""
     request, inputs = record.request, record.outcome.inputs
+    bare = replace(  # without what a decision does not depend on: credentials, and what only the collector needs
+        request,
+        context=replace(request.context, configuration={}, endpoint=Endpoint("")),
+        state=replace(request.state, samples=()),
+        memory=EMPTY_MEMORY,
+        recorded=None,
+    )
+    document: Json = {
+        "version": VERSION,
+        "is_whole": record.is_whole,
+        "request": _document(_Written[PassRequest](bare)),
+        "outcome": outcome_document(record.outcome, request.state),
+    }
     configuration = {key: shown(key, text) for key, text in request.context.configuration.items()}
-    document = {"request": _request_document(request), "outcome": outcome_document(record.outcome, request.state)}
-    if inputs is not None:
-        document["inputs"] = _inputs_document(inputs)
     document["request"]["context"]["configuration"] = configuration
-    samples, order = samples_document(request.state.samples, record.outcome.state.samples)
-    return {"version": VERSION, "is_whole": record.is_whole, **document, "samples": samples, "samples_after": order}
+    if inputs is not None:
+        reading, cluster = inputs.reading, inputs.cluster
+        read = None if reading is None else replace(reading, error=None, memory=replace(reading.memory, names={}))
+        document["inputs"] = _document(_Written[PassInputs](PassInputs(read, replace(cluster, error=None))))
+        document["inputs"]["cluster_error"] = _error_field(cluster.error)
+        if reading is not None:
+            document["inputs"]["reading_error"] = _error_field(reading.error)
+    document["samples"], document["samples_after"] = samples_document(
+        request.state.samples, record.outcome.state.samples
+    )
+    return document
 
 
 def outcome_document(outcome: PassOutcome, before: JobState | None = None) -> Json:
@@ -163,7 +191,7 @@ def outcome_document(outcome: PassOutcome, before: JobState | None = None) -> Js
     return {**document, **_error_field(outcome.error)}
 
 
-def from_document(document: Json) -> PassRecord:
+def _from_document(document: Json) -> PassRecord:
     """Read what :func:`to_document` made.
 
     Raises:
@@ -172,39 +200,19 @@ def from_document(document: Json) -> PassRecord:
     if document.get("version") != VERSION:
         raise StoreError(f"a record of version {document.get('version')!r}; this flink-autoscaler reads {VERSION}")
     try:
-        return _record(document)
-    except (ValidationError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise StoreError(f"a record that cannot be read: {_first_line(error)}") from error
-
-
-def _record(document: Json) -> PassRecord:
-    before, after = samples_of(document["samples"], document["samples_after"])
-    request = _Written[dict[str, PassRequest]].model_validate({"request": document["request"]}).root["request"]
-    request = replace(request, state=replace(request.state, samples=before))
-    outcome = _outcome(document["outcome"], request, after)
-    inputs = _inputs(document["inputs"]) if "inputs" in document else None
-    return PassRecord(request, replace(outcome, inputs=inputs), is_whole=bool(document["is_whole"]))
-
-
-def _request_document(request: PassRequest) -> Json:
-    """Leave out what a decision does not depend on: credentials, and what only the collector needs."""
-    bare = replace(
-        request,
-        context=replace(request.context, configuration={}, endpoint=Endpoint("")),
-        state=replace(request.state, samples=()),
-        memory=EMPTY_MEMORY,
-        recorded=None,
-    )
-    return _document(_Written[PassRequest](bare))
-
-
-def _inputs_document(inputs: PassInputs) -> Json:
-    reading, cluster = inputs.reading, inputs.cluster
-    bare = None if reading is None else replace(reading, error=None, memory=replace(reading.memory, names={}))
-    document = _document(_Written[PassInputs](PassInputs(bare, replace(cluster, error=None))))
-    if reading is not None:
-        document["reading_error"] = _error_field(reading.error)
-    return {**document, "cluster_error": _error_field(cluster.error)}
+        before, after = samples_of(document["samples"], document["samples_after"])
+        request = _Written[dict[str, PassRequest]].model_validate({"request": document["request"]}).root["request"]
+        request = replace(request, state=replace(request.state, samples=before))
+        outcome = _outcome(document["outcome"], request, after)
+        inputs = _inputs(document["inputs"]) if "inputs" in document else None
+        return PassRecord(request, replace(outcome, inputs=inputs), is_whole=bool(document["is_whole"]))
+    except ValidationError as error:
+        # What is wrong without the values, which may be long or confidential.
+        first = error.errors(include_input=False, include_url=False)[0]
+        problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise StoreError(f"a record that cannot be read: {problem}") from error
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise StoreError(f"a record that cannot be read: {type(error).__name__}") from error
 
 
 def _inputs(document: Json) -> PassInputs:
@@ -217,30 +225,24 @@ def _inputs(document: Json) -> PassInputs:
 
 def _outcome(document: Json, request: PassRequest, samples: tuple[MetricSample, ...]) -> PassOutcome:
     decided = _Written[_Decided].model_validate(document).root
-    missing = {"job_key": request.context.job_key, "decision": _decision(decided), "error": _error(document)}
+    metrics = decided.metrics
+    decision: Hold | Rescale = Hold(decided.reasons)
+    if decided.summaries is not None:
+        vertices = {} if metrics is None else metrics.vertices
+        changes = decided.summaries.items()
+        decision = Rescale({v: ScalingSummary(*change, vertices.get(v, {})) for v, change in changes}, decided.reasons)
+    missing = {"job_key": request.context.job_key, "decision": decision, "error": _error(document)}
     outcome = _Written[PassOutcome].model_validate({**document, **missing}).root
-    kept = {name: getattr(request.state, name) for name in decided.same}
-    metrics, topology = decided.metrics, outcome.topology
     evaluation = None
-    if metrics is not None and topology is not None:
-        evaluation = Evaluation(metrics, topology, outcome.restart_time or 0, bool(outcome.is_window_full))
+    if metrics is not None and outcome.topology is not None:
+        evaluation = Evaluation(metrics, outcome.topology, outcome.restart_time or 0, bool(outcome.is_window_full))
+    kept = {name: getattr(request.state, name) for name in decided.same}
     return replace(
         outcome,
         state=replace(outcome.state, samples=samples, **kept),
         sample=samples[-1] if samples and outcome.sample_count is not None else None,
         evaluation=evaluation,
     )
-
-
-def _decision(decided: _Decided) -> Hold | Rescale:
-    if decided.summaries is None:
-        return Hold(decided.reasons)
-    vertices = {} if decided.metrics is None else decided.metrics.vertices
-    summaries = {
-        vertex_id: ScalingSummary(current, new, vertices.get(vertex_id, {}))
-        for vertex_id, (current, new) in decided.summaries.items()
-    }
-    return Rescale(summaries, decided.reasons)
 
 
 def _error_field(error: AutoscalerError | None) -> Json:
@@ -260,14 +262,6 @@ def _error(document: Json) -> AutoscalerError | None:
     if not isinstance(error, AutoscalerError):
         raise TypeError(f"{name} is not an error of ours")
     return error
-
-
-def _without_secrets(document: Json, text: str) -> Json:
-    """Mask what logs mask in a document; looking at its text first costs less than masking what has no secrets."""
-    folded = text.casefold()
-    if any(each in folded for each in _BEGINNINGS) and _SUSPICIOUS.search(text):
-        return {key: _masked(value) for key, value in document.items()}
-    return document
 
 
 def _masked(value: Any) -> Any:
@@ -315,23 +309,92 @@ def _document(value: _Written[T], without: frozenset[str] = frozenset()) -> Json
         text = value.model_dump_json(exclude_defaults=True, exclude=set(without))
         document: Json = from_json(text)
     except PydanticSerializationError:  # a text with half a character, such as a job's name of "\ud800"
-        document = _named(value.model_dump(mode="json", exclude_defaults=True, exclude=set(without)))
-        text = json.dumps(document, ensure_ascii=False)
-    return _without_secrets(document, text)
+        plain = value.model_dump(mode="json", exclude_defaults=True, exclude=set(without))
+        text = json.dumps(plain, ensure_ascii=False)
+        document = json.loads(text, parse_constant=str)  # with names for the numbers that JSON does not know
+    folded = text.casefold()
+    return cast("Json", _masked(document)) if any(each in folded for each in _SUSPICIOUS) else document
 
 
-def _named(value: Any) -> Any:
-    """Give the numbers that JSON does not know their names, as pydantic does when it writes text."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, dict):
-        return {key: _named(entry) for key, entry in value.items()}
-    return [_named(entry) for entry in value] if isinstance(value, list) else value
+def samples_document(before: Sequence[MetricSample], after: Sequence[MetricSample]) -> tuple[Json, list[list[int]]]:
+    """Write the samples of two windows that mostly are the same.
+
+    Returns:
+        All of them by columns, and which of them each window has, in order.
+    """
+    places = {id(sample): index for index, sample in enumerate(before)}
+    samples = list(before)
+    for sample in after:
+        if id(sample) not in places:
+            places[id(sample)] = len(samples)
+            samples.append(sample)
+    document = {
+        "at_ms": [sample.at_ms for sample in samples],
+        "vertices": _vertices([sample.vertices for sample in samples]),
+        "globals": _metrics([sample.globals_ for sample in samples]),
+        "waited": waited_columns(samples),
+        "incomplete": {str(index): sorted(s.incomplete) for index, s in enumerate(samples) if s.incomplete},
+    }
+    return document, [list(range(len(before))), [places[id(sample)] for sample in after]]
 
 
-def _first_line(error: Exception) -> str:
-    """Say what is wrong without the values, which may be long or confidential."""
-    if isinstance(error, ValidationError):
-        first = error.errors(include_input=False, include_url=False)[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    return type(error).__name__
+def _vertices(rows: Sequence[Mapping[VertexId, VertexMetrics]]) -> Json:
+    """Write the metrics of all vertices; those of tables of one layout, as nearly all are, column by column."""
+    tables = [row for row in rows if isinstance(row, VertexTable)]
+    if tables and len(tables) == len(rows) and all(table.layout is tables[0].layout for table in tables):
+        columns = map(list, zip(*(table.numbers for table in tables), strict=True))
+        return {
+            v: {metric.value: _column(next(columns)) for metric in metrics} for v, metrics in tables[0].layout.shape
+        }
+    vertices = dict.fromkeys(vertex_id for row in rows for vertex_id in row)
+    return {v: _metrics([row.get(v) for row in rows]) for v in vertices}
+
+
+def _metrics(rows: Sequence[VertexMetrics | None]) -> Json:
+    """Write one map per sample; None where a sample has no such map."""
+    maps = [{} if row is None else dict(row.items()) for row in rows]
+    names = dict.fromkeys(chain.from_iterable(maps))
+    columns: Json = {metric.value: _column([each.get(metric) for each in maps]) for metric in names}
+    missing = [index for index, row in enumerate(rows) if row is None]
+    return {**columns, "": missing} if missing else columns
+
+
+def _column(values: list[float | None] | list[float]) -> Column:
+    # A sum is finite only where all numbers are, which are nearly all.
+    if None not in values and math.isfinite(sum(cast("list[float]", values))):
+        return cast("Column", values)
+    return [v if v is None or math.isfinite(v) else _NAMES.get(v, "NaN") for v in values]
+
+
+def samples_of(document: Json, order: Sequence[Sequence[int]]) -> tuple[tuple[MetricSample, ...], ...]:
+    """Return the samples of the windows that :func:`samples_document` wrote."""
+    instants: list[int] = document["at_ms"]
+    count = len(instants)
+    vertices = {str(v): _rows(columns, count) for v, columns in document["vertices"].items()}
+    globals_ = _rows(document["globals"], count)
+    incomplete: Mapping[str, Iterable[str]] = document["incomplete"]
+    waited = waited_rows(document.get("waited", {}), count)
+    samples = [
+        MetricSample(
+            int(at_ms),
+            VertexTable.of({v: row for v, rows in vertices.items() if (row := rows[index]) is not None}),
+            globals_[index] or {},
+            frozenset(incomplete.get(str(index), ())),
+            waited[index],
+        )
+        for index, at_ms in enumerate(instants)
+    ]
+    before, after = (tuple(samples[index] for index in window if index >= 0) for window in order)
+    return before, after
+
+
+def _rows(columns: Mapping[str, Column], count: int) -> list[dict[ScalingMetric, float] | None]:
+    missing = set(columns.get("", ()))
+    rows: list[dict[ScalingMetric, float] | None] = [None if index in missing else {} for index in range(count)]
+    for name, column in columns.items():
+        if name:
+            metric = ScalingMetric(name)
+            for row, value in zip(rows, column, strict=True):
+                if row is not None and value is not None:
+                    row[metric] = float(value)
+    return rows

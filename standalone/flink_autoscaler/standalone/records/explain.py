@@ -13,7 +13,7 @@ from flink_autoscaler.core.cycle.recording import RecordStore
 from flink_autoscaler.core.decide.limits.pins import PinnedJob
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.evaluate.restart_time import ENOUGH
-from flink_autoscaler.core.model.decision import Hold, Rescale, RestartBasis, RestartSource
+from flink_autoscaler.core.model.decision import Hold, Rescale, RestartSource
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
@@ -21,7 +21,6 @@ from flink_autoscaler.core.model.numbers import three_digits
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Supervision, Vector, described
 from flink_autoscaler.core.model.topology import Vertex, VertexDetails
-from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.records.codec import PassRecord, decode
 from flink_autoscaler.standalone.settings.secrets import masked
@@ -122,24 +121,19 @@ def explain(record: PassRecord, newest: PassRecord | None = None) -> Explanation
 
 def _restart(record: PassRecord) -> str:
     """Return how long a restart was assumed to take; records of older versions do not say what that rests on."""
-    seconds, basis = record.outcome.restart_time, record.outcome.restart_basis
-    if seconds is None:
-        return ""
-    return f"{seconds} s" if basis is None else f"{seconds} s, {_basis(basis, record.request.context.options)}"
-
-
-def _basis(basis: RestartBasis, options: AutoscalerOptions) -> str:
-    if basis.source is RestartSource.LONGEST_TRACKED:
-        return "the longest that was tracked (restart.time-tracking.enabled)"
-    if basis.source is RestartSource.MEASURED_OF_JOB:
-        return f"the median of {basis.own} measured outages of the job"
-    if basis.source is RestartSource.MEASURED_OF_CLUSTER:
-        known = f"outages of the job: {basis.own}, other jobs of its cluster: {basis.elsewhere}"
-        return f"the median of what was measured ({known})"
-    if options.restart_time_tracking or not options.measures_restarts:
-        return "assumed (restart.time)"
-    few = f"neither {ENOUGH} outages of the job ({basis.own}) nor {ENOUGH} jobs were measured"
-    return f"assumed (restart.time), since {few}"
+    seconds, basis, options = record.outcome.restart_time, record.outcome.restart_basis, record.request.context.options
+    if seconds is None or basis is None:
+        return "" if seconds is None else f"{seconds} s"
+    assumed = "assumed (restart.time)"
+    if options.measures_restarts and not options.restart_time_tracking:
+        assumed += f", since neither {ENOUGH} outages of the job ({basis.own}) nor {ENOUGH} jobs were measured"
+    known = f"outages of the job: {basis.own}, other jobs of its cluster: {basis.elsewhere}"
+    sources = {
+        RestartSource.LONGEST_TRACKED: "the longest that was tracked (restart.time-tracking.enabled)",
+        RestartSource.MEASURED_OF_JOB: f"the median of {basis.own} measured outages of the job",
+        RestartSource.MEASURED_OF_CLUSTER: f"the median of what was measured ({known})",
+    }
+    return f"{seconds} s, {sources.get(basis.source, assumed)}"
 
 
 def _stories(outcome: PassOutcome) -> Iterator[VertexStory]:
@@ -198,16 +192,17 @@ def _names(outcome: PassOutcome) -> dict[VertexId, str]:
 
 def _because(record: PassRecord, names: Mapping[VertexId, str], follow_up: RescaleRecord | None) -> Iterator[str]:
     """Yield reasons about the job, and about vertices that something held back or changed."""
-    outcome = record.outcome
+    decision = record.outcome.decision
     if follow_up is not None and follow_up.origin is not Origin.AUTOSCALER:
         yield follow_up.reason
-    about_job = [reason for reason in outcome.decision.reasons if reason.vertex_id is None]
-    about_vertices = [r for r in outcome.decision.reasons if r.vertex_id is not None and r.code not in SIZED]
-    is_hold = isinstance(outcome.decision, Hold)
-    at_ms = record.request.now_ms
-    yield from (f"{_timed(reason, at_ms)} ({reason.code})" for reason in about_job if reason.code != _NOTHING_TO_DO)
-    yield from (f"{names.get(r.vertex_id or '', r.vertex_id)}: {r.text} ({r.code})" for r in about_vertices)
-    if is_hold:
+    about_job = [reason for reason in decision.reasons if reason.vertex_id is None]
+    for reason in about_job:
+        if reason.code != _NOTHING_TO_DO:
+            yield f"{_timed(reason, record.request.now_ms)} ({reason.code})"
+    for reason in decision.reasons:
+        if reason.vertex_id is not None and reason.code not in SIZED:
+            yield f"{names.get(reason.vertex_id, reason.vertex_id)}: {reason.text} ({reason.code})"
+    if isinstance(decision, Hold):
         yield from (f"{reason.text} ({reason.code})" for reason in about_job if reason.code == _NOTHING_TO_DO)
 
 
@@ -236,14 +231,12 @@ def wanted_of(supervision: Supervision, outcome: PassOutcome | None) -> Vector:
     What the load asks for may be more than is asked of the cluster, where slots, a wait or a rule hold it back. Pins go
     before it.
     """
-    sized = {} if outcome is None else _sized(outcome)
-    return {**supervision.asked, **{v: number for v, number in sized.items() if v not in supervision.pinned}}
-
-
-def _sized(outcome: PassOutcome) -> Mapping[VertexId, int]:
-    reasons = (reason for reason in outcome.decision.reasons if reason.code in SIZED and reason.vertex_id)
-    figures = ((reason.vertex_id, dict(reason.figures).get("aligned")) for reason in reasons)
-    return {v: round(aligned) for v, aligned in figures if v is not None and aligned is not None}
+    wanted = dict(supervision.asked)
+    for reason in () if outcome is None else outcome.decision.reasons:
+        aligned = dict(reason.figures).get("aligned") if reason.code in SIZED else None
+        if reason.vertex_id and aligned is not None and reason.vertex_id not in supervision.pinned:
+            wanted[reason.vertex_id] = round(aligned)
+    return wanted
 
 
 def measured(story: VertexStory, metric: ScalingMetric) -> float | None:
@@ -256,25 +249,20 @@ def deciding_sentence(explained: Explanation) -> str:
     """Return what was decided and by which number; empty where the pass came to nothing that a number decided."""
     if explained.outcome.error is not None or not explained.vertices:
         return ""
-    if isinstance(explained.outcome.decision, Rescale):
-        changed = [story for story in explained.vertices if story.final != story.parallelism]
-        # The one that goes farthest, as a factor.
-        farthest = max(changed, key=lambda each: abs(math.log(each.final / each.parallelism)), default=None)
-        return "" if farthest is None else _changed(farthest)
-    return _kept(explained)
-
-
-def _changed(story: VertexStory) -> str:
-    figures, way = story.figures, f"{story.name} goes from {story.parallelism} to {story.final}"
-    if not figures:
+    if not isinstance(explained.outcome.decision, Rescale):
+        return _kept(explained)
+    changed = [story for story in explained.vertices if story.final != story.parallelism]
+    # The one that goes farthest, as a factor.
+    story = max(changed, key=lambda each: abs(math.log(each.final / each.parallelism)), default=None)
+    if story is None:
+        return ""
+    way = f"{story.name} goes from {story.parallelism} to {story.final}"
+    if not story.figures:
         return f"{way}."
-    limit = _limit(story)
-    if limit:
+    if limit := _limit(story):
         return f"{way}: {limit}."
-    share = _share(story)
-    needs = f"it needs {share} of what it can process"
-    needed, processed = (three_digits(figures[name]) for name in ("needed_rate", "processing_rate"))
-    return f"{way}: {needs} ({needed} of {processed} records/s)."
+    needed, processed = (three_digits(story.figures[name]) for name in ("needed_rate", "processing_rate"))
+    return f"{way}: it needs {_share(story)} of what it can process ({needed} of {processed} records/s)."
 
 
 def _limit(story: VertexStory) -> str:

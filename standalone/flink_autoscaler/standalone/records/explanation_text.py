@@ -41,7 +41,11 @@ def explanation_sections(
     yield "in shadow mode", list(_in_shadow(explained))
     if explained.vertices:
         yield "vertices", (_TITLES, [_vertex_row(each) for each in explained.vertices])
-    yield "not from Flink's REST API", list(_origins(explained))
+    origins = ((story.name, *each) for story in explained.vertices for each in story.origins.items())
+    yield (
+        "not from Flink's REST API",
+        [f"{name}: {metric.replace('_', ' ').lower()} from {origin}" for name, metric, origin in origins],
+    )
     yield "planned for a restart", [explained.restart] if explained.restart else []
     for story in explained.vertices:
         if (
@@ -53,13 +57,6 @@ def explanation_sections(
     yield "afterwards", list(_afterwards(explained))
     yield "told", [f"{event.reason}: {event.message}" for event in explained.outcome.events]
     yield "in force", list(_in_force(explained))
-
-
-def _origins(explained: Explanation) -> Iterator[str]:
-    """Yield where the values of a vertex came from that Flink's REST API did not give."""
-    for story in explained.vertices:
-        for metric, origin in story.origins.items():
-            yield f"{story.name}: {metric.replace('_', ' ').lower()} from {origin}"
 
 
 def _in_shadow(explained: Explanation) -> Iterator[str]:
@@ -122,11 +119,10 @@ def moment(at_ms: int) -> str:
 
 def _chain(story: VertexStory, explained: Explanation) -> Iterator[str]:
     """Yield how the parallelism of a vertex came about, step by step."""
-    figures = story.figures
-    if not figures:
-        yield from (f"{name} {number(value)}" for name, value in story.measured.items())
+    if story.figures:
+        yield from _sizing(story, story.figures, explained)
     else:
-        yield from _sizing(story, figures, explained)
+        yield from (f"{name} {number(value)}" for name, value in story.measured.items())
     yield from (f"{note.text} ({note.code})" for note in story.notes)
     yield f"final {story.final}"
 
@@ -142,28 +138,23 @@ def _sizing(story: VertexStory, figures: Mapping[str, float], explained: Explana
     shown_busy = "" if busy is None else f", busy {busy:.0%}"
     share = rate / story.parallelism if story.parallelism else math.nan
     yield f"has {number(rate)} records/s: {number(share)} per subtask at parallelism {story.parallelism}{shown_busy}"
-    yield f"{_factor(figures)}: wanted {wanted}"
+    coefficient, factor = figures["coefficient"], figures["factor"]
+    raw = needed / rate / coefficient if rate else math.nan
+    scalability = "" if coefficient == 1 else f" / observed scalability {coefficient:g}"
+    limited = ""
+    if math.isfinite(raw) and abs(raw - factor) > _SAME:
+        option = "scale-up.max-factor" if factor < raw else "scale-down.max-factor"
+        limited = f", limited to {factor:.2f} in one step ({option})"
+    yield f"factor {number(raw)} = needed / present{scalability}{limited}: wanted {wanted}"
     within, aligned = round(figures["within_limits"]), round(figures["aligned"])
-    yield f"limits {', '.join(_limits(figures))}: {within}" + (f" instead of {wanted}" if within != wanted else "")
+    partitions = f", {figures['partitions']:.0f} by partitions" if figures["partitions"] else ""
+    yield (
+        f"limits {figures['least']:.0f}..{figures['greatest']:.0f} allowed, "
+        f"{figures['max_parallelism']:.0f} by max parallelism{partitions}: {within}"
+        + (f" instead of {wanted}" if within != wanted else "")
+    )
     if aligned != within:
         yield f"aligned to key groups or partitions: {aligned}"
-
-
-def _factor(figures: Mapping[str, float]) -> str:
-    rate, coefficient, factor = figures["processing_rate"], figures["coefficient"], figures["factor"]
-    raw = figures["needed_rate"] / rate / coefficient if rate else math.nan
-    scalability = "" if coefficient == 1 else f" / observed scalability {coefficient:g}"
-    text = f"factor {number(raw)} = needed / present{scalability}"
-    is_cut = math.isfinite(raw) and abs(raw - factor) > _SAME
-    option = "scale-up.max-factor" if factor < raw else "scale-down.max-factor"
-    return f"{text}, limited to {factor:.2f} in one step ({option})" if is_cut else text
-
-
-def _limits(figures: Mapping[str, float]) -> Iterator[str]:
-    yield f"{figures['least']:.0f}..{figures['greatest']:.0f} allowed"
-    yield f"{figures['max_parallelism']:.0f} by max parallelism"
-    if figures["partitions"]:
-        yield f"{figures['partitions']:.0f} by partitions"
 
 
 def _afterwards(explained: Explanation) -> Iterator[str]:

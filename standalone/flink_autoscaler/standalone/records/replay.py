@@ -12,8 +12,7 @@ from flink_autoscaler.core.decide.limits.shares import postponed
 from flink_autoscaler.core.errors import ConnectError, StoreError
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
-from flink_autoscaler.standalone.records.codec import PassRecord, outcome_document
-from flink_autoscaler.standalone.records.samples import samples_document
+from flink_autoscaler.standalone.records.codec import PassRecord, outcome_document, samples_document
 
 Json = dict[str, Any]
 

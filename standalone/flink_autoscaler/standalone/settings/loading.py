@@ -108,7 +108,7 @@ class SettingsLoader:
         configuration = self.configuration()
         settings = load_settings(configuration)
         if sets_log:
-            configure_logging(log_format=settings.log.format.value, level=settings.log.level.value)
+            configure_logging(log_format=settings.log.format, level=settings.log.level)
         for warning in warnings_of(configuration, settings):
             log.warning("configuration", text=warning)
         return settings

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -14,11 +12,10 @@ from flink_autoscaler.pipeline.backtest.fitting import FitTerms, fit
 from flink_autoscaler.pipeline.backtest.nights import nights_of
 from flink_autoscaler.pipeline.backtest.subject import Subject
 from flink_autoscaler.pipeline.history.rows import NamedRow
-from flink_autoscaler.pipeline.history.storage import own_session
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
-from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from testkit.builders.backtests import LATER, NOON, SOURCE, arrival_rows, job_rows, records
+from testkit.clusters.spark.fixtures import SharedSpark
 
 pytestmark = pytest.mark.spark
 
@@ -31,10 +28,8 @@ CONFIGURATION = {
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    conf = {"spark.sql.codegen.wholeStage": "false", "spark.sql.shuffle.partitions": "1"}
-    with own_session(SparkSettings(master="local[1]", conf=conf)) as session:
-        yield session
+def spark(shared_spark: SharedSpark) -> SparkSession:
+    return shared_spark()
 
 
 def rate(minute: int) -> float:

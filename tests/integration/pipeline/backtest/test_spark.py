@@ -13,14 +13,14 @@ from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate
 from flink_autoscaler.pipeline.backtest.runner import Runner, opened_runner
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
-from flink_autoscaler.pipeline.history.layout import Selection
+from flink_autoscaler.pipeline.history.store import Selection, jobs_like
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from testkit.builders.backtests import LATER, SOURCE, a_history, job_rows, rescale_row
 from testkit.builders.history import NOON_MS, part_files
 
 pytestmark = pytest.mark.spark
 
-CHOICE = Choice(Selection(since_ms=NOON_MS, until_ms=NOON_MS + 100 * 60_000), "o*")
+CHOICE = Choice(Selection(since_ms=NOON_MS, until_ms=NOON_MS + 100 * 60_000, jobs=jobs_like("o*")))
 AHEAD = {"job.autoscaler.forecast.enabled": "true"}
 
 
@@ -43,7 +43,7 @@ def history(tmp_path: Path) -> str:
 
 def test_spark_comes_to_the_same_as_this_process(spark: Runner, history: str) -> None:
     inline = InlineRunner()
-    later = Selection(since_ms=NOON_MS + 20 * 60_000, until_ms=NOON_MS + 100 * 60_000)
+    later = replace(CHOICE.selection, since_ms=NOON_MS + 20 * 60_000)
     choice = replace(CHOICE, selection=later, past=20 * 60.0)
     here, there = (runner.fleet(history, choice, LATER) for runner in (inline, spark))
     broken = {"job.autoscaler.utilization.target": "much"}

@@ -12,10 +12,10 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import SparkSession
 
-from flink_autoscaler.pipeline.history.files import GoneError, HistoryError
-from flink_autoscaler.pipeline.history.reader import read
+from flink_autoscaler.pipeline.history.files import GoneError, HistoryError, files_at, own_session
 from flink_autoscaler.pipeline.history.schema import SAMPLES
-from flink_autoscaler.pipeline.history.storage import append, files_at, own_session, read_rows
+from flink_autoscaler.pipeline.history.spark_files import read
+from flink_autoscaler.pipeline.history.store import append, read_rows
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from testkit.builders.backtests import a_history, job_rows
 from testkit.builders.history import DAY_MS, NOON_MS, a_batch, sample_rows

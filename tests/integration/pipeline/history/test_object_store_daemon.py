@@ -16,16 +16,16 @@ from typing import Final
 import pytest
 from pyspark.sql import SparkSession
 
-from flink_autoscaler.pipeline.history.reader import read
+from flink_autoscaler.pipeline.history.files import files_at, own_session
 from flink_autoscaler.pipeline.history.schema import DECISIONS
-from flink_autoscaler.pipeline.history.storage import files_at, own_session
+from flink_autoscaler.pipeline.history.spark_files import read
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.sink import HistorySink
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, chain
 from testkit.scenarios.faults import StallingProxy
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.servers.object_store import KEY_ID, SECRET, NoMavenError, ObjectStore, s3_jars, spark_options
 
 pytestmark = [pytest.mark.spark, pytest.mark.suite(name="services")]

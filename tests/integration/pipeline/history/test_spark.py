@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,16 +13,18 @@ from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.history import Partition
-from flink_autoscaler.pipeline.history.catalog import describe, find
 from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
-from flink_autoscaler.pipeline.history.files import Files, GoneError, HistoryError, MissingHistoryError
-from flink_autoscaler.pipeline.history.layout import Selection
-from flink_autoscaler.pipeline.history.reader import read
+from flink_autoscaler.pipeline.history.files import (
+    Files,
+    GoneError,
+    HistoryError,
+    MissingHistoryError,
+    opened,
+)
 from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, TABLES
-from flink_autoscaler.pipeline.history.spark_files import BLOCK_BYTES, HadoopFiles
-from flink_autoscaler.pipeline.history.storage import append, opened, own_session, read_rows
+from flink_autoscaler.pipeline.history.spark_files import BLOCK_BYTES, HadoopFiles, read
+from flink_autoscaler.pipeline.history.store import Selection, append, describe, find, read_rows
 from flink_autoscaler.pipeline.profiles.run import parquet_samples
-from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from testkit.builders.history import (
     DAY_MS,
     NOON_MS,
@@ -36,16 +37,15 @@ from testkit.builders.history import (
     sample_rows,
     write,
 )
+from testkit.clusters.spark.fixtures import SharedSpark
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    # Interpreting plans of a few rows takes a third of the time of compiling them.
-    conf = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    with own_session(SparkSettings(master="local[1]", conf=conf)) as session:
-        yield session
+def spark(shared_spark: SharedSpark) -> SparkSession:
+    # Interpreting expressions over a few rows takes a third of the time of compiling them.
+    return shared_spark({"spark.sql.codegen.factoryMode": "NO_CODEGEN"})
 
 
 def on_hadoop(spark: SparkSession, root: Path) -> Files:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import partial
@@ -22,16 +22,16 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.load_profile import BUCKET, WEEK, LoadProfile, ProfileResult, slot_of, zone_named
 from flink_autoscaler.pipeline.history.files import new_id
 from flink_autoscaler.pipeline.history.schema import SAMPLES
-from flink_autoscaler.pipeline.history.storage import Batch, append, own_session
+from flink_autoscaler.pipeline.history.store import Batch, append
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.fit import History, Series
 from flink_autoscaler.pipeline.profiles.job import profiles_of, quarter_hours, results
 from flink_autoscaler.pipeline.profiles.run import samples_at
 from flink_autoscaler.pipeline.profiles.source import RESULT
-from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.cli.forecast import profile_job, show_profiles
 from flink_autoscaler.standalone.settings.loading import SettingsLoader
-from testkit.builders.history import DAY_MS, a_storage, part_files, sample_rows, write
+from testkit.builders.history import DAY_MS, a_storage, conformed, part_files, sample_rows, write
+from testkit.clusters.spark.fixtures import SharedSpark
 
 pytestmark = pytest.mark.spark
 
@@ -87,11 +87,8 @@ LOADS: Mapping[str, Load] = {
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    # Compiling the plans takes longer than interpreting them, and starting a second Python worker than waiting for one.
-    conf = {"spark.sql.codegen.wholeStage": "false", "spark.sql.shuffle.partitions": "1"}
-    with own_session(SparkSettings(master="local[1]", conf=conf)) as session:
-        yield session
+def spark(shared_spark: SharedSpark) -> SparkSession:
+    return shared_spark()
 
 
 @pytest.fixture(scope="module")
@@ -396,7 +393,7 @@ def test_build_shows_a_result_for_every_source_of_the_configured_history(
 ) -> None:
     names = ["four days", "three samples"]
     rows = samples.where(F.col("job_key").isin([f"main/{name}" for name in names])).toArrow()
-    append(a_storage(tmp_path), Batch(new_id(0), {SAMPLES.name: SAMPLES.conform(rows)}))
+    append(a_storage(tmp_path), Batch(new_id(0), {SAMPLES.name: conformed(SAMPLES, rows)}))
     write_damaged(tmp_path)
     settings = SettingsLoader(None, [f"autoscaler.history.path={tmp_path}"]).read(sets_log=True)
     job = profile_job(settings, None, "2026-11-02T00:00Z")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import structlog
@@ -38,18 +37,20 @@ def restored_logging() -> Iterator[None]:
     structlog.reset_defaults()
 
 
+def run_in_process(app: typer.Typer, capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> Said:
+    """Run a command, and return what it printed."""
+    capsys.readouterr()
+    code = app([*arguments], standalone_mode=False)
+    said = capsys.readouterr()
+    return Said(int(code or 0), said.out, said.err)
+
+
 @contextmanager
 def commands(app: typer.Typer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
     """Give what runs a command, apart from the environment; what it does to logging is undone."""
-
-    def run(*arguments: str | Path) -> Said:
-        capsys.readouterr()
-        code = app([*map(str, arguments)], standalone_mode=False)
-        said = capsys.readouterr()
-        return Said(int(code or 0), said.out, said.err)
 
     for name in os.environ:
         if name.startswith(("AUTOSCALER", "FLINK")):
             monkeypatch.delenv(name)
     with restored_logging():
-        yield run
+        yield lambda *arguments: run_in_process(app, capsys, [*map(str, arguments)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flink_autoscaler.core.cycle.advance import advance
@@ -24,10 +24,15 @@ Journal = list[str]
 
 @dataclass
 class RecordingStore:
-    """A state store; ``save_error``, ``load_error`` and ``delete_error`` are raised by those calls."""
+    """A state store; ``save_error``, ``load_error`` and ``delete_error`` are raised by those calls.
+
+    Attributes:
+        deleted: Keys, in order.
+    """
 
     journal: Journal = field(default_factory=list)
     states: dict[JobKey, JobState] = field(default_factory=dict)
+    deleted: list[JobKey] = field(default_factory=list)
     save_error: AutoscalerError | None = None
     load_error: AutoscalerError | None = None
     delete_error: AutoscalerError | None = None
@@ -45,6 +50,7 @@ class RecordingStore:
     def delete(self, job_key: JobKey) -> None:
         self.journal.append("delete")
         _raise(self.delete_error)
+        self.deleted.append(job_key)
         self.states.pop(job_key, None)
 
     def job_keys(self) -> frozenset[JobKey]:
@@ -56,18 +62,24 @@ class RecordingStore:
 
 @dataclass
 class RecordingRealizer:
-    """A realizer that says it asked the cluster; ``error`` is raised instead, ``events`` go into its answer."""
+    """A realizer that says it asked the cluster; ``error`` is raised instead, ``events`` go into its answer.
+
+    Attributes:
+        before: Called first with every job; it may wait or raise.
+    """
 
     journal: Journal = field(default_factory=list)
     overrides: list[dict[VertexId, int]] = field(default_factory=list)
     configs: list[ConfigChanges] = field(default_factory=list)
     error: AutoscalerError | None = None
     events: tuple[Event, ...] = ()
+    before: Callable[[JobAutoScalerContext], object] = lambda _: None
 
     def realize_overrides(
         self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: RealizationTerms = NO_TERMS
     ) -> Realization:
         self.journal.append("realize_overrides")
+        self.before(context)
         _raise(self.error)
         self.overrides.append(dict(overrides))
         return Realization(RealizeResult.REQUESTED, dict(overrides), self.events)

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from flink_autoscaler.pipeline.history.catalog import find
 from flink_autoscaler.pipeline.history.files import FileEntry, Files, HistoryError, LocalFiles, new_id
 from flink_autoscaler.pipeline.history.rows import NamedRow
 from flink_autoscaler.pipeline.history.schema import SAMPLES, TABLES, HistoryTable
-from flink_autoscaler.pipeline.history.storage import Batch, append, read_rows
+from flink_autoscaler.pipeline.history.store import Batch, append, find, read_rows
 
 DAY_MS = 86_400_000
 NOON_MS = 1_769_860_800_000
@@ -50,6 +49,11 @@ def a_batch(rows: list[NamedRow], identity: str | None = None) -> Batch:
         for name in names
     }
     return Batch(identity or new_id(NOON_MS), tables)
+
+
+def conformed(table: HistoryTable, rows: pa.Table) -> pa.Table:
+    """Give rows the columns of a table."""
+    return pa.Table.from_pylist(rows.to_pylist(), schema=table.schema)
 
 
 def write(storage: Files, *batches: list[NamedRow]) -> None:

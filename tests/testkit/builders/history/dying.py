@@ -15,7 +15,7 @@ from pathlib import Path
 
 from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
 from flink_autoscaler.pipeline.history.files import STAGING, Files, LocalFiles, new_id
-from flink_autoscaler.pipeline.history.storage import append
+from flink_autoscaler.pipeline.history.store import append
 from testkit.builders.history import DAY_MS, NOON_MS, CrashingFiles, a_batch, a_storage, sample_rows, write
 
 BATCH = "1769860800000-abc"

@@ -5,11 +5,10 @@ The metric window is an hour, so that load decides nothing: what is asked of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import closing
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pytest
@@ -17,48 +16,26 @@ import pytest
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.standalone.cli.main import app
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
-from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.records import SqlRecordStore
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import EVENTS
-from testkit.builders.commands import restored_logging
+from testkit.builders.commands import Said, run_in_process
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
+from testkit.scenarios.runner.wired import in_database, settings_on, started
 from testkit.servers.databases import rows_of
 
 KEY = "main/orders"
 OPTIONS = {
     "job.autoscaler.enabled": "true",
     "job.autoscaler.metrics.window": "1 h",
-    "job.autoscaler.stabilization.interval": "0 s",
-    "autoscaler.engine.kind": "inline",
-    "autoscaler.standalone.state-store.type": "JDBC",
     "autoscaler.standalone.event-handler.type": "JDBC",
 }
-
-
-@pytest.fixture(autouse=True)
-def unchanged_logging() -> Iterator[None]:
-    """Undo what commands do to the logging of this process."""
-    with restored_logging():
-        yield
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a command printed, and its exit code."""
-
-    code: int
-    output: str
-    errors: str
 
 
 class OrderedJob:
@@ -89,25 +66,21 @@ class OrderedJob:
         self.job.vertices[1].name = "work"
         self.flink.taskmanagers = [{"id": "a", "slotsNumber": 16, "freeSlots": 8}]
         self._capture = capture
-        self._options = options or {}
-        self._database = Database(DatabaseSettings(f"jdbc:sqlite:{folder / 'autoscaler.db'}"))
         self._url = f"jdbc:sqlite:{folder / 'autoscaler.db'}"
+        self._values = {**OPTIONS, **in_database(self._url), **(options or {})}
+        self._database = Database(DatabaseSettings(self._url))
+        self._open = ExitStack()
         self._announcer = Announcer(gauges=Gauges(), health=Health({"main": 60.0}))
         self._passes: ClusterPass | None = None
-        self._wiring: Wiring | None = None
 
     def __enter__(self) -> Self:
-        self.flink.__enter__()
+        self._open.enter_context(self.flink)
+        self._open.callback(self._database.close)
         upgrade(self._database)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._wiring is not None:
-            self._wiring.close()
-        self._database.close()
-        self.flink.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
 
     @property
     def database(self) -> DatabaseSettings:
@@ -136,7 +109,7 @@ class OrderedJob:
     def run(self, times: int = 1) -> None:
         """Do passes of the daemon."""
         for _ in range(times):
-            assert self._ready().run().error is None
+            assert self.passes().run().error is None
 
     def run_recorded(self, times: int = 1) -> None:
         """Do passes of the daemon, and wait for the record of one, which is written beside them."""
@@ -146,55 +119,40 @@ class OrderedJob:
 
     def passes(self) -> ClusterPass:
         """Return the passes of the daemon over the cluster."""
-        return self._ready()
+        if self._passes is None:
+            _, self._passes = self._open.enter_context(started(settings_on(self.flink.url, self._values)))
+        return self._passes
 
-    def run_until(self, what: str, condition: object) -> None:
+    def run_until(self, what: str, condition: Callable[[], object]) -> None:
         """Do passes until something is so."""
-        assert callable(condition)
 
-        def is_so() -> bool:
+        def is_so() -> object:
             self.run()
-            return bool(condition())
+            return condition()
 
         wait_until(what, is_so, 300, interval=0.05)
 
     def announce(self) -> None:
         """Do a pass, and let the daemon tell about it as it does."""
-        report = self._ready().run()
+        report = self.passes().run()
         assert report.error is None
         self._announcer.announce(report)
 
     def order(self, *arguments: str, name: str = "ann", reason: str | None = "a test") -> Said:
         """Give an order as it is typed."""
-        self._capture.readouterr()
         why = [] if reason is None else ["--as", name, "--reason", reason]
-        code = app([*arguments, *why, *self._set()], standalone_mode=False)
-        said = self._capture.readouterr()
-        return Said(int(code or 0), said.out, said.err)
+        place = {"autoscaler.clusters.0.name": "main", "autoscaler.clusters.0.url": self.flink.url}
+        given = [part for key, text in (self._values | place).items() for part in ("--set", f"{key}={text}")]
+        return run_in_process(app, self._capture, [*arguments, *why, *given])
 
     def told(self, *reasons: str) -> list[str]:
         """Return the messages of events, of some reasons or all."""
-        with closing(Database(DatabaseSettings(self._url))) as database:
-            rows = rows_of(database, EVENTS)
+        rows = rows_of(self._database, EVENTS)
         return [row["message"] for row in rows if not reasons or row["reason"] in reasons]
 
-    def _ready(self) -> ClusterPass:
-        if self._passes is None:
-            settings = load_settings(
-                load_configuration(
-                    file=None, environment={}, overrides=[each for each in self._set() if each != "--set"]
-                )
-            )
-            self._wiring = Wiring(settings)
-            self._passes = self._wiring.cluster_pass(chosen_clusters(settings, None)[0])
-            self._wiring.storage.start()
-        return self._passes
 
-    def _set(self) -> list[str]:
-        place = {
-            "autoscaler.clusters.0.name": "main",
-            "autoscaler.clusters.0.url": self.flink.url,
-            "autoscaler.standalone.jdbc.url": self._url,
-        }
-        values = {**OPTIONS, **place, **self._options}
-        return [part for key, text in values.items() for part in ("--set", f"{key}={text}")]
+@pytest.fixture
+def ordered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., OrderedJob]]:
+    """Give what makes such a job, by the options of :class:`OrderedJob`."""
+    with ExitStack() as open_jobs:
+        yield lambda **options: open_jobs.enter_context(OrderedJob(tmp_path, capsys, **options))

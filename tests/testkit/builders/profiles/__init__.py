@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from flink_autoscaler.pipeline.history.files import new_id
 from flink_autoscaler.pipeline.history.schema import SAMPLES
-from flink_autoscaler.pipeline.history.storage import Batch, append
-from testkit.builders.history import a_storage
+from flink_autoscaler.pipeline.history.store import Batch, append
+from testkit.builders.history import a_storage, conformed
 
 ASOF: Final = "2026-11-02T00:00Z"
 """The end of the samples, for ``--asof``."""
@@ -48,7 +48,7 @@ def write_samples(folder: Path, end: int = _END, days: Mapping[str, int] = DAYS)
         end: Of the samples, epoch seconds; a whole minute.
         days: By job.
     """
-    rows = SAMPLES.conform(pa.concat_tables([_samples(job_key, count, end) for job_key, count in days.items()]))
+    rows = conformed(SAMPLES, pa.concat_tables([_samples(job_key, count, end) for job_key, count in days.items()]))
     found = Samples(folder / "history", folder / "samples.parquet")
     found.history.mkdir(parents=True)
     append(a_storage(found.history), Batch(new_id(0), {SAMPLES.name: rows}))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Final, Self
 
 from flink_autoscaler.core.autoscaler import JobPassReport
@@ -18,8 +17,9 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassReport
 from flink_autoscaler.stores import HeapStateStore
-from testkit.builders.cluster_passes import passes_over
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
+from testkit.fakes.flink.load import stand_at
+from testkit.scenarios.runner.wired import passes_over
 
 STEP_MS: Final = 10_000
 FULL: Final = 7
@@ -29,13 +29,10 @@ _USUAL: Final = 0.6
 """Share of the time for which a vertex is busy that is as it should be."""
 
 OPTIONS: Final = {
-    "job.autoscaler.enabled": "true",
     "job.autoscaler.metrics.window": "1 min",
-    "job.autoscaler.stabilization.interval": "0 s",
     "job.autoscaler.scale-down.interval": "0 s",
     "job.autoscaler.scale-down.economics.enabled": "false",
     "job.autoscaler.utilization.max": "0.9",
-    "autoscaler.engine.kind": "inline",
     "autoscaler.standalone.control-loop.interval": "10 s",
 }
 
@@ -97,9 +94,7 @@ class SharedCluster:
         self._parts.enter_context(self.flink)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._parts.close()
 
     def add(
@@ -183,7 +178,7 @@ class SharedCluster:
     def _ready(self) -> ClusterPass:
         if self._passes is None:
             self._passes = passes_over(
-                self.flink,
+                self.flink.url,
                 {**OPTIONS, **self._options},
                 self._parts,
                 store=self.store,
@@ -226,9 +221,7 @@ class SharedCluster:
         most, load = 100.0 * work.parallelism, self.loads[job.name]
         rate = _USUAL * most if load is None else min(load, most)
         counter = self.counted[job.name] = self.counted.get(job.name, 10**9) + rate * STEP_MS / 1000
-        for name in ("Source__source_0.numRecordsIn", "Source__source_0.numRecordsOut"):
-            source.metrics[name] = counter
-        source.records_out = work.records_in = round(counter)
+        stand_at(job, counter)
         source.busy_ms = 500.0 * 10 * self.number
         work.busy_ms = work.parallelism * 1000.0 * 10 * self.number * rate / most
         work.metrics["busyTimeMsPerSecond"] = 1000.0 * rate / most

@@ -6,7 +6,6 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
@@ -21,12 +20,13 @@ from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.observability.http import HttpServer, create_app
 from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_autoscaler.standalone.web.fleet import Fleet
 from flink_autoscaler.standalone.web.rights import Access
 from flink_autoscaler.standalone.web.serving import pages_of
 from flink_autoscaler.standalone.web.site import Site
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
+from testkit.fakes.flink.load import stand_at
+from testkit.scenarios.runner.wired import IN_MEMORY, INLINE, configuration_of
 
 TOKEN: Final = "operators-token"
 OPERATOR: Final = {"Authorization": f"Bearer {TOKEN}"}
@@ -40,13 +40,8 @@ _LEFT_UNFINISHED: Final = (
 """A client that says nothing, one that does not finish its request, and one that does not take its answers."""
 
 _OPTIONS: Final = {
-    "autoscaler.engine.kind": "inline",
     "autoscaler.standalone.control-loop.interval": "100 ms",
-    "autoscaler.standalone.state-store.type": "heap",
-    "autoscaler.standalone.event-handler.type": "logging",
-    "job.autoscaler.enabled": "true",
     "job.autoscaler.metrics.window": "4 s",
-    "job.autoscaler.stabilization.interval": "0 s",
     "job.autoscaler.scale-down.interval": "1 h",
     "job.autoscaler.catch-up.duration": "1 min",
 }
@@ -92,8 +87,7 @@ class WebSite:
     def __enter__(self) -> Self:
         self._parts.enter_context(self.flink)
         place = {"autoscaler.clusters.0.name": "main", "autoscaler.clusters.0.url": self.flink.url}
-        overrides = [f"{key}={value}" for key, value in {**self._options, **place}.items()]
-        configuration = load_configuration(file=None, environment={}, overrides=overrides)
+        configuration = configuration_of({**INLINE, **IN_MEMORY, **self._options, **place})
         settings = load_settings(configuration)
         self.wiring = self._parts.enter_context(Wiring(settings))
         self.fleet = Fleet(lambda: self.now_ms)
@@ -120,9 +114,7 @@ class WebSite:
         self.client = self._parts.enter_context(httpx.Client(base_url=self.url, timeout=30, trust_env=False))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._parts.close()
 
     def add(self, name: str, **options: Any) -> FakeJob:
@@ -143,14 +135,14 @@ class WebSite:
         return report
 
     def decide(self, name: str) -> PassReport:
-        """Do passes until something was decided about a job and it was recorded, for some seconds at most."""
-        deadline = time.monotonic() + 10.0
+        """Do passes until something was decided about a job and it was recorded, for a while at most."""
+        deadline = time.monotonic() + 60.0
         report = self.run()
         while report.reports[f"main/{name}"].outcome.phase is not PassPhase.EXECUTED and time.monotonic() < deadline:
             report = self.run()
         recorder = self.wiring.storage.recorder
         assert recorder is not None
-        assert recorder.flush(10.0)
+        assert recorder.flush(60.0)
         return report
 
     def get(self, path: str, **parameters: Any) -> Any:
@@ -166,11 +158,16 @@ class WebSite:
 
     def _work(self, job: FakeJob) -> None:
         """Let the counters of a job grow as those of one that does 100 records/s, half busy."""
-        source, work = job.vertices
         passed = (self.now_ms - self._begun_ms) / 1000
-        counter = 1_000_000 + round(100 * passed)
-        for name in ("Source__source_0.numRecordsIn", "Source__source_0.numRecordsOut"):
-            source.metrics[name] = float(counter)
-        source.records_out = work.records_in = counter
+        stand_at(job, 1_000_000 + round(100 * passed))
         for vertex in job.vertices:
             vertex.busy_ms = 500.0 * (1000 + passed)
+
+
+@contextmanager
+def operated(job: str = "orders", options: Mapping[str, str] | None = None) -> Iterator[WebSite]:
+    """Give a site with one job, whose client may order."""
+    with WebSite(options, Access(operator_token=TOKEN)) as web:
+        web.client.headers.update(OPERATOR)
+        web.add(job)
+        yield web

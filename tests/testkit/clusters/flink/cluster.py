@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from testkit.clusters.flink import waiting
+from testkit.clusters.flink import archive, waiting
 from testkit.clusters.flink.configuration import (
     LOOPBACK,
     cluster_configuration,
@@ -213,6 +213,10 @@ class FlinkCluster:
         """Return the class path of all processes."""
         return self._distribution.class_path
 
+    def shared_classes(self, role: str) -> list[str]:
+        """Return the options by which a ``"jobmanager"`` or ``"taskmanager"`` finds the classes that others loaded."""
+        return archive.options(self.version, role)
+
     def _prepare_directory(self) -> None:
         directory = self._kept_directory or Path(tempfile.mkdtemp(prefix="flink-cluster-"))
         self.directory = directory.resolve()
@@ -250,12 +254,12 @@ class FlinkCluster:
         self._cleanup.callback(self.rest.close)
 
     def _start_jobmanager(self) -> FlinkProcess:
-        options = jobmanager_jvm_options(self._flink_config)
+        options = [*jobmanager_jvm_options(self._flink_config), *self.shared_classes("jobmanager")]
         return self._start_process("jobmanager", options, self.main_class, *self.jobmanager_arguments())
 
     def _start_taskmanager(self) -> FlinkProcess:
         name = f"taskmanager-{len(self.taskmanagers) + 1}"
-        options = taskmanager_jvm_options(self._flink_config)
+        options = [*taskmanager_jvm_options(self._flink_config), *self.shared_classes("taskmanager")]
         identity = f"-Dtaskmanager.resource-id={name}"
         self.taskmanagers.append(self._start_process(name, options, _TASKMANAGER, identity))
         return self.taskmanagers[-1]

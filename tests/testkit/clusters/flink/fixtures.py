@@ -9,6 +9,8 @@ from contextlib import ExitStack
 import pytest
 
 from testkit.clusters.flink.cluster import FlinkCluster
+from testkit.clusters.flink.distribution import RELEASES
+from testkit.clusters.flink.recording import record
 
 
 class SessionClusters:
@@ -36,6 +38,15 @@ _CLUSTERS = pytest.StashKey[SessionClusters]()
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the clusters where the fixture and the end of a test find them."""
     config.stash[_CLUSTERS] = SessionClusters()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Make the archives of classes that clusters start with, before the first test on a real Flink of a version."""
+    if item.get_closest_marker("e2e") is not None:
+        parameters = getattr(item, "callspec", None)
+        named = set(map(str, parameters.params.values())) if parameters is not None else set()
+        for version in RELEASES.keys() & named or {"2.3"}:
+            record(version)
 
 
 @pytest.hookimpl(trylast=True)

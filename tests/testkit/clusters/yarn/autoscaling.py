@@ -14,7 +14,7 @@ from typing import Any, Self
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 from testkit.clusters.yarn.cluster import YarnCluster
 from testkit.clusters.yarn.configuration import PATIENCE
-from testkit.scenarios.faults.daemon_process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 UNHURRIED = {
     "job.autoscaler.metrics.window": "6 s",

@@ -9,15 +9,24 @@ from collections.abc import Mapping, Sequence
 from testkit.fakes.flink.job import FakeJob, FakeVertex, MetricValue
 
 TERMINAL = frozenset({"FINISHED", "CANCELED", "FAILED"})
+_HEAP = 512.0 * 2**20
+TASKMANAGER_METRICS: Mapping[str, MetricValue] = {
+    "Status.JVM.Memory.Heap.Max": _HEAP,
+    "Status.JVM.Memory.Heap.Used": _HEAP / 2,
+    "Status.Flink.Memory.Managed.Used": 0.0,
+    "Status.JVM.Memory.Metaspace.Used": _HEAP / 8,
+    "Status.JVM.GarbageCollector.All.TimeMsPerSecond": 5.0,
+}
 _AGGREGATES = ("min", "max", "avg", "sum", "skew")
 
 
 def overview(jobs: Sequence[FakeJob]) -> dict[str, object]:
     """Answer ``/jobs/overview``."""
-    return {"jobs": [_overview_entry(job) for job in jobs]}
+    return {"jobs": [overview_entry(job) for job in jobs]}
 
 
-def _overview_entry(job: FakeJob) -> dict[str, object]:
+def overview_entry(job: FakeJob) -> dict[str, object]:
+    """Return what the list of jobs has of one."""
     counts: Counter[str] = Counter()
     for vertex in job.vertices:
         counts[vertex.status.lower()] += vertex.parallelism

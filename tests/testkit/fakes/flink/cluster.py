@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from flink_autoscaler.core.model.job import Endpoint
 from testkit.fakes.flink import answers
@@ -19,7 +18,6 @@ from testkit.fakes.flink.service import FaultyService
 
 _JOB = re.compile(r"/jobs/([0-9a-f]{32})(/.*)?")
 _VERTEX = re.compile(r"/vertices/([0-9a-f]{32})/subtasks/metrics")
-_HEAP = 512.0 * 2**20
 
 
 class FakeFlink(FaultyService):
@@ -43,23 +41,8 @@ class FakeFlink(FaultyService):
         if store is not None:
             self.configuration["metrics.fetcher.update-interval"] = str(round(1000 * store.interval))
         self.jobmanager_metrics: dict[str, str] = {"taskSlotsTotal": "16", "taskSlotsAvailable": "8"}
-        self.taskmanager_metrics: dict[str, MetricValue] = {
-            "Status.JVM.Memory.Heap.Max": _HEAP,
-            "Status.JVM.Memory.Heap.Used": _HEAP / 2,
-            "Status.Flink.Memory.Managed.Used": 0.0,
-            "Status.JVM.Memory.Metaspace.Used": _HEAP / 8,
-            "Status.JVM.GarbageCollector.All.TimeMsPerSecond": 5.0,
-        }
+        self.taskmanager_metrics: dict[str, MetricValue] = dict(answers.TASKMANAGER_METRICS)
         self.taskmanagers: object = None
-
-    def __enter__(self) -> Self:
-        self._server.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.close()
 
     @property
     def connections(self) -> int:
@@ -105,10 +88,6 @@ class FakeFlink(FaultyService):
         job = FakeJob(job_id, name, list(chain() if vertices is None else vertices), **values)
         self.jobs[job_id] = job
         return job
-
-    def paths(self, method: str | None = None) -> list[str]:
-        """Return the paths of the requests so far, of one method or all."""
-        return [request.path for request in self.requests if method in (None, request.method)]
 
     def _answer(self, request: FakeRequest) -> Canned:
         job_path = _JOB.fullmatch(request.path)

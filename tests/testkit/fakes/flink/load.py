@@ -21,6 +21,16 @@ def overloaded(flink: FakeFlink) -> FakeJob:
     return job
 
 
+def stand_at(job: FakeJob, records: float, *, lag: float | None = None) -> None:
+    """Let a source and a vertex behind it have passed on so many records since they began."""
+    source, work = job.vertices
+    for name in ("Source__source_0.numRecordsIn", "Source__source_0.numRecordsOut"):
+        source.metrics[name] = records / source.parallelism
+    source.records_out = work.records_in = round(records)
+    if lag is not None:
+        source.metrics["Source__source_0.pendingRecords"] = lag
+
+
 def keep_counting(job: FakeJob) -> None:
     """Let the counters of a source and a vertex grow as they do while a job works."""
     source, work = job.vertices

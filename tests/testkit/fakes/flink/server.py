@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import socket
 import struct
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit
 
 from testkit.fakes.flink.faults import CANNED, Canned, Fault
+from testkit.loopback import HOST, LoopbackThread
 
 Responder = Callable[["FakeRequest"], tuple[Canned | Fault, Canned]]
 """What to do with a request: how to answer or misbehave, and the answer that would be right."""
@@ -44,35 +43,36 @@ class Server:
 
     def __init__(self, respond: Responder) -> None:
         self._respond = respond
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="fake-flink", daemon=True)
-        self._listener: asyncio.Server | None = None
+        self._thread = LoopbackThread("fake-flink")
         self._held: socket.socket | None = None
-        self._connections: set[asyncio.Task[None]] = set()
         self.port = 0
         self.delay = 0.0
         self.gate: Callable[[FakeRequest], bool] | None = None
-        self.opened = 0
         self.most_at_once = 0
         self._at_once = 0
 
+    @property
+    def opened(self) -> int:
+        """Connections so far."""
+        return self._thread.opened
+
     def start(self) -> None:
         """Listen on a free port."""
-        self._thread.start()
+        self._thread.__enter__()
         self.resume()
 
     def resume(self) -> None:
         """Listen, on the same port as before."""
         self._release()
-        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(5)
+        self.port = self._thread.listen(self._converse, self.port)
 
     def pause(self) -> None:
         """Stop listening and drop all connections; the port is held, so that nobody else answers there."""
-        asyncio.run_coroutine_threadsafe(self._drop(), self._loop).result(5)
+        self._thread.drop()
         self._release()
         self._held = socket.socket()
         self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._held.bind(("127.0.0.1", self.port))
+        self._held.bind((HOST, self.port))
 
     def _release(self) -> None:
         if self._held is not None:
@@ -81,37 +81,12 @@ class Server:
 
     def close(self) -> None:
         """Drop everything and end the thread."""
-        asyncio.run_coroutine_threadsafe(self._drop(), self._loop).result(5)
         self._release()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
-        self._loop.close()
+        self._thread.__exit__()
 
-    async def _listen(self) -> None:
-        self._listener = await asyncio.start_server(self._accept, "127.0.0.1", self.port, reuse_address=True)
-        self.port = self._listener.sockets[0].getsockname()[1]
-
-    async def _drop(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
-        while asyncio.all_tasks() - self._connections - {asyncio.current_task()}:
-            await asyncio.sleep(0)  # who was accepted just now becomes a connection first
-        for connection in self._connections:
-            connection.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.opened += 1
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
-        try:
-            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                while await self._serve(reader, writer):
-                    pass
-        finally:
-            self._connections.discard(task)
-            writer.transport.abort() if writer.transport.is_closing() else writer.close()
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await self._serve(reader, writer):
+            pass
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         first = await reader.readexactly(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Self
 
 from testkit.fakes.flink.faults import Canned, Fault
 from testkit.fakes.flink.server import FakeRequest, Server
@@ -24,7 +25,7 @@ class _Rule:
 
 
 class FaultyService(ABC):
-    """What fakes of services share: the log of requests, and faults.
+    """What fakes of services share: the log of requests, and faults; a context manager.
 
     Attributes:
         requests: What arrived, in order.
@@ -34,6 +35,13 @@ class FaultyService(ABC):
         self.requests: list[FakeRequest] = []
         self._rules: list[_Rule] = []
         self._server = Server(self._respond)
+
+    def __enter__(self) -> Self:
+        self._server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.close()
 
     @abstractmethod
     def _answer(self, request: FakeRequest) -> Canned:
@@ -61,6 +69,10 @@ class FaultyService(ABC):
     def resume(self) -> None:
         """Listen again on the same port."""
         self._server.resume()
+
+    def paths(self, method: str | None = None) -> list[str]:
+        """Return the paths of the requests so far, of one method or all."""
+        return [request.path for request in self.requests if method in (None, request.method)]
 
     def _respond(self, request: FakeRequest) -> tuple[Fault | Canned, Canned]:
         self.requests.append(request)

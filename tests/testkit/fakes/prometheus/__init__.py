@@ -6,18 +6,16 @@
 * ``prometheus.lie = ...``: given figure, job id, vertex id and value, returns what is answered: a number, a text, or
   None for nothing.
 * ``prometheus.warnings``, ``prometheus.clock``: what every answer has, and the seconds that its clock is ahead.
-* ``prometheus.fault(Fault.HANG)``: misbehave; ``prometheus.pause()`` refuses connections.
+* ``prometheus.fault("/", Fault.HANG)``: misbehave; ``prometheus.pause()`` refuses connections.
 * ``prometheus.queries``: what was asked, in order.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from flink_autoscaler.clients.prometheus.questions import (
     CLOCK,
@@ -29,8 +27,8 @@ from flink_autoscaler.clients.prometheus.questions import (
     TOPIC,
 )
 from flink_autoscaler.core.model.job import Endpoint, PrometheusSource
-from testkit.fakes.flink import Canned, FakeFlink, FakeJob, FakeRequest, FakeVertex, Fault
-from testkit.fakes.flink.server import Server
+from testkit.fakes.flink import Canned, FakeFlink, FakeJob, FakeRequest, FakeVertex
+from testkit.fakes.flink.service import FaultyService
 
 Value = float | str | None
 Lie = Callable[[str, str, str, float], Value]
@@ -40,7 +38,7 @@ _JOBS = re.compile(r'=~"([0-9a-f|]{32,})"')
 _OF_SOURCES = {"source_in": ".numRecordsIn", "source_out": ".numRecordsOut", "source_in_rate": ".numRecordsInPerSecond"}
 
 
-class FakePrometheus:
+class FakePrometheus(FaultyService):
     """Answers ``POST /api/v1/query``; see the package for an overview.
 
     Attributes:
@@ -52,56 +50,31 @@ class FakePrometheus:
     """
 
     def __init__(self, flink: FakeFlink) -> None:
+        super().__init__()
         self.flink = flink
         self.age = 5.0
         self.clock = 0.0
         self.warnings: list[str] = []
         self.lie: Lie | None = None
         self.queries: list[str] = []
-        self.headers: list[dict[str, str]] = []
-        self._fault: Fault | Canned | None = None
-        self._server = Server(self._respond)
-
-    def __enter__(self) -> Self:
-        self._server.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.close()
-
-    @property
-    def url(self) -> str:
-        """Base URL."""
-        return f"http://127.0.0.1:{self._server.port}"
 
     def source(self, **overrides: Any) -> PrometheusSource:
         """Return what an endpoint has for it."""
         return PrometheusSource(Endpoint(self.url, timeout=5.0), **overrides)
 
-    def fault(self, behaviour: Fault | Canned) -> None:
-        """Answer everything like this."""
-        self._fault = behaviour
+    @property
+    def headers(self) -> list[dict[str, str]]:
+        """Of all requests, in order."""
+        return [request.headers for request in self.requests]
 
-    def clear_faults(self) -> None:
-        """Behave again."""
-        self._fault = None
-
-    def pause(self) -> None:
-        """Refuse connections."""
-        self._server.pause()
-
-    def _respond(self, request: FakeRequest) -> tuple[Canned | Fault, Canned]:
+    def _answer(self, request: FakeRequest) -> Canned:
         assert isinstance(request.body, dict)
         expression = request.body["query"]
         self.queries.append(expression)
-        self.headers.append(request.headers)
         now = time.time() + self.clock
         series = [_series({}, now)] if expression == CLOCK else list(self._series(expression, now))
         answer = {"status": "success", "data": {"resultType": "vector", "result": series}, "warnings": self.warnings}
-        right = Canned(json.dumps(answer).encode(), content_type="application/json")
-        return self._fault or right, right
+        return Canned.json(answer)
 
     def _series(self, expression: str, now: float) -> Iterator[dict[str, Any]]:
         figures = set(_FIGURE.findall(expression))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from testkit.fakes.flink import FakeFlink
@@ -35,17 +35,16 @@ class FakeYarn:
         self.forwards_put = True
         self.proxy_base: str | None = None
         self._count = managers
+        self._open = ExitStack()
 
     def __enter__(self) -> Self:
         for number in range(self._count):
-            self.managers.append(FakeResourceManager(self, state="STANDBY" if number else "ACTIVE"))
+            manager = FakeResourceManager(self, state="STANDBY" if number else "ACTIVE")
+            self.managers.append(self._open.enter_context(manager))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for manager in self.managers:
-            manager.close()
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
 
     @property
     def urls(self) -> tuple[str, ...]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
-from typing import Any
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from functools import cached_property
+from typing import Any, Self
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
@@ -13,9 +14,9 @@ from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.yarn import YarnFetcher
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
+from testkit.fakes.flink import FakeFlink
+from testkit.fakes.yarn.application import FakeApplication
 from testkit.fakes.yarn.cluster import FakeYarn
-
-FetcherOf = Callable[..., YarnFetcher]
 
 
 class Clock:
@@ -28,37 +29,72 @@ class Clock:
         return self.now
 
 
-@contextmanager
-def fetchers_of(yarn: FakeYarn) -> Iterator[tuple[FetcherOf, ClientCache]]:
-    """Give a function that makes fetchers, and the clients that they use; all are closed in the end.
+class YarnSite:
+    """A fake YARN cluster, JobManagers for its applications, and fetchers of their jobs; a context manager.
 
-    The function takes the options below ``yarn`` of the cluster entry as keywords, and besides ``cluster`` (the rest of
-    the entry), ``timeout``, ``job_key`` and ``clock``.
+    Args:
+        managers: How many ResourceManagers.
+        jobs: That every JobManager has from the beginning.
     """
-    with ExitStack() as open_ones:
-        loop = EventLoopThread()
-        open_ones.callback(loop.close)
-        clients = ClientCache(loop)
-        open_ones.callback(clients.close)
 
-        def fetcher_of(
-            *,
-            cluster: dict[str, Any] | None = None,
-            timeout: float = 5.0,
-            job_key: JobKeyMode = JobKeyMode.NAME,
-            clock: Clock | None = None,
-            **options: Any,
-        ) -> YarnFetcher:
-            fetcher = YarnFetcher(
-                a_cluster(yarn, timeout=timeout, entry=cluster or {}, **options),
-                loop=loop,
-                clients=clients,
-                job_key=job_key,
-                clock=clock or Clock(),
-            )
-            return open_ones.enter_context(closing(fetcher))
+    def __init__(self, managers: int = 1, *, jobs: Sequence[str] = ()) -> None:
+        self.yarn = FakeYarn(managers)
+        self._jobs = jobs
+        self._open = ExitStack()
+        self._loop = EventLoopThread()
+        self._clients = ClientCache(self._loop)
 
-        yield fetcher_of, clients
+    def __enter__(self) -> Self:
+        self._open.callback(self._loop.close)
+        self._open.callback(self._clients.close)
+        self._open.enter_context(self.yarn)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def jobmanager(self) -> FakeFlink:
+        """Start one more JobManager."""
+        flink = self._open.enter_context(FakeFlink())
+        for name in self._jobs:
+            flink.add_job(name)
+        return flink
+
+    @cached_property
+    def flink(self) -> FakeFlink:
+        """The first JobManager."""
+        return self.jobmanager()
+
+    @cached_property
+    def application(self) -> FakeApplication:
+        """The application of the first JobManager."""
+        return self.yarn.add("application", self.flink)
+
+    def fetcher(
+        self,
+        *,
+        cluster: dict[str, Any] | None = None,
+        timeout: float = 5.0,
+        job_key: JobKeyMode = JobKeyMode.NAME,
+        clock: Clock | None = None,
+        **options: Any,
+    ) -> YarnFetcher:
+        """Make a fetcher.
+
+        Args:
+            cluster: The entry of the cluster, but what is below ``yarn``.
+            timeout: Of requests, seconds.
+            job_key: What keys of jobs are made of.
+            clock: Of the fetcher.
+            options: Those below ``yarn``.
+        """
+        entry = a_cluster(self.yarn, timeout=timeout, entry=cluster or {}, **options)
+        fetcher = YarnFetcher(entry, loop=self._loop, clients=self._clients, job_key=job_key, clock=clock or Clock())
+        return self._open.enter_context(closing(fetcher))
+
+    def fetch(self, **options: Any) -> JobList:
+        """Return what a new fetcher finds; options as those of :meth:`fetcher`."""
+        return self.fetcher(**options).fetch()
 
 
 def a_cluster(yarn: FakeYarn, *, timeout: float = 5.0, entry: dict[str, Any], **options: Any) -> Cluster:

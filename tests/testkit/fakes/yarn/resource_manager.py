@@ -49,20 +49,11 @@ class FakeResourceManager(FaultyService):
         self.listed: Sequence[FakeApplication] | None = None
         self.required_header: tuple[str, str] | None = None
         self._yarn = yarn
-        self._server.start()
 
     @property
     def is_active(self) -> bool:
         """Whether it answers."""
         return self.state in ("ACTIVE", None)
-
-    def paths(self) -> list[str]:
-        """Return the paths of the requests so far."""
-        return [request.path for request in self.requests]
-
-    def close(self) -> None:
-        """End it."""
-        self._server.close()
 
     def _answer(self, request: FakeRequest) -> Canned:
         if self.required_header is not None:

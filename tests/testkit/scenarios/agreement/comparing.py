@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from testkit.scenarios.agreement.figures import Course, Figures
+from testkit.scenarios.agreement.figures import Figures
 
 SLOT_HOURS: Final = 0.10
 """Share of the slot-hours by which the simulator may be wrong."""
@@ -29,16 +29,12 @@ class Comparison:
         flink: By Flink's own words.
         history: By the history of the daemon.
         simulated: By the simulator, on average of several runs.
-        extremes: Those of its runs with the fewest and the most slot-hours.
-        exact: The same with meters that tell what happened since the last pass, which those of Flink do not.
     """
 
     policy: str
     flink: Figures
     history: Figures
     simulated: Figures
-    extremes: tuple[Figures, ...] = ()
-    exact: Figures | None = None
 
     def problems(self) -> Iterator[str]:
         """Yield in what the simulator does not agree with Flink."""
@@ -64,19 +60,9 @@ def table(comparisons: Sequence[Comparison]) -> str:
             ("Flink", each.flink),
             ("history", each.history),
             ("simulator", each.simulated),
-            *(("its extremes", extreme) for extreme in each.extremes),
-            *([] if each.exact is None else [("with exact meters", each.exact)]),
         )
     )
 
 
 def _late(figures: Figures) -> str:
     return "" if figures.minutes_late is None else f"{figures.minutes_late:.1f}"
-
-
-def courses(policy: str, flink: Course, simulated: Course) -> str:
-    """Return when a job was rescaled to how many slots, on Flink and in the simulator."""
-    return "".join(
-        f"{policy}, {name}: {', '.join(f'{at:.0f} s → {slots}' for at, slots in course.rescales)}\n"
-        for name, course in (("Flink", flink), ("simulator", simulated))
-    )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from flink_autoscaler.pipeline.backtest.fitting import FittedModel
 from flink_autoscaler.pipeline.simulator import run
 from testkit.scenarios.agreement import plan
-from testkit.scenarios.agreement.comparing import Comparison, courses, table
-from testkit.scenarios.agreement.figures import Course, Figures, by_history, integral, of_simulation, on_average, seen
+from testkit.scenarios.agreement.comparing import Comparison, table
+from testkit.scenarios.agreement.figures import Course, by_history, of_simulation, on_average, seen
 from testkit.scenarios.agreement.recording import Recording
-from testkit.scenarios.agreement.simulated import METER_WINDOW, SEEDS, begin, fitted, rows, simulation
+from testkit.scenarios.agreement.simulated import SEEDS, begin, fitted, rows, simulation
 
 _REALLY: Final = 1e6 / plan.COST_MICROS
 
@@ -30,57 +30,26 @@ class Report:
     problems: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Courses:
-    """The courses of one job; those of the simulator by their slot-hours, with Flink's own meters and exact ones."""
-
-    policy: str
-    flink: Course
-    simulated: Sequence[Course]
-    exact: Sequence[Course]
-
-
 def reported(recording: Recording) -> Report:
     """Fit the recorded history, simulate the same half hour, and compare."""
     found = fitted(recording)
-    each_course = [_courses(recording, policy, found[policy]) for policy in plan.POLICIES]
-    comparisons = [_comparison(recording, each) for each in each_course]
+    comparisons = [_comparison(recording, policy, found[policy]) for policy in plan.POLICIES]
     problems = tuple(problem for each in comparisons for problem in each.problems())
-    parts = [table(comparisons), *_facts(found), *map(_told, each_course), *problems]
-    return Report("\n".join(parts), problems)
+    return Report("\n".join([table(comparisons), *_facts(found), *problems]), problems)
 
 
-def _courses(recording: Recording, policy: str, found: FittedModel) -> _Courses:
-    return _Courses(
-        policy,
-        seen(recording.of(policy), plan.CURVE),
-        _simulated(recording, policy, found, METER_WINDOW),
-        _simulated(recording, policy, found, 0.0),
-    )
-
-
-def _simulated(recording: Recording, policy: str, found: FittedModel, window: float) -> list[Course]:
+def _simulated(recording: Recording, policy: str, found: FittedModel) -> list[Course]:
     since = begin(recording, policy)
-    simulations = (simulation(found, policy, since, seed=seed, window=window) for seed in SEEDS)
-    courses_of_all = (of_simulation(run(each), since) for each in simulations)
-    return sorted(courses_of_all, key=lambda course: integral(course.sizes, plan.SECONDS))
+    return [of_simulation(run(simulation(found, policy, since, seed=seed)), since) for seed in SEEDS]
 
 
-def _comparison(recording: Recording, of: _Courses) -> Comparison:
-    vertices, rescales = (rows(recording, name, of.policy) for name in ("vertices", "rescales"))
-    history = by_history(vertices, rescales, recording.start)
-
-    def figures(courses_of_one: Sequence[Course]) -> list[Figures]:
-        return [each.figures(plan.SECONDS, plan.LATE[of.policy]) for each in courses_of_one]
-
-    flink, past = figures([of.flink, history])
-    simulated = figures(of.simulated)
-    extremes = (simulated[0], simulated[-1])
-    return Comparison(of.policy, flink, past, on_average(simulated), extremes, on_average(figures(of.exact)))
-
-
-def _told(of: _Courses) -> str:
-    return courses(of.policy, of.flink, of.simulated[len(of.simulated) // 2])
+def _comparison(recording: Recording, policy: str, found: FittedModel) -> Comparison:
+    vertices, rescales = (rows(recording, name, policy) for name in ("vertices", "rescales"))
+    by_flink = seen(recording.of(policy), plan.CURVE)
+    past = by_history(vertices, rescales, recording.start)
+    simulated = _simulated(recording, policy, found)
+    flink, history, *runs = (each.figures(plan.SECONDS, plan.LATE[policy]) for each in (by_flink, past, *simulated))
+    return Comparison(policy, flink, history, on_average(runs))
 
 
 def _facts(found: dict[str, FittedModel]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pyarrow import dataset
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.pipeline.backtest.fitting import FittedModel, Records, fitted_model
 from flink_autoscaler.pipeline.backtest.inline import Choice, read_records
-from flink_autoscaler.pipeline.history.storage import opened
+from flink_autoscaler.pipeline.history.files import opened
 from flink_autoscaler.pipeline.simulator import ReportSettings, RescaleTerms, Simulation
 from flink_autoscaler.pipeline.simulator.workloads import Workload, shaped
 from testkit.scenarios.agreement import plan
@@ -73,9 +73,7 @@ def workload(since: float) -> Workload:
     return shaped("agreement", shape, plan.SECONDS - since, step=STEP, since=since)
 
 
-def simulation(
-    found: FittedModel, policy: str, since: float, *, seed: int = 0, window: float = METER_WINDOW
-) -> Simulation:
+def simulation(found: FittedModel, policy: str, since: float, *, seed: int = 0) -> Simulation:
     """Return the same options over the same curve, from one slot on; the daemon had never rescaled anything.
 
     Args:
@@ -83,7 +81,6 @@ def simulation(
         policy: Whose job it is.
         since: Second of the curve at which it begins.
         seed: Of how late passes are.
-        window: Of the meters, seconds.
     """
     return Simulation(
         found.model,
@@ -91,7 +88,7 @@ def simulation(
         plan.options(policy),
         plugins=installed_plugins(),
         terms=RescaleTerms(delay=plan.RESCALE_DELAY, replay=plan.REPLAY, outages=found.outages),
-        reports=ReportSettings(seed=seed, meter_window=window, checkpoint_interval=plan.REPLAY),
+        reports=ReportSettings(seed=seed, meter_window=METER_WINDOW, checkpoint_interval=plan.REPLAY),
         initial={vertex.vertex_id: 1 for vertex in found.model.vertices},
         interval=plan.INTERVAL,
         jitter=JITTER,

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 import httpx
-from demo.daemon import DaemonProcess
 from demo.job_watch import running_parallelism
 
 from testkit.clusters.flink import FlinkCluster, job
@@ -19,6 +18,7 @@ from testkit.clusters.flink.job import SOURCE_VERTEX
 from testkit.clusters.flink.rest import FlinkRest
 from testkit.scenarios.agreement import plan
 from testkit.scenarios.agreement.recording import HISTORY, LOOKS, START, Look, Recording, line, load
+from testkit.scenarios.runner.process import DaemonProcess
 
 _SECONDS_OF_SAMPLE: Final = 1.0
 _PENDING: Final = "Source__orders.pendingRecords"
@@ -48,14 +48,16 @@ def configuration(url: str, folder: Path) -> dict[str, object]:
 
 def recorded(folder: Path) -> Recording:
     """Run the jobs for the length of the curve, and return what was recorded in a folder."""
-    (folder / "state").mkdir(parents=True, exist_ok=True)
-    with _jobs(folder) as (cluster, ids, start), DaemonProcess(configuration(cluster.rest_url, folder), folder) as own:
+    with _jobs(folder) as (cluster, ids, start), DaemonProcess(folder) as daemon:
+        daemon.file.write_text(json.dumps(configuration(cluster.rest_url, folder)))  # JSON is YAML
+        daemon.start()
         while time.time() < start + plan.SECONDS:
-            own.require_running()
+            assert daemon.is_running, daemon.text()[-4000:]
             looks = [_look(cluster.rest, name, job_id, start) for name, job_id in ids.items()]
             with (folder / LOOKS).open("a", encoding="utf-8") as file:
                 file.writelines(map(line, looks))
             time.sleep(_SECONDS_OF_SAMPLE)
+        assert daemon.stop() == 0
     return load(folder)
 
 

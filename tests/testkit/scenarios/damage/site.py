@@ -13,9 +13,6 @@ from typing import Any, Final
 from sqlalchemy import Connection, insert
 
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
-from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
-from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.codec import StateType
 from flink_autoscaler.stores.sql.tables import (
@@ -33,8 +30,8 @@ from flink_autoscaler.stores.sql.tables import (
 )
 from testkit.builders.sql import an_event
 from testkit.fakes.flink import FakeFlink
-from testkit.scenarios.watching import LogLines
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.runner import LogLines
+from testkit.scenarios.runner.wired import in_database, settings_on, started
 
 SICK: Final = "main/sick"
 HEALTHY: Final = "main/healthy"
@@ -48,6 +45,18 @@ _STATES: Final = (
 )
 """Beside the metric window, which the passes have left."""
 _ORDER: Final = '{"pins":[{"pattern":"vertex 1","parallelism":1,"signed":{"who":"a","reason":"b","at_ms":1}}]}'
+
+
+_TARGET: Final = "autoscaler.notifications.targets.0"
+_OPTIONS: Final = {
+    "job.autoscaler.metrics.window": "120 ms",
+    "job.autoscaler.policy": "varga",
+    "autoscaler.standalone.control-loop.interval": "100 ms",
+    "autoscaler.standalone.event-handler.type": "JDBC",
+    "autoscaler.standalone.jdbc.event-handler.ttl": "0 s",
+    f"{_TARGET}.name": "ops",
+    f"{_TARGET}.type": "webhook",
+}
 
 
 @dataclass(frozen=True)
@@ -94,34 +103,11 @@ class Site:
 
     def passes(self, path: Path, count: int) -> Seen:
         """Start a daemon's parts, run some passes, and end them."""
-        settings = self._settings(path)
-        with LogLines() as lines, Wiring(settings) as wiring:
-            passes = wiring.cluster_pass(chosen_clusters(settings, None)[0])
-            wiring.storage.start()
-            wiring.notifier.start()
+        values = {**_OPTIONS, **in_database(f"jdbc:sqlite:{path}"), f"{_TARGET}.url": f"{self._flink.url}/hook"}
+        with LogLines() as lines, started(settings_on(self._flink.url, values)) as (wiring, passes):
             reports = tuple(passes.run() for _ in range(count))
             set_aside = wiring.set_aside_count()
         return Seen(reports, tuple(lines.all()), set_aside)
-
-    def _settings(self, path: Path) -> Settings:
-        values = {
-            "job.autoscaler.enabled": "true",
-            "job.autoscaler.stabilization.interval": "0 s",
-            "job.autoscaler.metrics.window": "120 ms",
-            "job.autoscaler.policy": "varga",
-            "autoscaler.clusters.0.name": "main",
-            "autoscaler.clusters.0.url": self._flink.url,
-            "autoscaler.standalone.control-loop.interval": "100 ms",
-            "autoscaler.engine.kind": "inline",
-            "autoscaler.standalone.state-store.type": "JDBC",
-            "autoscaler.standalone.event-handler.type": "JDBC",
-            "autoscaler.standalone.jdbc.url": f"jdbc:sqlite:{path}",
-            "autoscaler.standalone.jdbc.event-handler.ttl": "0 s",
-            "autoscaler.notifications.targets.0.name": "ops",
-            "autoscaler.notifications.targets.0.type": "webhook",
-            "autoscaler.notifications.targets.0.url": f"{self._flink.url}/hook",
-        }
-        return settings_of(values)
 
 
 def _database(path: Path) -> Database:

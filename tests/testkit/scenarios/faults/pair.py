@@ -16,9 +16,9 @@ from sqlalchemy import text
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from testkit.clusters.flink.waiting import wait_until
 from testkit.scenarios.faults.busy_cluster import BusyCluster, Put
-from testkit.scenarios.faults.daemon_process import PRESENT, DaemonProcess
 from testkit.scenarios.faults.history import History, LeaseChange, StateChange
 from testkit.scenarios.faults.proxy import StallingProxy
+from testkit.scenarios.runner.process import PRESENT, DaemonProcess
 
 TTL: Final = 2.0
 """Seconds that a lease lasts unless something else is said."""
@@ -145,8 +145,8 @@ class Pair:
             assert daemon.stop() == 0
             return daemon.start
         if fault == "pause":
-            daemon.signal(signal.SIGSTOP)
-            return lambda: daemon.signal(signal.SIGCONT)
+            daemon.send(signal.SIGSTOP)
+            return lambda: daemon.send(signal.SIGCONT)
         proxy.cut()
         return proxy.mend
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
-
-import structlog
 
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
@@ -22,10 +18,8 @@ from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.observability.announcer import Announcer, EngineNews
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
-from flink_autoscaler.standalone.observability.logs import configure_logging
-from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from testkit.scenarios.runner import LogLines, wired
 
 INTERVAL: Final = 1.0
 """Seconds from one pass to the next; a pass that waits for an answer that never comes overruns it."""
@@ -114,8 +108,7 @@ def settings_of(clusters: Mapping[str, Mapping[str, str]], folder: Path, options
     }
     for number, (name, entry) in enumerate(clusters.items()):
         values |= {f"autoscaler.clusters.{number}.{key}": value for key, value in {"name": name, **entry}.items()}
-    overrides = [f"{key}={value}" for key, value in values.items()]
-    return load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    return wired.settings_of(values)
 
 
 class RunningDaemon:
@@ -141,10 +134,7 @@ class RunningDaemon:
         self.wiring: Wiring
 
     def __enter__(self) -> Self:
-        self._restore_afterwards()
-        configure_logging(log_format="json", level="info", stream=Log(self._on_traceback))  # type: ignore[arg-type]
-        threading.excepthook = self._on_thread_error
-        sys.unraisablehook = lambda error: self._on_error(error.exc_value)
+        self._log()
         self.wiring = self._open.enter_context(Wiring(self._settings))
         gauges, engines = Gauges(), EngineNews()
         health = Health({cluster.name: 60.0 for cluster in self._settings.effective_clusters()})
@@ -162,26 +152,17 @@ class RunningDaemon:
         self.daemon.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.daemon.stop(10.0)
         self._open.close()
 
-    def _restore_afterwards(self) -> None:
-        root = logging.getLogger()
-        handlers, level, hooks = root.handlers[:], root.level, (threading.excepthook, sys.unraisablehook)
-
-        def restore() -> None:
-            root.handlers, root.level = handlers, level
-            threading.excepthook, sys.unraisablehook = hooks
-            logging.captureWarnings(capture=False)
-            structlog.reset_defaults()
-
-        self._open.callback(restore)
-
-    def _on_thread_error(self, arguments: threading.ExceptHookArgs) -> None:
-        self._on_error(arguments.exc_value)
+    def _log(self) -> None:
+        """Hand on what is logged and what ends a thread, until the end."""
+        self._open.enter_context(LogLines(stream=Log(self._on_traceback)))  # type: ignore[arg-type]
+        self._open.callback(setattr, threading, "excepthook", threading.excepthook)
+        self._open.callback(setattr, sys, "unraisablehook", sys.unraisablehook)
+        threading.excepthook = lambda error: self._on_error(error.exc_value)
+        sys.unraisablehook = lambda error: self._on_error(error.exc_value)
 
     def _on_error(self, error: BaseException | None) -> None:
         text = "".join(traceback.format_exception(error)).strip().splitlines()[-1] if error else "?"

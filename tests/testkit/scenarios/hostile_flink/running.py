@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,17 +61,7 @@ class Process:
     """One worker; its lines come through a queue."""
 
     def __init__(self, lies: Sequence[Lie], plan: Plan, folder: Path) -> None:
-        document = {
-            "lies": list(map(str, lies)),
-            "slots": plan.slots,
-            "options": dict(plan.options),
-            "interval": plan.interval,
-            "seconds": plan.seconds,
-            "passes": plan.passes,
-            "steps_every": plan.steps_every,
-            "jobs_per_cluster": plan.jobs_per_cluster,
-            "engine": plan.engine,
-        }
+        document = {"lies": list(map(str, lies)), **asdict(plan)}
         file = folder / f"plan-{time.monotonic_ns()}.json"
         file.write_text(json.dumps(document))
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

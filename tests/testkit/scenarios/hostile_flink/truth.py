@@ -34,7 +34,6 @@ PARTITIONS: Final = 4.0
 RESCALE: Final = "ab" * 16
 """Id of the one rescale of a history."""
 
-_HEAP: Final = 512.0 * 2**20
 _JOB: Final = re.compile(r"/jobs/([0-9a-f]{32})(/.*)?")
 _VERTEX: Final = re.compile(r"/vertices/([0-9a-f]{32})(/subtasks/metrics)?")
 _OF_A_JOB: Final = {
@@ -195,7 +194,7 @@ class Truth:
             case "taskmanagers":
                 return {"taskmanagers": [_taskmanager(number) for number in range(8)]}
             case "taskmanager-metrics":
-                return answers.aggregated(_TASKMANAGER_METRICS, get, count=1)
+                return answers.aggregated(answers.TASKMANAGER_METRICS, get, count=1)
             case "jobmanager-metrics":
                 names = ("taskSlotsTotal", "taskSlotsAvailable") if get is None else get.split(",")
                 known = {"taskSlotsTotal": "64", "taskSlotsAvailable": "32"}
@@ -221,15 +220,6 @@ class Truth:
         return makers[endpoint]() if endpoint in makers else None
 
 
-_TASKMANAGER_METRICS: Final = {
-    "Status.JVM.Memory.Heap.Max": _HEAP,
-    "Status.JVM.Memory.Heap.Used": _HEAP / 2,
-    "Status.Flink.Memory.Managed.Used": 0.0,
-    "Status.JVM.Memory.Metaspace.Used": _HEAP / 8,
-    "Status.JVM.GarbageCollector.All.TimeMsPerSecond": 5.0,
-}
-
-
 def _about_a_vertex(kind: str, vertex: FakeVertex, get: str | None) -> Any:
     if kind == "vertex":
         return {"id": vertex.vertex_id, "now": now_ms(), "subtasks": list(_subtasks(vertex))}
@@ -244,17 +234,10 @@ def _subtasks(vertex: FakeVertex) -> Iterator[dict[str, object]]:
 def _entry(job: TrueJob) -> dict[str, object]:
     tasks = sum(vertex.parallelism for vertex in job.vertices)
     return {
-        "jid": job.job_id,
-        "name": job.name,
-        "jobType": "STREAMING",
-        "schedulerType": "Adaptive",
-        "start-time": job.start_ms,
-        "end-time": -1,
+        **answers.overview_entry(job),
         "duration": now_ms() - job.start_ms,
-        "state": job.state,
         "last-modification": job.modified_ms,
         "tasks": {"total": tasks, "running": tasks, "finished": 0, "failed": 0},
-        "pending-operators": 0,
     }
 
 

@@ -111,7 +111,7 @@ def run(plan: Mapping[str, Any], tell: Teller, folder: Path) -> None:
 
     with ExitStack() as parts:
         servers = parts.enter_context(Servers())
-        entries = {cluster.name: {"url": servers.listen(cluster.respond)} for cluster in clusters}
+        entries = {cluster.name: {"url": servers.serve(cluster.respond)} for cluster in clusters}
         options = {"autoscaler.standalone.control-loop.interval": f"{interval:g} s", **plan["options"]}
         settings = settings_of(entries, folder, options)
         parts.enter_context(

@@ -5,27 +5,23 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
 import yaml
-from prometheus_client.parser import text_string_to_metric_families
 
 from testkit.clusters.flink import FlinkCluster, job
 from testkit.clusters.flink.configuration import free_ports
-from testkit.clusters.flink.errors import HarnessError
-from testkit.clusters.flink.guard import Guard
 from testkit.clusters.flink.job import WORK_VERTEX, ScalingJob
 from testkit.clusters.flink.waiting import wait_until
 from testkit.scenarios.hour.diary import Diary
+from testkit.scenarios.runner.process import DaemonProcess
 
 T = TypeVar("T")
 
@@ -39,9 +35,6 @@ QUIET_SECONDS = 60.0
 
 FLINK = {"metrics.fetcher.update-interval": "10000", "web.timeout": "20 s"}
 """Flink's own interval between two gatherings of metrics, and the short timeout that the guide advises."""
-
-_STOP_TIMEOUT = 30.0
-_SAMPLE_SECONDS = 5.0
 
 
 def jobs(start_ms: int) -> dict[str, ScalingJob]:
@@ -81,7 +74,6 @@ class Site:
 
     Attributes:
         ids: Job ids by name.
-        seen: What Flink itself said: epoch seconds and, by job name, the parallelism of its vertex *work*.
     """
 
     cluster: FlinkCluster
@@ -89,7 +81,6 @@ class Site:
     diary: Diary
     ids: dict[str, str]
     http_port: int
-    seen: list[tuple[float, dict[str, int]]] = field(default_factory=list)
 
     @property
     def log(self) -> str:
@@ -107,12 +98,8 @@ class Site:
     def passes(self) -> float:
         """Return how many passes the daemon has done, by its own ``/metrics``."""
         text = httpx.get(f"http://127.0.0.1:{self.http_port}/metrics", timeout=60, trust_env=False).text
-        return sum(
-            sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-            if sample.name == "flink_autoscaler_passes_total"
-        )
+        counted = [line for line in text.splitlines() if line.startswith("flink_autoscaler_passes_total")]
+        return sum(float(line.split()[-1]) for line in counted)
 
     def after_passes(self, count: int) -> None:
         """Wait until so many more passes have been done."""
@@ -153,34 +140,13 @@ def opened(folder: Path) -> Iterator[Site]:
 
 
 @contextmanager
-def daemon(site: Site) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the daemon, and write down beside it what Flink says; it is stopped as a service is."""
-    command = [str(Path(sys.executable).with_name("flink-autoscaler")), "run", "--config"]
-    ends = threading.Event()
-    with (site.folder / "daemon.log").open("wb") as log, closing(Guard()) as guard:
-        process = subprocess.Popen(
-            [*command, str(site.folder / "autoscaler.yaml")],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=site.folder, env=_environ(site.folder),
-        )  # fmt: skip
-        guard.add(process.pid)
-        watcher = threading.Thread(target=_watch, args=(site, ends), daemon=True)
-        watcher.start()
-        try:
-            yield process
-        finally:
-            ends.set()
-            watcher.join()
-            process.terminate()
-            process.wait(_STOP_TIMEOUT)
-            guard.forget(process.pid)
-
-
-def _watch(site: Site, ends: threading.Event) -> None:
-    while not ends.wait(_SAMPLE_SECONDS):
-        try:
-            site.seen.append((time.time(), {name: site.work(name) for name in site.ids if site.runs(name)}))
-        except (HarnessError, httpx.HTTPError, KeyError):
-            continue  # a job that is restarted, or a cluster that is
+def daemon(site: Site) -> Iterator[DaemonProcess]:
+    """Run the daemon as its users do."""
+    command = (str(Path(sys.executable).with_name("flink-autoscaler")),)
+    with DaemonProcess(site.folder, program=command) as process:
+        process.environment |= _environ(site.folder)
+        process.start()
+        yield process
 
 
 def _environ(folder: Path) -> dict[str, str]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from testkit.clusters.flink import FlinkCluster
@@ -21,6 +19,7 @@ from testkit.clusters.flink.guard import Guard
 from testkit.clusters.flink.java import MODULE_OPTIONS, SLIM_OPTIONS, tool, write_logging
 from testkit.clusters.flink.process import FlinkProcess
 from testkit.clusters.flink.waiting import wait_until
+from testkit.scenarios.faults import StallingProxy
 
 _REQUEST_LINE: Final = re.compile(rb"(?:^|\n|\})([A-Z]{3,7}) (/\S*) HTTP/1\.1\r\n")
 _LONGEST_LINE: Final = 16_384
@@ -36,37 +35,19 @@ class Sent:
     path: str
 
 
-class RequestLog:
+class RequestLog(StallingProxy):
     """A TCP proxy in front of a JobManager that writes down every request line; a context manager.
 
     Args:
-        url: Of the JobManager, ``http://host:port``.
+        url: Of the JobManager, ``http://127.0.0.1:port``.
 
     Attributes:
         sent: Requests in the order of their arrival.
     """
 
     def __init__(self, url: str) -> None:
-        host, _, port = url.removeprefix("http://").partition(":")
-        self._target = (host, int(port))
+        super().__init__(int(url.rpartition(":")[2]))
         self.sent: list[Sent] = []
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="request-log", daemon=True)
-        self._connections: set[asyncio.Task[None]] = set()
-        self.port = 0
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(5)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        asyncio.run_coroutine_threadsafe(self._drop(), self._loop).result(5)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
-        self._loop.close()
 
     @property
     def url(self) -> str:
@@ -81,43 +62,17 @@ class RequestLog:
         """Return the requests that may change something, from an instant of the monotonic clock on."""
         return [each for each in self.sent if each.method != "GET" and each.at >= since]
 
-    async def _listen(self) -> None:
-        server = await asyncio.start_server(self._accept, LOOPBACK, 0)
-        self.port = server.sockets[0].getsockname()[1]
-
-    async def _drop(self) -> None:
-        for connection in self._connections:
-            connection.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
-        with contextlib.suppress(OSError, asyncio.CancelledError):
-            far_reader, far_writer = await asyncio.open_connection(*self._target)
-            await asyncio.gather(self._note(reader, far_writer), self._forward(far_reader, writer))
-        self._connections.discard(task)
-        writer.close()
-
-    async def _note(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _of_client(self) -> Callable[[bytes], Awaitable[None]]:
         pending = b""
-        with contextlib.suppress(ConnectionError):
-            while data := await reader.read(65536):
-                pending += data
-                for found in _REQUEST_LINE.finditer(pending):
-                    self.sent.append(Sent(time.monotonic(), found[1].decode(), found[2].decode()))
-                pending = _after_last_line(pending)
-                writer.write(data)
-                await writer.drain()
-        writer.close()
 
-    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
-        writer.close()
+        async def note(data: bytes) -> None:
+            nonlocal pending
+            pending += data
+            for found in _REQUEST_LINE.finditer(pending):
+                self.sent.append(Sent(time.monotonic(), found[1].decode(), found[2].decode()))
+            pending = _after_last_line(pending)
+
+        return note
 
 
 def _after_last_line(pending: bytes) -> bytes:
@@ -153,9 +108,7 @@ class RequirementsWatch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
 

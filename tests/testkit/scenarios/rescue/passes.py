@@ -5,25 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Final, Self
 
-from flink_autoscaler.core.autoscaler import ALWAYS, JobAutoScaler
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Supervision
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import AutoScalerStateStore, ScalingRealizer
-from flink_autoscaler.core.ports.passes import PassRequest, Recorded
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies, PassReport
-from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
-from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.stores import HeapStateStore
-from flink_autoscaler.stores.heap import HeapTombstones
 from testkit.clusters.flink import FlinkCluster, HarnessError, job
 from testkit.scenarios.rescue.telling import Telling, Told
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.runner.wired import passes_over
 
 FAST_OPTIONS: Final[Mapping[str, str]] = {
     "job.autoscaler.enabled": "true",
@@ -47,37 +40,6 @@ INTERVAL: Final = 1.0
 """Seconds between two passes."""
 
 
-def _unchanged(realizer: ScalingRealizer) -> ScalingRealizer:
-    return realizer
-
-
-def _patient(autoscaler: JobAutoScaler, settings: Settings) -> VanishedJobs:
-    """Keep the state of jobs that are gone for as long as the daemon does."""
-    gone = settings.jobs_gone
-    return VanishedJobs(
-        "e2e", autoscaler=autoscaler, tombstones=HeapTombstones(), grace=gone.grace, retention=gone.retention
-    )
-
-
-class _WithOrders(JobAutoScaler):
-    """Gives every request what the test ordered."""
-
-    orders: Orders = NO_ORDERS
-
-    def request(
-        self,
-        context: JobAutoScalerContext,
-        now_ms: int,
-        *,
-        term: int | None = ALWAYS,
-        orders: Orders = NO_ORDERS,
-        recorded: Recorded | None = None,
-    ) -> PassRequest:
-        """Return what an engine needs to look at a job, with the orders of the test."""
-        given = orders if self.orders is NO_ORDERS else self.orders
-        return super().request(context, now_ms, term=term, orders=given, recorded=recorded)
-
-
 class SupervisedPasses:
     """Fetcher, client, engine, autoscaler and realizer of the daemon, driven pass by pass; a context manager.
 
@@ -94,7 +56,7 @@ class SupervisedPasses:
         options: Mapping[str, str] | None = None,
         *,
         store: AutoScalerStateStore | None = None,
-        realizer: Callable[[ScalingRealizer], ScalingRealizer] = _unchanged,
+        realizer: Callable[[ScalingRealizer], ScalingRealizer] = lambda realizer: realizer,
         selects: Callable[[JobAutoScalerContext], bool] = lambda _: True,
     ) -> None:
         """Prepare passes; nothing is sent yet.
@@ -109,6 +71,7 @@ class SupervisedPasses:
         self.cluster = cluster
         self.store = HeapStateStore() if store is None else store
         self.reports: list[PassReport] = []
+        self.orders: Orders = NO_ORDERS
         self._telling = Telling()
         self._options = dict(options or {})
         self._wrap = realizer
@@ -116,34 +79,19 @@ class SupervisedPasses:
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        values = {
-            **FAST_OPTIONS,
-            "autoscaler.clusters.0.name": "e2e",
-            "autoscaler.clusters.0.url": self.cluster.rest_url,
-            **self._options,
-        }
-        settings = settings_of(values)
-        watched = settings.effective_clusters()[0]
-        wiring = self._open.enter_context(Wiring(settings))
-        self._autoscaler = _WithOrders(
-            store=self.store, realizer=self._wrap(wiring.realizer), event_handler=self._telling
-        )
-        self._passes = ClusterPass(
-            watched.name,
-            fetcher=wiring.fetcher(watched),
-            engine=wiring.engine_of(watched),
-            autoscaler=self._autoscaler,
-            parallelism=2,
-            deadline=settings.engine.pass_deadline,
+        self._passes = passes_over(
+            self.cluster.rest_url,
+            {**FAST_OPTIONS, **self._options},
+            self._open,
+            store=self.store,
+            told=self._telling,
+            orders=lambda: self.orders,
+            realizer=self._wrap,
             selects=self._selects,
-            dependencies=PassDependencies(vanished=_patient(self._autoscaler, settings)),
         )
-        self._open.callback(self._passes.close)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._open.close()
 
     @property
@@ -155,15 +103,6 @@ class SupervisedPasses:
     def seconds(self) -> float:
         """Time since the passes were prepared."""
         return self._telling.seconds
-
-    @property
-    def orders(self) -> Orders:
-        """What people ordered for every job."""
-        return self._autoscaler.orders
-
-    @orders.setter
-    def orders(self, orders: Orders) -> None:
-        self._autoscaler.orders = orders
 
     def reasons(self, *left_out: str) -> list[str]:
         """Return the reasons of all events in order, without those left out."""

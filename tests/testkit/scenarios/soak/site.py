@@ -8,18 +8,17 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from testkit.clusters.flink.errors import HarnessError
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.receiver import Receiver
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.scenarios.soak.clock import Clock
 from testkit.scenarios.soak.fleet import Fleet, GuardedFlink
 from testkit.scenarios.soak.plan import Plan
 from testkit.scenarios.soak.sampling import Sampler, cpu_of, family
 from testkit.scenarios.soak.viewers import Viewers
-from testkit.scenarios.watching.process import DaemonProcess
 from testkit.servers.databases import PostgresqlServer
 
 
@@ -60,9 +59,7 @@ class Site:
             self._open = parts.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._open.close()
 
     @property
@@ -128,7 +125,7 @@ class Site:
         self.sampler = Sampler(self.pid, self.url, self.database_address, folders)
 
     def _is_started(self) -> bool:
-        if self.daemon.has_ended:
+        if not self.daemon.is_running:
             raise HarnessError(f"the daemon did not start\n{self.daemon.text()}")
         return any(message.startswith("READY=1") for message in self.daemon.messages())
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import urllib.request
-from types import TracebackType
 from typing import Self
 
 _PAUSE = 1.0
@@ -28,9 +27,7 @@ class Viewers:
             thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopped.set()
 
     def _follow(self) -> None:

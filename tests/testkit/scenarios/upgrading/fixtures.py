@@ -14,7 +14,7 @@ from releasing.last import NoHistoryError
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 from testkit.scenarios.faults import BusyCluster
 from testkit.scenarios.upgrading.site import JOBS, Site
-from testkit.scenarios.upgrading.version import Version, install_last, install_present
+from testkit.scenarios.upgrading.version import Version, install_last, present
 from testkit.servers.databases import DatabaseServer
 
 __all__ = ["new", "old", "settings", "site"]
@@ -30,9 +30,9 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Version:
 
 
 @pytest.fixture(scope="session")
-def new(tmp_path_factory: pytest.TempPathFactory) -> Version:
-    """Give what is checked out, installed."""
-    return install_present(tmp_path_factory.mktemp("new"))
+def new() -> Version:
+    """Give what is checked out."""
+    return present()
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "mariadb"])

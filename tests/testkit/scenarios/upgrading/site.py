@@ -19,7 +19,8 @@ from flink_autoscaler.stores.sql.tables import DECISIONS, EVENTS, SET_ASIDE, STA
 from flink_autoscaler.stores.sql.tables import JOBS as JOB_TABLE
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import chain
-from testkit.scenarios.faults import BusyCluster, DaemonProcess, Put
+from testkit.scenarios.faults import BusyCluster, Put
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.scenarios.upgrading.version import Version
 from testkit.servers.databases import rows_of
 

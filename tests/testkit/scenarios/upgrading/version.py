@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from releasing import building
 from releasing.last import last_release, wheel_of
+
+from testkit.scenarios.runner.process import PRESENT
 
 _EXTRAS = "postgresql,mysql,report"
 
@@ -26,7 +29,7 @@ class Version:
     @property
     def program(self) -> tuple[str, ...]:
         """The command, as users call it."""
-        return (str(self.home / "bin" / "flink-autoscaler"),)
+        return PRESENT if self.home == Path(sys.prefix) else (str(self.home / "bin" / "flink-autoscaler"),)
 
 
 def install_last(into: Path) -> Version:
@@ -37,13 +40,10 @@ def install_last(into: Path) -> Version:
         ReleaseError: It cannot be built or installed.
     """
     release = last_release()
-    return _installed(release.version, wheel_of(release), into)
+    wheel = wheel_of(release)
+    return Version(release.version, building.environment(into / release.version, f"{wheel}[{_EXTRAS}]"))
 
 
-def install_present(into: Path) -> Version:
-    """Install what is checked out; raises :class:`releasing.building.ReleaseError`."""
-    return _installed(building.version(), building.wheel(into), into)
-
-
-def _installed(name: str, wheel: Path, into: Path) -> Version:
-    return Version(name, building.environment(into / name, f"{wheel}[{_EXTRAS}]"))
+def present() -> Version:
+    """Return what is checked out, as the tests run it: in another environment all libraries would be compiled anew."""
+    return Version(building.version(), Path(sys.prefix))

@@ -16,7 +16,11 @@ from testkit.servers.databases.reuse import Reused
 from testkit.servers.databases.server import DatabaseServer, MissingServerError
 from testkit.servers.databases.tables import create_tables
 
-KINDS = ("sqlite", "postgresql", "mariadb")
+KINDS = (
+    "sqlite",
+    pytest.param("postgresql", marks=pytest.mark.database),
+    pytest.param("mariadb", marks=pytest.mark.database),
+)
 
 
 def started(kind: Callable[[], DatabaseServer]) -> Iterator[DatabaseServer]:

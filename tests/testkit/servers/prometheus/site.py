@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,9 +13,8 @@ from typing import Any, Final, Self
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeJob
 from testkit.fakes.receiver import Receiver
-from testkit.scenarios.faults.daemon_process import QUICK
 from testkit.scenarios.faults.driving import drive, up_and_down
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import RESCALING, DaemonProcess
 from testkit.servers.prometheus.server import Prometheus, free_port
 
 TIMEOUT: Final = 90.0
@@ -25,7 +22,7 @@ _TICK: Final = 0.02
 _PERIOD: Final = 3.0
 _OVERLOAD: Final = 500.0
 _OPTIONS: Final = {
-    **QUICK,
+    **RESCALING,
     "autoscaler.standalone.control-loop.interval": "200 ms",
     "autoscaler.ha.enabled": "true",
     "autoscaler.ha.ttl": "10 s",
@@ -144,9 +141,7 @@ class Site:
 
     def order(self, *arguments: str) -> None:
         """Give the daemon an order, as a person does."""
-        command = [sys.executable, "-m", "flink_autoscaler.standalone", *arguments, "--config", str(self.daemon.file)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=self.daemon.environment)
-        assert done.returncode == 0, done.stderr
+        self.daemon.order(*arguments)
 
     def wait_for_firing(self, alert: str, **labels: str) -> list[dict[str, Any]]:
         """Wait until an alert fires, and return those that do."""

@@ -75,10 +75,6 @@ def failure(who: Identity | None = None, *, url: str = URL, **kerberos: Any) -> 
     return caught.value
 
 
-def test_endpoint_without_kerberos_has_no_authenticator() -> None:
-    assert authenticator_for(Endpoint(URL)) is None
-
-
 def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
 

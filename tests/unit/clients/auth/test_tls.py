@@ -135,18 +135,6 @@ def test_lack_of_a_common_cipher_suite_is_named(serve: Serve, server: Identity, 
     assert "no cipher suite is accepted by both sides" in failure(Endpoint(front.url, tls=tls), send)
 
 
-def test_connections_are_kept_between_gets(serve: Serve, server: Identity, tls: Tls) -> None:
-    front = serve(server_context(server))
-
-    async def ten(transport: HttpTransport) -> None:
-        for _ in range(10):
-            await transport.get_json("/config")
-
-    exchange(Endpoint(front.url, tls=tls), ten)
-
-    assert front.handshakes == 1
-
-
 def test_rounds_go_over_the_connections_that_are_there(serve: Serve, server: Identity, tls: Tls) -> None:
     front = serve(server_context(server))
 
@@ -205,24 +193,10 @@ def test_unknown_issuer_is_named(serve: Serve, stranger: Authority, tls: Tls, se
 
 
 @each_way
-def test_issuer_that_the_system_does_not_know_is_named(serve: Serve, server: Identity, send: Send) -> None:
-    front = serve(server_context(server))
-
-    assert "tls.ca-file" in failure(Endpoint(front.url), send)
-
-
-@each_way
 def test_self_signed_certificate_is_named(serve: Serve, self_signed: Identity, tls: Tls, send: Send) -> None:
     front = serve(server_context(self_signed))
 
     assert "self-signed" in failure(Endpoint(front.url, tls=tls), send)
-
-
-@each_way
-def test_self_signed_certificate_can_be_trusted(serve: Serve, self_signed: Identity, send: Send) -> None:
-    front = serve(server_context(self_signed))
-
-    assert exchange(Endpoint(front.url, tls=Tls(ca_file=self_signed.certificate_file)), send) is not None
 
 
 @each_way
@@ -300,14 +274,6 @@ def test_plain_server_behind_an_https_url_is_named(flink: FakeFlink, tls: Tls, s
     endpoint = flink.endpoint(url=flink.url.replace("http:", "https:"), tls=tls)
 
     assert "should the URL begin with http:" in failure(endpoint, send)
-
-
-def test_what_cannot_be_trusted_is_not_asked_again(serve: Serve, stranger: Authority, tls: Tls) -> None:
-    front = serve(server_context(stranger.issue(HOST)))
-
-    failure(Endpoint(front.url, tls=tls), get)
-
-    assert front.connections == 1
 
 
 def with_file(tls: Tls, field: str, file: Path) -> Tls:

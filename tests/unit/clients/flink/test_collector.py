@@ -258,14 +258,6 @@ def test_finished_vertices_keep_the_counters_of_the_details(flink: FakeFlink, co
     assert second.details.vertices == first.details.vertices
 
 
-def test_requests_of_a_job_are_under_way_at_the_same_time(flink: FakeFlink, job: FakeJob) -> None:
-    flink.delay = 0.02
-
-    read(flink, a_request(flink, job))
-
-    assert flink.most_at_once == 10
-
-
 def test_names_of_sources_are_read_again_after_five_minutes(flink: FakeFlink, job: FakeJob) -> None:
     request = a_request(flink, job)
     first = read(flink, request)
@@ -421,12 +413,6 @@ def test_only_what_was_missing_is_read_again(flink: FakeFlink, job: FakeJob) -> 
     assert asked(flink) == {"details": 1, "names": 1, "values": 10}
 
 
-def test_job_that_has_just_started_has_no_names_yet(flink: FakeFlink, job: FakeJob) -> None:
-    flink.fault("/subtasks/metrics", Canned(b"[]"))
-
-    assert isinstance(read(flink, a_request(flink, job)).error, MissingMetricError)
-
-
 def test_reference_reads_names_of_sources_in_every_pass(flink: FakeFlink, job: FakeJob) -> None:
     request = with_options(a_request(flink, job), REFERENCE)
     first = read(flink, request)
@@ -436,17 +422,6 @@ def test_reference_reads_names_of_sources_in_every_pass(flink: FakeFlink, job: F
 
     assert second == replace(first, details=second.details, memory=replace(first.memory, names_at_ms=NOW + 10_000))
     assert asked(flink) == {"details": 1, "names": 2, "values": 10}
-
-
-def test_reference_reads_all_names_while_a_vertex_has_finished(flink: FakeFlink, job: FakeJob) -> None:
-    job.vertices[9].status = "FINISHED"
-    request = with_options(a_request(flink, job), REFERENCE)
-    first = read(flink, request)
-    asked(flink)
-
-    read(flink, next_pass(request, first))
-
-    assert asked(flink) == {"details": 1, "names": 9, "values": 9}
 
 
 def test_reference_counts_partitions_of_finished_sources(flink: FakeFlink, job: FakeJob) -> None:
@@ -554,12 +529,3 @@ def test_taskmanagers_that_do_not_report_garbage_collection_are_asked_without(fl
 
     assert reading.taskmanagers == {}
     assert len(reading.taskmanagers_without_gc) == 4
-
-
-@pytest.mark.parametrize("path", ["/jobmanager/metrics", "/taskmanagers/metrics"])
-def test_failure_of_the_cluster_is_in_the_reading(flink: FakeFlink, path: str) -> None:
-    flink.fault(path, Fault.HTML)
-
-    reading = read_cluster_of(flink)
-
-    assert isinstance(reading.error, ResponseError)

@@ -60,10 +60,6 @@ def test_stages_are_timed(flink: FakeFlink) -> None:
     assert outcome.seconds[COLLECT] >= 0.06
 
 
-def test_no_requests_have_no_outcomes(flink: FakeFlink) -> None:
-    assert run([], flink.endpoint()) == []
-
-
 def test_job_that_needs_no_reading_is_not_asked_for(flink: FakeFlink) -> None:
     endpoint = flink.endpoint()
     job = flink.add_job()

@@ -127,11 +127,6 @@ def test_vertices_are_asked_together_and_answer_each_for_itself(flink: FakeFlink
     assert len(flink.requests) == 2
 
 
-def test_no_names_need_no_request(flink: FakeFlink) -> None:
-    assert ask(flink, lambda client: client.vertex_metrics(UNKNOWN, UNKNOWN, ())) == {}
-    assert flink.requests == []
-
-
 def test_requirements_can_be_set(flink: FakeFlink) -> None:
     job = flink.add_job()
     wanted = {vertex.vertex_id: ParallelismBounds(1, 4) for vertex in job.vertices}
@@ -174,15 +169,6 @@ def test_recorded_refusals_are_told_in_one_line(flink: FakeFlink, version: str, 
     assert "\tat " in raised.value.body
 
 
-@pytest.mark.parametrize("version", ["1.20", "2.3"])
-def test_recorded_unknown_job_is_gone(flink: FakeFlink, version: str) -> None:
-    body = (FIXTURES / f"flink-{version}" / "job_not_found.json").read_bytes()
-    flink.fault(UNKNOWN, Canned(body, 404))
-
-    with pytest.raises(JobGoneError, match=f"Job {UNKNOWN} not found"):
-        ask(flink, lambda client: client.job_details(UNKNOWN))
-
-
 @pytest.mark.parametrize("state", ["CANCELED", None], ids=["terminal", "unknown"])
 def test_requirements_of_a_job_that_is_not_there_are_gone(flink: FakeFlink, state: str | None) -> None:
     job_id = flink.add_job(state=state).job_id if state else UNKNOWN
@@ -199,10 +185,3 @@ def test_ids_that_are_none_never_reach_a_path(flink: FakeFlink, bad: str) -> Non
         ask(flink, lambda client: client.vertex_metric_names(UNKNOWN, bad))
 
     assert flink.requests == []
-
-
-def test_decoding_errors_name_the_request(flink: FakeFlink) -> None:
-    flink.fault("/jobs/overview", Canned.json([]))
-
-    with pytest.raises(ResponseError, match=f"GET {flink.url}/jobs/overview: jobs overview is "):
-        ask(flink, lambda client: client.jobs_overview())

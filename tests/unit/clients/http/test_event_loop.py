@@ -13,7 +13,7 @@ import pytest
 from flink_autoscaler.clients.flink.decode import ParallelismBounds
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread, in_thread
-from flink_autoscaler.core.errors import ConnectError, JobGoneError
+from flink_autoscaler.core.errors import ConnectError
 from testkit.fakes.flink import FakeFlink, Fault
 
 
@@ -44,11 +44,6 @@ def test_client_answers_in_a_thread(flink: FakeFlink, loop: EventLoopThread, cli
     assert loop.run(client.job_user_config(job.job_id)) == {}
     assert loop.run(client.flink_version()) == "2.3.0"
     assert loop.run(client.jobmanager_metrics(("taskSlotsTotal",))).values == {"taskSlotsTotal": "16"}
-
-
-def test_errors_are_those_of_the_client(loop: EventLoopThread, client: FlinkRestClient) -> None:
-    with pytest.raises(JobGoneError):
-        loop.run(client.job_details("0" * 32))
 
 
 def test_calls_of_several_threads_overlap(flink: FakeFlink, loop: EventLoopThread, client: FlinkRestClient) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
 
 from flink_autoscaler.clients.http.transport import ATTEMPTS, HttpTransport
-from flink_autoscaler.core.errors import ConnectError, JobGoneError, RefusedError, ResponseError
-from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.errors import ConnectError, RefusedError, ResponseError
 from testkit.builders.transport import exchange
 from testkit.fakes.flink import Canned, FakeFlink, Fault, flink_error
 
@@ -38,14 +36,6 @@ def test_answers_come_in_the_order_of_the_requests(numbers: FakeFlink, connectio
     assert numbers.connections <= connections
 
 
-def test_connections_are_kept_from_round_to_round(numbers: FakeFlink) -> None:
-    async def often(transport: HttpTransport) -> list[object]:
-        return [await ask_all(transport) for _ in range(5)]
-
-    assert exchange(numbers.endpoint(max_connections=4), often) == [ALL] * 5
-    assert numbers.connections <= 4
-
-
 def test_many_rounds_share_few_connections(numbers: FakeFlink) -> None:
     async def at_once(transport: HttpTransport) -> list[list[object]]:
         return await asyncio.gather(*(ask_all(transport) for _ in range(30)))
@@ -53,30 +43,6 @@ def test_many_rounds_share_few_connections(numbers: FakeFlink) -> None:
     assert exchange(numbers.endpoint(max_connections=2), at_once) == [ALL] * 30
     assert numbers.connections <= 2
     assert len(numbers.requests) == 600
-
-
-def test_rounds_that_begin_together_take_no_more_tasks_than_there_are_connections(numbers: FakeFlink) -> None:
-    begun = list[str]()
-
-    def counted(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        begun.append(getattr(work, "__qualname__", ""))
-        return asyncio.Task(work, loop=loop)
-
-    async def at_once(transport: HttpTransport) -> list[list[object]]:
-        asyncio.get_running_loop().set_task_factory(counted)  # type: ignore[arg-type]
-        return await asyncio.gather(*(ask_all(transport) for _ in range(30)))
-
-    assert exchange(numbers.endpoint(max_connections=10), at_once) == [ALL] * 30
-    assert begun.count("HttpTransport._lane") <= 2 * 10  # at the beginning, and when the last ones have room
-
-
-def test_rounds_and_single_requests_go_beside_each_other(numbers: FakeFlink) -> None:
-    async def mixed(transport: HttpTransport) -> list[object]:
-        return await asyncio.gather(
-            *(ask_all(transport) if even else transport.get_json(PATHS[7]) for even in (True, False) * 10)
-        )
-
-    assert exchange(numbers.endpoint(max_connections=3), mixed) == [ALL, 7] * 10
 
 
 @pytest.mark.parametrize("connections", [1, 4])
@@ -105,14 +71,6 @@ def test_a_refusal_is_raised_as_that_of_a_single_request(numbers: FakeFlink, con
 
     assert caught.value.status == 403
     assert sum(request.target == PATHS[3] for request in numbers.requests) == 1
-
-
-def test_a_job_that_is_gone_is_told_as_such(flink: FakeFlink) -> None:
-    job = f"/jobs/{'a' * 32}/vertices/{'b' * 32}"
-    flink.fault(job, flink_error(404, "job not found"))
-
-    with pytest.raises(JobGoneError):
-        exchange(flink.endpoint(), lambda transport: transport.get_all_json([(job, NOTHING)] * 3))
 
 
 @pytest.mark.parametrize("connections", [1, 4])
@@ -174,8 +132,3 @@ def test_a_round_that_nobody_waits_for_any_more_gives_its_connections_back(numbe
 def test_no_requests_need_no_connection(flink: FakeFlink) -> None:
     assert exchange(flink.endpoint(), lambda transport: transport.get_all_json([])) == []
     assert flink.connections == 0
-
-
-def test_a_server_that_is_away_is_told() -> None:
-    with pytest.raises(ConnectError, match=r"GET http://127\.0\.0\.1:9/numbers/\d\d: connection refused"):
-        exchange(Endpoint("http://127.0.0.1:9"), ask_all)

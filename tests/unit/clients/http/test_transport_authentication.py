@@ -93,13 +93,6 @@ def test_cookie_is_used_from_the_second_request_on(hadoop: FakeHadoop) -> None:
     assert hadoop.sent_cookies() == ["", f"hadoop.auth={SIGNED}", f"hadoop.auth={SIGNED}"]
 
 
-def test_cookies_belong_to_one_transport(hadoop: FakeHadoop) -> None:
-    exchange(Endpoint(hadoop.url, user_name="ann"), get)
-    exchange(Endpoint(hadoop.url, user_name="bob"), get)
-
-    assert hadoop.sent_cookies() == ["", ""]
-
-
 @pytest.mark.parametrize(
     "cookie",
     [

@@ -138,11 +138,6 @@ def test_requests_of_a_round_that_met_the_warning_page_are_sent_again(proxy: Fak
     assert sorted(proxy.seen()) == [("GET", f"/jobs/{number}?get=a,b") for number in range(5)]
 
 
-def test_put_that_met_the_warning_page_is_sent_again(proxy: FakeProxy) -> None:
-    assert exchange(proxy.endpoint(approves_proxy=True), put) == {"from": "flink"}
-    assert proxy.seen() == [("PUT", "/jobs/x"), ("PUT", "/jobs/x?proxyapproved=true")]
-
-
 def test_put_is_not_sent_again_by_who_may_not_write_any_more(proxy: FakeProxy) -> None:
     with pytest.raises(NotLeaderError):
         exchange(proxy.endpoint(approves_proxy=True), put, lambda _: not proxy.requests)

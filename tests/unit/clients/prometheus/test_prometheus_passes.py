@@ -13,7 +13,7 @@ from flink_autoscaler.clients.flink.passes import passes_behind
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
-from flink_autoscaler.core.model.metrics import FlinkMetric, ScalingMetric
+from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
@@ -151,17 +151,6 @@ def test_details_are_read_again_when_the_list_shows_a_later_change(fleet: Fleet)
     assert len(fleet.flink.paths()) == 1
 
 
-def test_details_read_just_after_a_change_are_not_kept(fleet: Fleet) -> None:
-    fleet.add("orders")
-    request = fleet.requests["orders"]
-    just_now = time.time_ns() // 1_000_000
-    fleet.requests["orders"] = replace(request, context=replace(request.context, modified_ms=just_now))
-
-    fleet.passes(3)
-
-    assert len(fleet.flink.paths()) == 3
-
-
 def lies() -> list[object]:
     def only(figure: str, value: float | str | None) -> Lie:
         return lambda name, _job, _vertex, truth: value if name == figure else truth
@@ -215,7 +204,7 @@ def test_what_cannot_be_is_never_a_reason_to_scale_and_concerns_no_other_job(fle
 def test_a_prometheus_that_does_not_answer_holds_its_jobs_and_says_why(fleet: Fleet, behaviour: Fault | Canned) -> None:
     fleet.add("orders")
     fleet.passes(2)
-    fleet.prometheus.fault(behaviour)
+    fleet.prometheus.fault("/", behaviour)
 
     outcome = fleet.one_pass()["orders"]
 
@@ -226,9 +215,10 @@ def test_a_prometheus_that_does_not_answer_holds_its_jobs_and_says_why(fleet: Fl
 def test_the_message_of_prometheus_is_told(fleet: Fleet) -> None:
     fleet.add("orders")
     fleet.prometheus.fault(
+        "/",
         Canned(
             b'{"status":"error","errorType":"execution","error":"query processing would load too many samples"}', 422
-        )
+        ),
     )
 
     assert "too many samples" in reason(fleet.one_pass()["orders"])
@@ -248,7 +238,7 @@ def test_a_partial_answer_is_no_sample(fleet: Fleet) -> None:
 def test_a_job_goes_on_when_prometheus_is_back(fleet: Fleet) -> None:
     fleet.add("orders")
     fleet.passes(2)
-    fleet.prometheus.fault(Fault.RESET)
+    fleet.prometheus.fault("/", Fault.RESET)
     fleet.one_pass()
     fleet.prometheus.clear_faults()
 
@@ -289,13 +279,3 @@ def test_several_jobmanagers_in_one_prometheus_need_a_selector(fleet: Fleet) -> 
     outcome = fleet.passes(6)["orders"]
 
     assert "set a selector" in reason(outcome)
-
-
-def test_values_say_that_they_come_from_prometheus(fleet: Fleet) -> None:
-    job = fleet.add("orders")
-
-    outcome = fleet.one_pass()["orders"]
-
-    origins = outcome.origins[job.vertices[0].vertex_id]
-    assert origins[FlinkMetric.PENDING_RECORDS] == "prometheus"
-    assert origins[FlinkMetric.BUSY_TIME] == "prometheus"

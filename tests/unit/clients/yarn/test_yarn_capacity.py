@@ -141,14 +141,6 @@ def test_lists_of_any_shape_are_read(queues: object) -> None:
     assert left_in(Answers(metrics(), capacity_scheduler(queues)), "root.top.child") == (7000, None)
 
 
-@pytest.mark.parametrize("nothing", [None, {}, "", [], {"queue": None}, {"queue": ""}, {"queue": []}])
-def test_empty_lists_of_any_shape_are_read(nothing: object) -> None:
-    leaf = a_queue("leaf", queues=nothing, users=nothing)
-
-    assert left_in(Answers(metrics(), capacity_scheduler({"queue": [leaf]})), "leaf", "alice") == (8000, None)
-    assert asyncio.run(yarn_capacity(Answers(metrics(), capacity_scheduler(nothing)))).headroom("leaf") is None
-
-
 @pytest.mark.parametrize(
     ("parent", "leaf", "free", "expected", "source"),
     [
@@ -169,20 +161,6 @@ def test_the_tightest_limit_on_the_way_to_the_root_counts_and_never_below_zero(
     found = headroom_in(Answers(metrics(free), capacity_scheduler({"queue": [above]})), "q")
 
     assert (found.memory, found.source) == (expected * MB, source)
-
-
-@pytest.mark.parametrize(
-    ("more", "expected"),
-    [
-        pytest.param({}, None, id="nothing tells"),
-        pytest.param({"allocatedVirtualCores": 4, "containersAllocated": 4}, None, id="every container has one"),
-        pytest.param({"allocatedVirtualCores": 5, "containersAllocated": 4}, 5.0, id="some container has more"),
-    ],
-)
-def test_cores_count_where_a_container_has_several(more: dict[str, int], expected: float | None) -> None:
-    answers = Answers(metrics(**more), capacity_scheduler({"queue": [a_queue("q", used=(3000, 3))]}))
-
-    assert left_in(answers, "q") == (5000, expected)
 
 
 @pytest.mark.parametrize(("cores", "expected"), [(0, None), (1, None), (2, 8.0)])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 import pytest
 
 from flink_autoscaler.clients.yarn import ApplicationFilter, ResourceManagerClient
-from flink_autoscaler.core.errors import AutoscalerError, ConnectError, FlinkRestError, ResponseError
+from flink_autoscaler.core.errors import ConnectError, FlinkRestError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 from testkit.fakes.flink import Canned, Fault
 from testkit.fakes.yarn import FakeYarn, Standby
@@ -79,19 +78,6 @@ def test_whatever_a_standby_says_the_next_one_is_asked(yarn: FakeYarn, answer: S
     assert with_client(yarn, across) == ["orders"]
 
 
-def test_redirects_of_a_standby_are_not_followed(yarn: FakeYarn) -> None:
-    yarn.managers[1].listed = []
-
-    async def across(client: ResourceManagerClient) -> str | None:
-        await names(client)
-        yarn.fail_over()
-        await names(client)
-        return client.active_url
-
-    assert with_client(yarn, across) == yarn.urls[1]
-    assert yarn.managers[1].paths()[-2:] == [INFO, APPS]
-
-
 @pytest.mark.parametrize(
     "fault",
     [
@@ -116,17 +102,6 @@ def test_fail_over_in_the_middle_of_a_list(yarn: FakeYarn, fault: Fault | Canned
         return await names(client)
 
     assert with_client(yarn, across, max_response_bytes=1 << 20) == ["orders"]
-
-
-def test_one_that_hangs_does_not_hold_up_the_active_one(yarn: FakeYarn) -> None:
-    yarn.fail_over()
-    yarn.managers[0].fault("/", Fault.HANG)
-
-    begun = time.monotonic()
-    found = with_client(yarn, names, timeout=100.0)
-
-    assert found == ["orders"]
-    assert time.monotonic() - begun < 100.0
 
 
 def test_active_one_that_begins_to_hang_costs_one_timeout(yarn: FakeYarn) -> None:
@@ -190,22 +165,6 @@ def test_a_single_standby_says_what_it_is() -> None:
             with_client(yarn, names)
 
 
-def test_a_single_one_that_refuses_is_asked_once_per_attempt() -> None:
-    with FakeYarn(1) as yarn:
-        yarn.managers[0].pause()
-
-        with pytest.raises(ConnectError, match="connection refused"):
-            with_client(yarn, names)
-
-
-def test_refusal_keeps_its_explanation(yarn: FakeYarn) -> None:
-    for manager in yarn.managers:
-        manager.required_header = ("X-Token", "secret")
-
-    with pytest.raises(AutoscalerError, match="401"):
-        with_client(yarn, names)
-
-
 def test_list_is_asked_for_by_what_is_wanted_and_filtered_again(yarn: FakeYarn) -> None:
     yarn.add("of bob", user="bob", queue="orders")
     yarn.add("in another queue", user="alice", queue="batch")
@@ -249,11 +208,6 @@ def test_one_application_is_read_in_every_state(yarn: FakeYarn, state: str) -> N
 def test_unknown_application_is_none(yarn: FakeYarn) -> None:
     assert with_client(yarn, lambda client: client.application("application_1_9")) is None
     assert set(yarn.managers[1].paths()) <= {INFO}
-
-
-def test_a_path_that_is_not_there_is_an_error(yarn: FakeYarn) -> None:
-    with pytest.raises(FlinkRestError, match="404"):
-        with_client(yarn, lambda client: client.get_json("/ws/v1/cluster/nothing"))
 
 
 def test_user_name_and_headers_go_to_every_resource_manager(yarn: FakeYarn) -> None:

@@ -95,22 +95,3 @@ def test_partitions_raise_a_parallelism_by_a_third_at_most() -> None:
 
     assert new_parallelism(outcome, SINGLE_SOURCE) == 33
     assert "ALIGNMENT_TOO_FAR" in codes(outcome)
-
-
-def test_what_is_near_is_aligned_without_a_word() -> None:
-    # 40 subtasks at 0.75 want 60; with 64, each has 2 of the 128 key groups.
-    outcome = keyed_outcome({"scaling.parallelism-alignment.mode": "EVENLY_SPREAD"}, parallelism=40, busy=0.75)
-
-    assert new_parallelism(outcome, KEYED) == 64
-    assert "ALIGNMENT_TOO_FAR" not in codes(outcome)
-
-
-def test_one_subtask_more_is_always_fine() -> None:
-    # One subtask of two partitions at 0.6 wants 2; with a third partition it takes 3.
-    driver = JobDriver(a_context(SINGLE_SOURCE_OPTIONS))
-
-    outcome = driver.run_each_minute(
-        partitioned_source(minute, busy=0.9, parallelism=1, partitions=3) for minute in (1, 2, 3)
-    )
-
-    assert new_parallelism(outcome, SINGLE_SOURCE) == 3

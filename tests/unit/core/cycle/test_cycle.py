@@ -1,3 +1,6 @@
+import dataclasses
+import math
+
 import pytest
 
 from flink_autoscaler.core.cycle.ending import without_reading
@@ -5,7 +8,8 @@ from flink_autoscaler.core.errors import ConnectError, EvaluationError, MissingM
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE, DelayedRecommendation, DelayedVertex, JobState, ScalingRecord
 from flink_autoscaler.core.model.supervision import Supervision
 from flink_autoscaler.core.ports.passes import PassOutcome
@@ -110,14 +114,6 @@ def test_an_unreadable_memory_switch_does_not_keep_overrides_from_being_applied(
     assert outcome.wanted == {SINGLE_SOURCE: 4}
 
 
-def test_an_unreadable_window_is_an_error_of_the_pass() -> None:
-    driver = JobDriver(a_context({**OPTIONS, "metrics.window": "soon"}), REMEMBERED)
-
-    outcome = driver.run(0, single_source(0, rate=1.0, busy_ms=1.0))
-
-    assert (outcome.phase, outcome.state) == (PassPhase.ERROR, REMEMBERED)
-
-
 def missing(minute: float) -> JobReading:
     reading = single_source(minute, rate=100.0, busy_ms=500.0)
     error = MissingMetricError(SINGLE_SOURCE, "BUSY_TIME_PER_SEC")
@@ -218,24 +214,6 @@ def test_an_error_adds_no_sample() -> None:
     assert [sample.at_ms for sample in driver.state.samples] == [MINUTE]
 
 
-def test_the_first_sample_is_only_collected() -> None:
-    outcome = JobDriver(a_context(OPTIONS)).run(MINUTE, single_source(1, rate=100.0, busy_ms=500.0))
-
-    assert (outcome.phase, outcome.sample_count, outcome.is_window_full) == (PassPhase.COLLECTING, 1, False)
-    assert outcome.evaluation is None
-    assert outcome.state.job_id == JOB_ID
-
-
-def test_samples_of_the_stabilization_are_evaluated_but_do_not_fill_the_window() -> None:
-    driver = JobDriver(a_context({**OPTIONS, "stabilization.interval": "10 min"}))
-    outcomes = [
-        driver.run(minute * MINUTE, single_source(minute, rate=100.0, busy_ms=500.0)) for minute in range(1, 12)
-    ]
-
-    assert {outcome.phase for outcome in outcomes[1:]} == {PassPhase.WINDOW_FILLING}
-    assert outcomes[-1].sample_count == 11
-
-
 @pytest.mark.parametrize(
     ("rate", "busy_ms", "expected"),
     [
@@ -256,20 +234,6 @@ def test_a_full_window_leads_to_a_decision(rate: float, busy_ms: float, expected
     else:
         assert isinstance(outcome.decision, Rescale)
         assert outcome.wanted == {SINGLE_SOURCE: expected}
-
-
-@pytest.mark.parametrize(
-    ("rate", "busy_ms", "code"),
-    [
-        pytest.param(100.0, 500.0, "AT_TARGET", id="nothing to do"),
-        pytest.param(120.0, 600.0, "WITHIN_BOUNDS", id="within bounds"),
-        pytest.param(200.0, 1000.0, "SIZED", id="sized"),
-    ],
-)
-def test_every_decision_carries_its_reasons(rate: float, busy_ms: float, code: str) -> None:
-    outcome = full_window(JobDriver(a_context(OPTIONS)), rate=rate, busy_ms=busy_ms)
-
-    assert code in codes(outcome)
 
 
 @pytest.mark.parametrize(
@@ -314,14 +278,6 @@ def test_an_impossible_parallelism_is_an_error() -> None:
     assert outcome.state.overrides == {}
 
 
-def test_a_job_may_shrink_to_a_single_subtask() -> None:
-    driver = JobDriver(a_context({**OPTIONS, "scale-down.max-factor": "1.0"}))
-
-    outcome = full_window(driver, rate=0.0, busy_ms=0.0)
-
-    assert outcome.wanted == {SINGLE_SOURCE: 1}
-
-
 @pytest.mark.parametrize("excluded", [SINGLE_SOURCE, f"{vertex_id(9)};{SINGLE_SOURCE}"])
 def test_an_excluded_vertex_is_left_alone(excluded: str) -> None:
     driver = JobDriver(a_context({**OPTIONS, "vertex.exclude.ids": excluded}))
@@ -333,17 +289,108 @@ def test_an_excluded_vertex_is_left_alone(excluded: str) -> None:
     assert SINGLE_SOURCE in outcome.excluded
 
 
+def instants(state: JobState) -> list[float]:
+    return [sample.at_ms / MINUTE for sample in state.samples]
+
+
+def test_a_job_that_switched_to_running_when_its_first_sample_was_taken_has_not_restarted() -> None:
+    driver = JobDriver(a_context(OPTIONS))
+    driver.run(MINUTE, single_source(1, rate=100.0, busy_ms=500.0))
+
+    driver.run(2 * MINUTE, single_source(2, rate=100.0, busy_ms=500.0, running_at_minute=1))
+
+    assert instants(driver.state) == [1, 2]
+
+
+def test_another_job_id_drops_the_samples_and_keeps_what_was_learned() -> None:
+    history = {SINGLE_SOURCE: (history_entry(MINUTE, 2, 4),)}
+    driver = JobDriver(a_context(OPTIONS))
+    driver.run(MINUTE, single_source(1, rate=100.0, busy_ms=500.0))
+    driver.state = dataclasses.replace(driver.state, history=history)
+    other = "b" * 32
+    driver.context = a_context(OPTIONS, job_id=other)
+
+    driver.run(2 * MINUTE, single_source(2, rate=100.0, busy_ms=500.0, job_id=other))
+
+    assert instants(driver.state) == [2]
+    assert driver.state.job_id == other
+    assert driver.state.history == history
+
+
+def test_history_of_vertices_that_are_gone_is_pruned() -> None:
+    kept = (history_entry(MINUTE, 2, 4),)
+    state = JobState(history={SINGLE_SOURCE: kept, vertex_id(9): kept})
+    driver = JobDriver(a_context(OPTIONS), state)
+
+    driver.run(MINUTE, single_source(1, rate=100.0, busy_ms=500.0))
+
+    assert driver.state.history == {SINGLE_SOURCE: kept}
+
+
+def test_a_pass_of_the_same_instant_replaces_the_sample() -> None:
+    driver = JobDriver(a_context(OPTIONS))
+
+    for _ in range(2):
+        driver.run(MINUTE, single_source(1, rate=100.0, busy_ms=500.0))
+
+    assert instants(driver.state) == [1]
+
+
+@pytest.mark.parametrize(("gc_ms", "reports_gc"), [(5.0, True), (None, False)], ids=["reported", "not reported"])
+def test_the_collector_learns_whether_garbage_collection_is_reported(gc_ms: float | None, reports_gc: bool) -> None:
+    driver = JobDriver(a_context(OPTIONS))
+
+    outcome = driver.run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0), a_cluster(gc_ms=gc_ms))
+
+    assert outcome.memory.reports_gc is reports_gc
+    assert outcome.sample is not None
+    assert (ScalingMetric.GC_PRESSURE in outcome.sample.globals_) is reports_gc
+
+
+def test_taskmanagers_that_report_nothing_are_an_error_in_the_reference() -> None:
+    driver = JobDriver(a_context({**OPTIONS, "compat": "reference"}))
+
+    outcome = driver.run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0), ClusterReading())
+
+    assert (outcome.phase, outcome.sample) == (PassPhase.ERROR, None)
+
+
+def test_after_taskmanagers_reported_nothing_garbage_collection_is_asked_for_anew() -> None:
+    driver = JobDriver(a_context({**OPTIONS, "compat": "reference"}))
+    driver.run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0), a_cluster(gc_ms=5.0))
+    without_gc = a_cluster(gc_ms=None)
+
+    failed = driver.run(2 * MINUTE, single_source(2, rate=1.0, busy_ms=1.0), without_gc)
+    outcome = driver.run(3 * MINUTE, single_source(3, rate=1.0, busy_ms=1.0), without_gc)
+
+    assert failed.phase is PassPhase.ERROR
+    assert outcome.sample is not None
+
+
+def test_unknown_metrics_are_absent_or_nan_but_never_zero() -> None:
+    driver = JobDriver(a_context(OPTIONS))
+
+    outcome = driver.run(MINUTE, single_source(1, rate=0.0, busy_ms=1.0, is_answered=False))
+
+    assert outcome.sample is not None
+    source = outcome.sample.vertices[SINGLE_SOURCE]
+    assert math.isnan(source[ScalingMetric.LOAD])
+    assert math.isnan(source[ScalingMetric.LAG])
+    assert outcome.excluded == {SINGLE_SOURCE}
+
+
 @pytest.mark.parametrize(
-    "counted_minutes",
-    [
-        pytest.param((100, 1), id="the second sample after a rescale"),
-        pytest.param((100, 101, 102, 103, 104, 105, 106, 1), id="a full window of stored samples"),
-    ],
+    ("options", "kept"),
+    [pytest.param({}, 0, id="improved"), pytest.param({"compat": "reference"}, 1, id="reference")],
 )
-def test_a_window_without_a_rate_is_filling_and_nothing_failed(counted_minutes: tuple[int, ...]) -> None:
-    driver = JobDriver(a_context({"metrics.window": "5 min", "stabilization.interval": "0 s"}))
-    readings = [single_source(minute, rate=100.0, busy_ms=500.0) for minute in counted_minutes]
+def test_disabling_forgets_the_samples_with_the_improvement(options: dict[str, str], kept: int) -> None:
+    driver = JobDriver(a_context({**OPTIONS, **options}))
+    driver.run(MINUTE, single_source(1, rate=100.0, busy_ms=500.0))
+    driver.state = dataclasses.replace(driver.state, overrides={SINGLE_SOURCE: 4})
+    driver.context = a_context({**OPTIONS, **options, "enabled": "false"})
 
-    outcome = driver.run_each_minute(readings)
+    outcome = driver.run(2 * MINUTE, single_source(2, rate=100.0, busy_ms=500.0))
 
-    assert (outcome.phase, outcome.error, outcome.events) == (PassPhase.WINDOW_FILLING, None, ())
+    assert outcome.phase is PassPhase.DISABLED
+    assert len(driver.state.samples) == kept
+    assert driver.state.overrides == {}

@@ -1,14 +1,20 @@
 """What a decision records, what delays it and what prevents it."""
 
 import dataclasses
-from datetime import UTC, datetime
 
 import pytest
 
-from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
+from flink_autoscaler.core.cycle.ending import without_reading
+from flink_autoscaler.core.cycle.wanted import wanted_parallelism
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.events import EventType
+from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric
-from flink_autoscaler.core.model.state import ConfigChanges, JobState, ScalingRecord
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.state import EMPTY_STATE, ConfigChanges, JobState, ScalingRecord
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
 from testkit.builders.core import (
     MINUTE,
@@ -18,9 +24,15 @@ from testkit.builders.core import (
     SINGLE_SOURCE_OPTIONS,
     JobDriver,
     a_context,
+    a_reading,
+    a_request,
+    a_vertex,
+    draining_pipeline,
     full_window,
     history_entry,
+    operator_answers,
     single_source,
+    source_answers,
     stuck_pipeline,
     vertex_id,
 )
@@ -30,21 +42,6 @@ OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
 
 def codes(outcome: PassOutcome) -> list[str]:
     return [reason.code for reason in outcome.decision.reasons]
-
-
-def test_a_decision_is_recorded() -> None:
-    driver = JobDriver(a_context(OPTIONS))
-
-    outcome = full_window(driver, rate=200.0, busy_ms=1000.0)
-
-    assert isinstance(outcome.decision, Rescale)
-    summary = outcome.decision.summaries[SINGLE_SOURCE]
-    assert outcome.state.history == {SINGLE_SOURCE: ((3 * MINUTE, summary),)}
-    assert outcome.state.tracking == (ScalingRecord(3 * MINUTE),)
-    assert outcome.state.overrides == {SINGLE_SOURCE: 8}
-    assert outcome.state.delayed == {}
-    assert (summary.current, summary.new) == (4, 8)
-    assert summary.metrics[ScalingMetric.EXPECTED_PROCESSING_RATE].current == 400.0
 
 
 def test_a_decision_without_memory_tuning_replaces_older_config_changes() -> None:
@@ -70,85 +67,8 @@ def test_memory_is_tuned_only_when_it_is_on_and_recommended_either_way(enabled: 
     assert outcome.wanted_config is stored
 
 
-def test_no_memory_is_recommended_for_taskmanagers_of_unknown_size() -> None:
-    driver = JobDriver(a_context(OPTIONS, {"taskmanager.memory.flink.size": "1g"}))
-
-    assert full_window(driver, rate=200.0, busy_ms=1000.0).events == ()
-
-
-def test_a_decision_is_repeated_while_it_has_no_effect() -> None:
-    driver = JobDriver(a_context(OPTIONS))
-    full_window(driver, rate=200.0, busy_ms=1000.0)
-
-    outcome = driver.run(4 * MINUTE, single_source(4, rate=200.0, busy_ms=1000.0))
-
-    assert isinstance(outcome.decision, Rescale)
-    assert [entry.at_ms for entry in outcome.state.history[SINGLE_SOURCE]] == [3 * MINUTE, 4 * MINUTE]
-    assert outcome.state.tracking == (ScalingRecord(3 * MINUTE), ScalingRecord(4 * MINUTE))
-
-
 # A job that needs half of its parallelism, with a scale-down interval of two minutes.
 DELAYED = {**OPTIONS, "scale-down.interval": "2 min"}
-
-
-def test_a_scale_down_waits_for_its_interval() -> None:
-    driver = JobDriver(a_context(DELAYED))
-
-    outcomes = [full_window(driver, rate=50.0, busy_ms=250.0)]
-    outcomes += [driver.run(at * MINUTE, single_source(at, rate=50.0, busy_ms=250.0)) for at in (4, 5)]
-
-    assert [isinstance(outcome.decision, Rescale) for outcome in outcomes] == [False, False, True]
-    assert "SCALE_DOWN_DELAYED" in codes(outcomes[0])
-    assert outcomes[1].state.delayed[SINGLE_SOURCE].first_ms == 3 * MINUTE
-    assert outcomes[2].wanted == {SINGLE_SOURCE: 2}
-    assert outcomes[2].state.delayed == {}
-
-
-def test_a_waiting_scale_down_is_forgotten_when_the_load_returns() -> None:
-    driver = JobDriver(a_context(DELAYED))
-    full_window(driver, rate=50.0, busy_ms=250.0)
-
-    # From minute 2 on it has received 42000 records in 120 s at an average load of 0.5: just right.
-    outcome = driver.run(4 * MINUTE, single_source(4, rate=200.0, busy_ms=1000.0))
-
-    assert "AT_TARGET" in codes(outcome)
-    assert outcome.state.delayed == {}
-
-
-def test_a_waiting_scale_down_is_forgotten_when_more_is_needed_even_within_bounds() -> None:
-    driver = JobDriver(a_context(DELAYED))
-    waiting = full_window(driver, rate=60.0, busy_ms=300.0).state.delayed
-
-    # From minute 2 on it has received 40800 records in 120 s at an average load of 0.533: it wants 5.
-    outcome = driver.run(4 * MINUTE, single_source(4, rate=200.0, busy_ms=1000.0))
-
-    assert set(waiting) == {SINGLE_SOURCE}
-    assert codes(outcome) == ["SIZED", "WITHIN_BOUNDS"]
-    assert outcome.state.delayed == {}
-
-
-def test_a_waiting_scale_down_survives_a_restart_and_memory_pressure() -> None:
-    driver = JobDriver(a_context(DELAYED))
-    waiting = full_window(driver, rate=50.0, busy_ms=250.0).state.delayed
-
-    driver.run(4 * MINUTE, single_source(4, rate=50.0, busy_ms=250.0, running_at_minute=3.5))
-
-    assert driver.state.delayed == waiting
-
-
-def test_the_highest_recommendation_of_the_interval_is_executed() -> None:
-    driver = JobDriver(a_context({**DELAYED, "metrics.window": "1 min", "sample-check.enabled": "false"}))
-    # Needs of 2, then 3, then 2 again; at minute 4 the interval has passed, and 3 is the highest of it.
-    for minute, rate in ((1.0, 50.0), (2.0, 50.0), (3.0, 75.0), (4.0, 50.0)):
-        reading = single_source(minute, rate=rate, busy_ms=rate * 5)
-        assert reading.details is not None
-        received = {1.0: 0, 2.0: 3000, 3.0: 7500, 4.0: 10_500}[minute]
-        entry = reading.details.vertices[0]
-        entry = dataclasses.replace(entry, io=dataclasses.replace(entry.io, records_in=received + 1))
-        reading = dataclasses.replace(reading, details=dataclasses.replace(reading.details, vertices=(entry,)))
-        outcome = driver.run(round(minute * MINUTE), reading)
-
-    assert outcome.wanted == {SINGLE_SOURCE: 3}
 
 
 @pytest.mark.parametrize(
@@ -205,13 +125,6 @@ def test_a_prevented_change_is_reported_and_not_executed(options: dict[str, str]
     assert recommended.current == 8.0
 
 
-def test_a_period_that_is_over_prevents_nothing() -> None:
-    now = datetime(2024, 1, 3, tzinfo=UTC)
-    driver = JobDriver(a_context({**OPTIONS, "excluded.periods": f"* * * * * ? {now.year}"}))
-
-    assert isinstance(full_window(driver, rate=200.0, busy_ms=1000.0).decision, Rescale)
-
-
 def test_a_waiting_scale_down_survives_a_prevented_change() -> None:
     driver = JobDriver(a_context({**DELAYED, "scaling.enabled": "false"}))
     full_window(driver, rate=50.0, busy_ms=250.0)
@@ -266,18 +179,6 @@ def test_an_ineffective_scale_up_is_reported_and_blocked_on_demand(detection: st
         f"Ineffective scaling detected for vertex {SINGLE_SOURCE}: expected an increase of 200.0 records/s, got "
         f"10.0 records/s. Blocking of ineffective scaling is {'enabled' if blocked else 'disabled'}."
     )
-
-
-def test_an_undefined_scalability_fails_the_pass_in_the_reference_only() -> None:
-    zero = tuple(history_entry(at, 2, 3, rate=0.0) for at in (MINUTE, MINUTE + 1, MINUTE + 2))
-    options = {**OPTIONS, "observed-scalability.enabled": "true"}
-    state = JobState(history={SINGLE_SOURCE: zero})
-
-    improved = full_window(JobDriver(a_context(options), state), rate=200.0, busy_ms=1000.0)
-    reference = full_window(JobDriver(a_context({**options, "compat": "reference"}), state), rate=200.0, busy_ms=1000.0)
-
-    assert improved.wanted == {SINGLE_SOURCE: 8}
-    assert reference.phase is PassPhase.ERROR
 
 
 @pytest.mark.parametrize(
@@ -338,16 +239,6 @@ def test_a_legacy_alignment_that_has_to_deviate_is_told() -> None:
     )
 
 
-def test_history_keeps_one_entry_more_than_its_count_until_the_next_pass() -> None:
-    old = tuple(history_entry(at, 2, 3, rate=1.0) for at in (1, 2, 3))
-    driver = JobDriver(a_context(OPTIONS), JobState(history={SINGLE_SOURCE: old, vertex_id(9): old}))
-
-    outcome = full_window(driver, rate=200.0, busy_ms=1000.0)
-
-    assert len(outcome.state.history[SINGLE_SOURCE]) == 4
-    assert set(outcome.state.history) == {SINGLE_SOURCE}
-
-
 POOR = tuple(
     history_entry(at, p, p + 1, rate=rate) for at, (p, rate) in enumerate(((4, 400.0), (8, 720.0), (16, 1280.0)))
 )
@@ -361,3 +252,145 @@ def test_a_vertex_held_back_by_a_bottleneck_is_sized_with_its_own_scalability() 
 
     # 200 records/s of 100 at a coefficient of 0.83: 4 * 2.41.
     assert outcome.wanted == {PIPELINE_SOURCE: 4, PIPELINE_MAP: 10}
+
+
+V, OTHER, USER_ONLY = vertex_id(1), vertex_id(2), vertex_id(3)
+USER = {"pipeline.jobvertex-parallelism-overrides": f"{V}:11,{USER_ONLY}:33"}
+
+
+@pytest.mark.parametrize(
+    ("options", "excluded", "expected"),
+    [
+        pytest.param({}, frozenset(), {V: 4, OTHER: 5, USER_ONLY: 33}, id="what was decided wins"),
+        pytest.param({}, frozenset({V}), {V: 11, OTHER: 5, USER_ONLY: 33}, id="unless the vertex is excluded now"),
+        pytest.param(
+            {"vertex.exclude.ids": V}, frozenset(), {V: 11, OTHER: 5, USER_ONLY: 33}, id="or by the configuration"
+        ),
+        pytest.param(
+            {}, frozenset({OTHER}), {V: 4, OTHER: 5, USER_ONLY: 33}, id="excluded without a value of the user"
+        ),
+    ],
+)
+def test_decided_and_user_overrides_are_merged(
+    options: dict[str, str], excluded: frozenset[str], expected: dict[str, int]
+) -> None:
+    context = a_context(options, USER)
+
+    assert wanted_parallelism(context, {V: 4, OTHER: 5}, excluded) == expected
+
+
+def test_nothing_is_wanted_before_the_first_decision() -> None:
+    assert wanted_parallelism(a_context({}, USER), {}, frozenset()) == {}
+
+
+def test_user_overrides_may_be_a_flow_map() -> None:
+    user = {"pipeline.jobvertex-parallelism-overrides": f"{{{V}: '11'}}"}
+
+    assert wanted_parallelism(a_context({}, user), {OTHER: 5}, frozenset()) == {V: 11, OTHER: 5}
+
+
+@pytest.mark.parametrize("text", [f"{V}:many", f"{V}"])
+def test_a_user_override_that_is_no_number_is_an_error(text: str) -> None:
+    context = a_context({}, {"pipeline.jobvertex-parallelism-overrides": text})
+
+    with pytest.raises(ConfigError):
+        wanted_parallelism(context, {V: 4}, frozenset())
+
+
+def test_bad_user_overrides_are_an_error_of_the_pass_and_nothing_is_realized() -> None:
+    state = dataclasses.replace(EMPTY_STATE, overrides={V: 4})
+    context = a_context({}, {"pipeline.jobvertex-parallelism-overrides": "a:b"}, status=JobStatus.RESTARTING)
+
+    outcome = without_reading(a_request(context, state=state))
+
+    assert outcome is not None
+    assert (outcome.phase, outcome.wanted, outcome.state) == (PassPhase.ERROR, {}, state)
+
+
+def test_a_finished_vertex_is_pinned_and_the_user_may_still_override_it() -> None:
+    user = {"pipeline.jobvertex-parallelism-overrides": f"{OTHER}:7"}
+    driver = JobDriver(a_context(OPTIONS, user))
+    for minute in (1, 2, 3):
+        received = round(200.0 * 60 * minute)
+        source = a_vertex(1, parallelism=4, io=IoMetrics(records_in=received))
+        finished = a_vertex(2, parallelism=3, is_finished=True)
+        answers = {V: source_answers(busy_ms=1000.0, rate=200.0)}
+        outcome = driver.run(minute * MINUTE, a_reading([source, finished], answers))
+
+    assert outcome.state.overrides == {V: 8, OTHER: 3}
+    assert outcome.excluded == {OTHER}
+    assert outcome.wanted == {V: 8, OTHER: 7}
+
+
+def test_a_vertex_without_busy_time_is_pinned() -> None:
+    driver = JobDriver(a_context(OPTIONS))
+    for minute in (1, 2, 3):
+        received = round(200.0 * 60 * minute)
+        source = a_vertex(1, parallelism=4, io=IoMetrics(records_in=received))
+        silent = a_vertex(2, parallelism=3, inputs={1: ShipStrategy.HASH}, io=IoMetrics(records_in=received))
+        answers = {
+            V: source_answers(busy_ms=1000.0, rate=200.0),
+            OTHER: operator_answers(busy_ms=float("nan"), rate=200.0),
+        }
+        outcome = driver.run(minute * MINUTE, a_reading([source, silent], answers))
+
+    assert outcome.excluded == {OTHER}
+    assert outcome.wanted == {V: 8, OTHER: 3}
+
+
+def context(options: dict[str, str], **job: float) -> JobAutoScalerContext:
+    return a_context({**SINGLE_SOURCE_OPTIONS, **options}, taskmanager_cpu=job.get("cpu"))
+
+
+def third_pass(job: JobAutoScalerContext, readings: list[JobReading]) -> PassOutcome:
+    return JobDriver(job).run_each_minute(readings)
+
+
+def busy_source_of_a_group() -> list[JobReading]:
+    return [single_source(minute, rate=200.0, busy_ms=1000.0, group="g") for minute in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param({}, {SINGLE_SOURCE: 6}, id="improved: up to the quota"),
+        pytest.param({"compat": "reference"}, {}, id="reference: not at all"),
+    ],
+)
+def test_a_quota_below_what_is_needed(options: dict[str, str], expected: dict[str, int]) -> None:
+    job = context({**options, "quota.cpu": "6"}, cpu=1.0)
+
+    outcome = third_pass(job, busy_source_of_a_group())
+
+    assert outcome.wanted == expected
+    assert "ResourceQuotaReached" in [event.reason for event in outcome.events]
+
+
+def test_a_quota_that_suffices_changes_nothing() -> None:
+    outcome = third_pass(context({"quota.cpu": "8"}, cpu=1.0), busy_source_of_a_group())
+
+    assert outcome.wanted == {SINGLE_SOURCE: 8}
+    assert outcome.events == ()
+
+
+@pytest.mark.parametrize(("compat", "expected"), [("improved", 4), ("reference", 2)])
+def test_a_busy_vertex_while_a_backlog_is_drained(compat: str, expected: int) -> None:
+    # For the 100 records/s that arrive, a tenth of the parallelism would do.
+    outcome = third_pass(context({"compat": compat}), draining_pipeline())
+
+    assert outcome.wanted == {SINGLE_SOURCE: 2, PIPELINE_MAP: expected}
+
+
+@pytest.mark.parametrize(("compat", "source", "expected"), [("improved", 4, 8), ("reference", 16, 16)])
+def test_a_vertex_behind_a_source_that_cannot_grow(compat: str, source: int, expected: int) -> None:
+    outcome = third_pass(context({"compat": compat}), stuck_pipeline())
+
+    assert outcome.wanted == {SINGLE_SOURCE: source, PIPELINE_MAP: expected}
+
+
+def test_the_same_inputs_lead_to_the_same_decision() -> None:
+    readings = busy_source_of_a_group()
+
+    first, second = (third_pass(context({}), readings) for _ in range(2))
+
+    assert dataclasses.replace(first, seconds={}) == dataclasses.replace(second, seconds={})

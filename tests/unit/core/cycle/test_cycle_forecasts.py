@@ -155,16 +155,6 @@ def test_a_backlog_that_grows_is_part_of_what_arrives() -> None:
     assert bucket.total == 300.0
 
 
-def test_forecasts_are_remembered_beside_policies_and_whatever_becomes_of_the_decision() -> None:
-    outcome = enough(a_driver())
-
-    assert outcome.state.policies == {}
-    assert outcome.state.forecast
-    assert outcome.undecided is not None
-    assert outcome.undecided.policies == {}
-    assert outcome.undecided.forecast == outcome.state.forecast
-
-
 def test_forecasts_outlive_a_restart_and_a_change_of_the_graph() -> None:
     driver = a_driver()
     enough(driver)

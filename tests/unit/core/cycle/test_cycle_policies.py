@@ -10,7 +10,6 @@ import pytest
 
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
@@ -75,46 +74,12 @@ def enough(driver: JobDriver) -> PassOutcome:
     return full_window(driver, rate=200.0, busy_ms=500.0)
 
 
-def test_what_a_policy_wants_is_done() -> None:
-    outcome = enough(a_driver(Wants(6)))
-
-    assert isinstance(outcome.decision, Rescale)
-    assert outcome.wanted == {SINGLE_SOURCE: 6}
-    assert codes(outcome) == ["WANTED", "PLANNED"]
-    assert outcome.decision.reasons[0].text == "mine: because I say so"
-    summary = outcome.decision.summaries[SINGLE_SOURCE]
-    assert summary.metrics[ScalingMetric.EXPECTED_PROCESSING_RATE].current == 600.0
-    assert summary.metrics[ScalingMetric.RECOMMENDED_PARALLELISM].current == 6.0
-
-
-def test_a_policy_is_asked_once_the_window_is_full_and_remembers() -> None:
-    policy = Wants(4)
-    driver = a_driver(policy)
-
-    enough(driver)
-    outcome = driver.run(4 * MINUTE, single_source(4, rate=200.0, busy_ms=500.0))
-
-    assert [each.state for each in policy.seen] == [{}, {"asked": 1}]
-    assert outcome.state.policies == {"mine": {"asked": 2}}
-    assert codes(outcome) == ["WANTED", "NO_CHANGE"]
-
-
 def test_what_a_policy_remembers_survives_a_decision_and_is_undone_with_it() -> None:
     outcome = enough(a_driver(Wants(6)))
 
     assert outcome.state.policies == {"mine": {"asked": 1}}
     assert outcome.undecided is not None
     assert outcome.undecided.policies == {}
-
-
-def test_what_a_policy_remembers_survives_a_restart_of_the_job() -> None:
-    driver = a_driver(Wants(4))
-    enough(driver)
-
-    outcome = driver.run(4 * MINUTE, single_source(4, rate=200.0, busy_ms=500.0, running_at_minute=3.5))
-
-    assert outcome.phase is PassPhase.COLLECTING
-    assert outcome.state.policies == {"mine": {"asked": 1}}
 
 
 def test_another_job_graph_begins_anew() -> None:
@@ -133,46 +98,6 @@ def test_a_policy_stays_within_the_bounds_of_a_vertex_and_of_one_step() -> None:
     assert enough(a_driver(Wants(50), {"scale-up.max-factor": "1.0"})).wanted == {SINGLE_SOURCE: 8}
     assert enough(a_driver(Wants(1), {"scale-down.max-factor": "0.5"})).wanted == {SINGLE_SOURCE: 2}
     assert enough(a_driver(Wants(1), {"vertex.bounds": "*=3.."})).wanted == {SINGLE_SOURCE: 3}
-
-
-def test_a_policy_is_aligned_to_partitions() -> None:
-    driver = a_driver(Wants(5))
-    for minute in (1, 2, 3):
-        reading = single_source(minute, rate=200.0, busy_ms=500.0, partitions=12)
-        outcome = driver.run(minute * MINUTE, reading)
-
-    assert outcome.wanted == {SINGLE_SOURCE: 6}
-
-
-def test_an_excluded_vertex_is_left_alone_whatever_policies_want() -> None:
-    outcome = enough(a_driver(Wants(6), {"vertex.exclude.ids": SINGLE_SOURCE}))
-
-    assert codes(outcome) == ["WANTED", "EXCLUDED", "NO_CHANGE"]
-
-
-DELAYED = {"scale-down.interval": "2 min"}
-
-
-def test_a_scale_down_of_a_policy_waits_for_its_interval() -> None:
-    driver = a_driver(Wants(2), DELAYED)
-
-    outcomes = [enough(driver)]
-    outcomes += [driver.run(at * MINUTE, single_source(at, rate=200.0, busy_ms=500.0)) for at in (4, 5)]
-
-    assert [dict(outcome.wanted) for outcome in outcomes] == [{}, {}, {SINGLE_SOURCE: 2}]
-    assert "SCALE_DOWN_DELAYED" in codes(outcomes[0])
-
-
-@pytest.mark.parametrize(("target", "waits"), [(None, True), (4, False)], ids=["nothing is known", "it is enough"])
-def test_a_waiting_scale_down_is_forgotten_only_for_a_reason(target: int | None, waits: bool) -> None:
-    policy = Wants(2)
-    driver = a_driver(policy, DELAYED)
-    enough(driver)
-    policy.target = target
-
-    outcome = driver.run(4 * MINUTE, single_source(4, rate=200.0, busy_ms=500.0))
-
-    assert (SINGLE_SOURCE in outcome.state.delayed) is waits
 
 
 def test_a_busy_vertex_is_not_scaled_down_by_a_policy() -> None:
@@ -198,13 +123,6 @@ def test_a_policy_is_held_back_after_a_scale_up_that_brought_too_little() -> Non
     assert isinstance(outcome.decision, Hold)
 
 
-def test_filters_hold_for_plans_of_policies() -> None:
-    outcome = enough(a_driver(Wants(6), {"scale-up.enabled": "false"}))
-
-    assert codes(outcome) == ["WANTED", "PLANNED", "DIRECTION_OFF"]
-    assert outcome.wanted == {}
-
-
 def test_a_plan_for_a_job_of_unknown_rates_is_carried_out() -> None:
     """A source that reads nothing has no processing rate; a schedule raises it all the same."""
     history = {SINGLE_SOURCE: (history_entry(1, 2, 4, rate=200.0, expected=400.0),)}
@@ -217,20 +135,6 @@ def test_a_plan_for_a_job_of_unknown_rates_is_carried_out() -> None:
 
     assert outcome.wanted == {SINGLE_SOURCE: 8}
     assert outcome.report is not None
-
-
-def test_a_policy_that_fails_changes_nothing_and_is_told() -> None:
-    class Broken:
-        name = "mine"
-
-        def propose(self, given: PolicyInput) -> Proposal:
-            raise LookupError(given.obs.job_key)
-
-    outcome = enough(a_driver(Broken()))
-
-    assert codes(outcome) == ["POLICY_FAILED", "NO_OPINION", "NO_CHANGE"]
-    assert [event.reason for event in outcome.events] == ["PluginProblem"]
-    assert outcome.error is None
 
 
 def test_an_unknown_policy_is_an_invalid_configuration_from_the_first_pass_on() -> None:
@@ -275,25 +179,6 @@ def test_jobs_that_choose_nothing_are_sized_as_ever(options: dict[str, str], exp
     assert options_with(options).has_own_policies is expected
 
 
-def test_the_default_is_a_policy_that_a_plug_in_of_its_name_replaces() -> None:
-    policy = Wants(9, name="capacity")
-    driver = JobDriver(
-        a_context({**OPTIONS, "sample-check.enabled": "false"}), plugins=Plugins(policies={"capacity": policy})
-    )
-
-    outcome = full_window(driver, rate=200.0, busy_ms=1000.0)
-
-    assert len(policy.seen) == 1
-    assert outcome.wanted == {SINGLE_SOURCE: 9}
-
-
-def test_the_default_remembers_nothing_of_its_own() -> None:
-    outcome = full_window(JobDriver(a_context(OPTIONS)), rate=200.0, busy_ms=1000.0)
-
-    assert outcome.wanted == {SINGLE_SOURCE: 8}
-    assert outcome.state.policies == {}
-
-
 # A source that is always busy with 200 records/s of parallelism 4, while 100 more arrive each second.
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_built_in_policy_decides_about_a_job_in_passes(name: str) -> None:
@@ -318,19 +203,6 @@ def test_every_built_in_policy_decides_about_a_job_in_passes(name: str) -> None:
 def _policy_texts(outcome: PassOutcome) -> list[str]:
     others = ("PLANNED", "SIZED", "BUDGET_SPENT")
     return [reason.text for reason in outcome.decision.reasons if reason.code not in others]
-
-
-def test_the_default_raises_a_bottleneck_downstream() -> None:
-    options = OPTIONS
-    readings = [_widening(minute) for minute in (1, 2, 3)]
-
-    default = JobDriver(a_context(options)).run_each_minute(readings)
-    assert default.wanted == {PIPELINE_SOURCE: 4, PIPELINE_MAP: 7}
-
-
-def _widening(minute: int) -> Any:
-    """Read a job whose map is busy for 0.8 of its time; at 0.5 it would need 6.4 of its subtasks."""
-    return pipeline(minute, pending=0.0, rate=100.0, busy_ms=(500.0, 800.0))
 
 
 def test_a_job_with_a_join_is_observed_over_all_its_edges() -> None:

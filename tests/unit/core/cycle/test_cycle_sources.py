@@ -50,14 +50,6 @@ def test_capacity_sizes_the_source_for_what_arrives_in_one_step() -> None:
     assert 10 <= job.parallelism[0] <= 20
 
 
-def test_reference_scales_such_a_source() -> None:
-    job = slow_fetchers(compat="reference")
-
-    job.run(20)
-
-    assert 750 * job.parallelism[0] >= 5000
-
-
 def test_source_that_keeps_pace_again_is_not_made_as_small_as_it_was() -> None:
     job = slow_fetchers()
 

@@ -18,7 +18,6 @@ from flink_autoscaler.core.options.safety import Compat
 from flink_autoscaler.core.ports.passes import PassOutcome
 from testkit.builders.core import (
     MINUTE,
-    SINGLE_SOURCE,
     SINGLE_SOURCE_OPTIONS,
     JobDriver,
     a_context,
@@ -31,7 +30,6 @@ from testkit.builders.core import (
 )
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
-REFERENCE = {**OPTIONS, "compat": "reference"}
 
 
 def lowered(outcome: PassOutcome) -> set[VertexId]:
@@ -46,36 +44,6 @@ def last_of(options: dict[str, str], *readings: JobReading) -> PassOutcome:
     for minute, reading in enumerate(readings, start=1):
         outcome = driver.run(minute * MINUTE, reading)
     return outcome
-
-
-def steady(minute: int) -> JobReading:
-    return single_source(minute, rate=100.0, busy_ms=500.0)
-
-
-def test_an_unanswered_source_is_not_lowered() -> None:
-    silent = single_source(3, rate=0.0, busy_ms=0.0, is_answered=False)
-
-    assert lowered(last_of(OPTIONS, steady(1), steady(2), silent)) == set()
-
-
-def test_an_incomplete_source_is_not_lowered_by_counters_that_are_too_low() -> None:
-    incomplete = single_source(3, rate=10.0, busy_ms=500.0, is_complete=False)
-
-    assert lowered(last_of(OPTIONS, steady(1), steady(2), incomplete)) == set()
-    assert lowered(last_of(REFERENCE, steady(1), steady(2), incomplete)) == {SINGLE_SOURCE}
-
-
-def test_an_incomplete_source_is_not_lowered_by_a_lag_that_is_too_low() -> None:
-    lagging = [single_source(minute, rate=100.0, busy_ms=500.0, pending=12_000.0) for minute in (1, 2)]
-    incomplete = single_source(3, rate=100.0, busy_ms=500.0, pending=0.0, is_complete=False)
-
-    assert lowered(last_of(OPTIONS, *lagging, incomplete)) == set()
-
-
-def test_an_incomplete_source_is_not_lowered_by_a_busy_time_of_some_subtasks() -> None:
-    incomplete = single_source(3, rate=100.0, busy_ms=0.0, is_complete=False)
-
-    assert lowered(last_of(OPTIONS, steady(1), steady(2), incomplete)) == set()
 
 
 def test_a_source_that_was_never_complete_ends_the_pass() -> None:

@@ -76,14 +76,6 @@ def test_a_busy_share_that_was_gathered_before_flink_had_measured_it_is_unknown(
     assert math.isfinite(sample.vertices[SOURCE][ScalingMetric.LOAD]) is is_known
 
 
-def test_equal_counters_of_another_gathering_are_another_sample() -> None:
-    passes = Passes(CLUSTER)
-    for second in (0, 5, 10):
-        passes.look(second, 0)
-
-    assert passes.instants == [0, 5, 10]
-
-
 def test_a_store_that_stands_still_for_longer_is_believed_again() -> None:
     passes = Passes(GATHERS_EVERY_10_S)
     for second in (0, 5, 25):
@@ -130,11 +122,3 @@ def test_what_was_gathered_before_the_job_began_to_run_is_no_sample(age_ms: int)
     assert (after.phase, reason.code) == (PassPhase.NOT_READY, "METRICS_NOT_FRESH")
     assert later.phase is PassPhase.COLLECTING
     assert passes.instants == [11]
-
-
-def test_the_reference_takes_a_sample_in_every_pass() -> None:
-    passes = Passes(GATHERS_EVERY_10_S, **{"job.autoscaler.compat": "reference"})
-    for second in (0, 5, 10):
-        passes.look(second, 0)
-
-    assert passes.instants == [0, 5, 10]

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from flink_autoscaler.core.cycle.recording import is_worth, signature
-from flink_autoscaler.core.errors import ConnectError, EvaluationError
+from flink_autoscaler.core.errors import (
+    AutoscalerError,
+    ConnectError,
+    EvaluationError,
+    JobGoneError,
+    MissingMetricError,
+    RefusedError,
+    StoreError,
+)
 from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.events import Event, EventType, Reason
+from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Fingerprint, Pause, RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.syntax import Duration
@@ -20,9 +30,11 @@ from testkit.builders.core import (
     SINGLE_SOURCE,
     SINGLE_SOURCE_OPTIONS,
     JobDriver,
+    a_cluster,
     a_context,
     a_request,
     full_window,
+    single_source,
 )
 
 NOON_MS = 720 * MINUTE
@@ -145,3 +157,44 @@ def test_a_sized_vertex_tells_every_term_of_the_formula() -> None:
         "within_limits": 8,
         "aligned": 8,
     }
+
+
+def test_an_executed_outcome_travels() -> None:
+    outcome = full_window(JobDriver(a_context(dict(SINGLE_SOURCE_OPTIONS))), rate=200.0, busy_ms=1000.0)
+
+    # NaN is not equal to itself, so that the texts are compared.
+    assert repr(pickle.loads(pickle.dumps(outcome))) == repr(outcome)
+
+
+def test_a_failed_outcome_travels() -> None:
+    driver = JobDriver(a_context(dict(SINGLE_SOURCE_OPTIONS)))
+
+    outcome = driver.run(MINUTE, JobReading(None, error=ConnectError("nobody there")), a_cluster())
+
+    assert repr(pickle.loads(pickle.dumps(outcome))) == repr(outcome)
+
+
+def test_a_request_and_a_reading_travel() -> None:
+    request = a_request(a_context(dict(SINGLE_SOURCE_OPTIONS)), now_ms=5)
+    reading = single_source(1, rate=1.0, busy_ms=1.0)
+
+    assert pickle.loads(pickle.dumps(request)) == request
+    assert pickle.loads(pickle.dumps(reading)) == reading
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        StoreError("disk full"),
+        MissingMetricError(SINGLE_SOURCE, "BUSY_TIME_PER_SEC"),
+        RefusedError("HTTP 409", 409, "conflict"),
+        JobGoneError("HTTP 404", 404),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_travel_with_what_they_know(error: AutoscalerError) -> None:
+    travelled = pickle.loads(pickle.dumps(error))
+
+    assert type(travelled) is type(error)
+    assert str(travelled) == str(error)
+    assert vars(travelled) == vars(error)

@@ -82,16 +82,6 @@ def test_what_it_would_do_is_told_and_nothing_is_done() -> None:
     assert "WANTED" not in {reason.code for reason in outcome.decision.reasons}
 
 
-def test_it_has_a_memory_of_its_own() -> None:
-    policy = Second(4)
-    driver = a_driver(policy)
-
-    outcome = run(driver, 5)
-
-    assert [given.state for given in policy.seen] == [{}, {"asked": 1}, {"asked": 2}]
-    assert outcome.state.policies == {MEMORY: {"policy": "second", "state": {"asked": 3}}}
-
-
 @pytest.mark.parametrize(("is_windowless", "asked"), [(True, 2), (False, 1)])
 def test_it_is_asked_when_it_would_be_in_charge(is_windowless: bool, asked: int) -> None:
     policy = Second(6, needs_no_window=is_windowless)
@@ -164,13 +154,6 @@ def test_the_default_policy_can_be_the_second_one() -> None:
     assert outcome.shadow is not None
     assert outcome.shadow.direction is ProposalDirection.UP
     assert outcome.shadow.wanted == 8
-
-
-def test_what_it_would_do_stays_within_the_bounds() -> None:
-    outcome = run(a_driver(Second(60), {"vertex.max-parallelism": "10"}), 3)
-
-    assert outcome.shadow is not None
-    assert outcome.shadow.wanted == 10
 
 
 def test_it_is_asked_in_a_dry_run() -> None:

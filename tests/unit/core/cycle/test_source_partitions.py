@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from flink_autoscaler.core.model.decision import Rescale
-from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.topology import IoMetrics
 from flink_autoscaler.core.ports.passes import PassOutcome
@@ -93,24 +93,6 @@ def test_a_source_far_below_its_need_goes_below_its_partitions_by_what_its_worki
     outcome = decided({"scale-down.interval": "0"}, 0.25)
 
     assert parallelism_after(outcome) == 8
-
-
-def test_what_a_source_can_do_is_that_of_its_working_subtasks() -> None:
-    outcome = decided({"scale-down.interval": "0"}, 0.25)
-
-    assert isinstance(outcome.decision, Rescale)
-    expected = outcome.decision.summaries[SINGLE_SOURCE].metrics[ScalingMetric.EXPECTED_PROCESSING_RATE].current
-    assert expected == pytest.approx(8 * PER_SUBTASK)
-
-
-def test_a_source_at_its_partitions_is_sized_as_ever() -> None:
-    assert parallelism_after(decided({}, 0.5, parallelism=PARTITIONS)) == PARALLELISM  # nothing to do
-
-
-def test_the_reference_leaves_a_source_above_its_partitions() -> None:
-    outcome = decided({"compat": "reference"}, 0.5)
-
-    assert parallelism_after(outcome) == PARALLELISM
 
 
 @pytest.mark.parametrize(

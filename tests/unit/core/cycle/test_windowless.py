@@ -9,7 +9,7 @@ import pytest
 
 from flink_autoscaler.core.model.decision import PassPhase, Rescale
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.policy_values import LATEST_SAMPLES, JobSample, PolicyInput, Proposal, VertexSample
+from flink_autoscaler.core.model.policy_values import LATEST_SAMPLES, PolicyInput, Proposal
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.topology import IoMetrics
@@ -84,41 +84,6 @@ def test_a_policy_that_needs_no_window_decides_with_the_second_sample() -> None:
     assert codes(second) == ["SEEN", "PLANNED"]
 
 
-def test_other_policies_wait_for_the_window() -> None:
-    policy = Sees(6, needs_no_window=False)
-    driver = a_driver(policy)
-
-    outcome = driver.run_each_minute([source(minute) for minute in (1, 2, 3)])
-
-    assert outcome.phase is PassPhase.WINDOW_FILLING
-    assert policy.seen == []
-
-
-def test_it_is_shown_what_the_latest_passes_read() -> None:
-    policy = Sees(4)
-    driver = a_driver(policy)
-
-    driver.run(1 * MINUTE, source(1, running_at_minute=0.5))
-    driver.run(2 * MINUTE, source(2, running_at_minute=0.5, pending=300.0))
-
-    (given,) = policy.seen
-    before, now = (
-        VertexSample(4, 200.0 * 60, 0.0, 0.0, 0.5, 500.0 * 60),
-        VertexSample(4, 200.0 * 120, 0.0, 300.0, 0.5, 500.0 * 120),
-    )
-    assert [replace_waits(sample) for sample in given.samples] == [
-        JobSample(60.0, 30.0, {SINGLE_SOURCE: before}),
-        JobSample(120.0, 30.0, {SINGLE_SOURCE: now}),
-    ]
-    assert not given.is_window_full
-
-
-def replace_waits(sample: JobSample) -> JobSample:
-    """Leave out how long vertices waited, which another test is about."""
-    vertices = {v: each._replace(idle_ms=None, backpressured_ms=None) for v, each in sample.vertices.items()}
-    return replace(sample, vertices=vertices)
-
-
 def test_the_samples_that_it_is_shown_are_bounded() -> None:
     policy = Sees(4)
     driver = a_driver(policy)
@@ -128,19 +93,6 @@ def test_the_samples_that_it_is_shown_are_bounded() -> None:
     assert max(len(given.samples) for given in policy.seen) == LATEST_SAMPLES
     assert [sample.at for sample in policy.seen[-1].samples] == [60.0 * minute for minute in range(13, 21)]
     assert [given.is_window_full for given in policy.seen] == [minute >= 15 for minute in range(2, 21)]
-
-
-def test_values_that_are_not_known_are_none() -> None:
-    policy = Sees(4)
-    driver = a_driver(policy)
-    driver.run_each_minute([source(1), source(2)])
-
-    driver.run(3 * MINUTE, source(3, is_complete=False))
-
-    sample = policy.seen[-1].samples[-1].vertices[SINGLE_SOURCE]
-    assert not sample.is_complete
-    assert sample.records_in is None
-    assert sample.pending is None
 
 
 FILTERED = {

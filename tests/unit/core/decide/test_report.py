@@ -57,12 +57,6 @@ def test_a_blocked_report_names_the_option() -> None:
     assert header.endswith(":")
 
 
-def test_a_report_has_the_names_of_the_vertices() -> None:
-    report = scaling_report(SUMMARIES, TOPOLOGY, blocked_by=None, interval=INTERVAL)
-
-    assert [vertex.name for vertex in report.vertices.values()] == ["vertex 1", "vertex 2"]
-
-
 def test_metrics_that_a_plugin_left_out_print_as_unknown() -> None:
     report = scaling_report(a_plan({1: (4, 8)}), TOPOLOGY, blocked_by=None, interval=INTERVAL)
 

@@ -14,7 +14,7 @@ from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, evalua
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
 from flink_autoscaler.core.observe.window import MetricWindow
-from testkit.builders.core import a_sample, a_topology, a_vertex, options_with, vertex_id
+from testkit.builders.core import a_sample, a_topology, a_vertex, options_with
 
 M = ScalingMetric
 NAN, INF = math.nan, math.inf
@@ -102,28 +102,3 @@ def test_a_vertex_under_a_steady_load_has_to_sustain_what_it_receives(
         # Rounded to a thousandth vertex by vertex, which ratios may multiply: too small rates tell nothing.
         if all(window.rate(M.NUM_RECORDS_IN, each) >= 1.0 for each in topology.vertices):
             assert metrics[v][M.TARGET_DATA_RATE].average == pytest.approx(received, rel=0.01, abs=0.01)
-
-
-def test_reference_keeps_what_edges_carry_apart_from_what_is_received() -> None:
-    vertices = [a_vertex(1), a_vertex(2), a_vertex(3, inputs={1: ShipStrategy.HASH, 2: ShipStrategy.HASH})]
-    topology = a_topology(*vertices)
-    read, sent = {1: 5000.0, 2: 5000.0, 3: 800.0}, {1: 5000.0, 2: 5000.0, 3: 0.0}
-    samples = [
-        a_sample(
-            second * 1000,
-            {
-                vertex_id(n): {M.NUM_RECORDS_IN: read[n] * second, M.NUM_RECORDS_OUT: sent[n] * second, M.LAG: 0.0}
-                for n in read
-            },
-        )
-        for second in (0, 1)
-    ]
-
-    targets = [
-        evaluate(topology, samples, EvaluationSettings.of(options_with({"compat": compat}), 300))
-        .vertices[vertex_id(3)][M.TARGET_DATA_RATE]
-        .average
-        for compat in ("reference", "improved")
-    ]
-
-    assert targets == [0.0, 800.0]

@@ -8,7 +8,6 @@ import pytest
 from flink_autoscaler.core.evaluate.evaluation import (
     EvaluationSettings,
     evaluate,
-    is_processing_backlog,
     merge,
     true_processing_rate,
 )
@@ -20,13 +19,11 @@ from flink_autoscaler.core.model.metrics import (
     VertexId,
     of,
 )
-from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
-from flink_autoscaler.core.observe.window import MetricWindow
+from flink_autoscaler.core.model.topology import JobTopology
 from testkit.builders.core import a_sample, a_topology, a_vertex, options_with, vertex_id
 
 NAN, INF = math.nan, math.inf
 M = ScalingMetric
-HASH = ShipStrategy.HASH
 S = vertex_id(1)
 SOURCE = a_topology(a_vertex(1))
 
@@ -47,58 +44,6 @@ def evaluated_source(
     *minutes: Mapping[ScalingMetric, float], options: Mapping[str, str] | None = None
 ) -> EvaluatedVertex:
     return evaluate(SOURCE, source_samples(*minutes), settings(options)).vertices[S]
-
-
-def test_a_lag_that_is_not_reported_any_more_is_none() -> None:
-    reported = source_samples({M.LAG: 500.0}, {M.LAG: 500.0})
-    samples = [*reported, a_sample(120_000, {S: {M.NUM_RECORDS_IN: 1200.0}})]
-
-    source = evaluate(SOURCE, samples, settings()).vertices[S]
-
-    assert M.LAG not in source
-    assert source[M.CATCH_UP_DATA_RATE].current == 0.0
-
-
-def test_no_input_and_an_unreported_lag_are_no_backlog() -> None:
-    samples = [a_sample(at, {S: {M.NUM_RECORDS_IN: 5.0}}) for at in (0, 60_000)]
-
-    assert not is_processing_backlog(SOURCE, MetricWindow(samples), settings())
-
-
-def test_a_trickle_flows_downstream_like_anything_else() -> None:
-    topology = a_topology(a_vertex(1), a_vertex(2, inputs={1: HASH}))
-    samples = [
-        a_sample(
-            at * 60_000, {S: {M.NUM_RECORDS_IN: 30.0 * at, M.LAG: 0.0}, vertex_id(2): {M.NUM_RECORDS_IN: 15.0 * at}}
-        )
-        for at in (0, 1)
-    ]
-
-    metrics = evaluate(topology, samples, settings()).vertices
-
-    assert metrics[S][M.TARGET_DATA_RATE].average == 0.5
-    assert metrics[vertex_id(2)][M.TARGET_DATA_RATE].average == 0.25
-
-
-def test_what_has_to_be_caught_up_adds_up_over_the_inputs() -> None:
-    topology = a_topology(a_vertex(1), a_vertex(2), a_vertex(3, inputs={1: HASH, 2: HASH}))
-    samples = [
-        a_sample(
-            at * 60_000,
-            {
-                **{
-                    vertex_id(n): {M.NUM_RECORDS_IN: 60.0 * at, M.NUM_RECORDS_OUT: 60.0 * at, M.LAG: 1800.0}
-                    for n in (1, 2)
-                },
-                vertex_id(3): {M.NUM_RECORDS_IN: 120.0 * at},
-            },
-        )
-        for at in (0, 1)
-    ]
-
-    metrics = evaluate(topology, samples, settings({"catch-up.duration": "30 min"})).vertices
-
-    assert [metrics[vertex_id(n)][M.CATCH_UP_DATA_RATE].current for n in (1, 2, 3)] == [1.0, 1.0, 2.0]
 
 
 AVERAGE = {"metrics.busy-time.aggregator": "AVG"}
@@ -123,38 +68,7 @@ def test_busy_time_that_went_back_is_no_busy_time(
     assert source[M.TRUE_PROCESSING_RATE].average == rate
 
 
-@pytest.mark.parametrize(
-    ("observed", "expected"),
-    [
-        pytest.param((12.0, 14.0), 13.0, id="two observations: their mean"),
-        pytest.param((12.0, NAN), 20.0, id="one is too few: from busy time"),
-    ],
-)
-def test_a_source_uses_what_was_observed_while_it_caught_up(observed: tuple[float, float], expected: float) -> None:
-    source = evaluated_source(*({M.OBSERVED_TPR: value} for value in observed))
-
-    assert source[M.TRUE_PROCESSING_RATE].average == expected
-
-
-def test_busy_time_may_promise_exactly_the_tolerated_share_more() -> None:
-    assert true_processing_rate(1500.0, 1200.0, 0.25) == 1500.0
-    assert true_processing_rate(1501.0, 1200.0, 0.25) == 1200.0
-
-
 LAGGING = ({M.LAG: 9000.0}, {M.LAG: 9000.0})
-
-
-def test_while_a_backlog_is_processed_only_more_than_full_use_is_out_of_bounds() -> None:
-    source = evaluated_source(*LAGGING, options={"catch-up.duration": "0"})
-
-    assert source[M.SCALE_UP_RATE_THRESHOLD].current == 10.0
-    assert source[M.SCALE_DOWN_RATE_THRESHOLD].current == INF
-
-
-def test_the_latest_of_many_samples_counts_for_the_cluster() -> None:
-    samples = [a_sample(at, {S: {M.NUM_RECORDS_IN: at, M.LAG: 0.0}}, {M.GC_PRESSURE: at / 10}) for at in range(3)]
-
-    assert evaluate(SOURCE, samples, settings()).globals_[M.GC_PRESSURE].current == 0.2
 
 
 def custom(
@@ -190,25 +104,12 @@ def test_thresholds_that_a_custom_evaluator_sets_stay() -> None:
     assert source[M.SCALE_UP_RATE_THRESHOLD].current == 7.0
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        pytest.param(EvaluatedMetric(NAN, NAN), (1.0, 2.0), id="nothing known"),
-        pytest.param(EvaluatedMetric(5.0, NAN), (5.0, 2.0), id="current"),
-        pytest.param(EvaluatedMetric(NAN, 5.0), (1.0, 5.0), id="average"),
-        pytest.param(EvaluatedMetric(0.12345, INF), (0.123, INF), id="both, rounded"),
-    ],
-)
-def test_changes_are_laid_over_what_is_there_field_by_field(
-    change: EvaluatedMetric, expected: tuple[float, float]
-) -> None:
-    merged = merge({M.LOAD: EvaluatedMetric(1.0, 2.0), M.LAG: of(9.0)}, {M.LOAD: change})
-
-    assert tuple(merged[M.LOAD]) == expected
-    assert merged[M.LAG].current == 9.0
-
-
 def test_a_metric_that_was_not_there_is_added_as_it_is() -> None:
     merged = merge({}, {M.LAG: EvaluatedMetric(5.0, NAN)})
 
     assert tuple(merged[M.LAG]) == pytest.approx((5.0, NAN), nan_ok=True)
+
+
+def test_busy_time_may_promise_exactly_the_tolerated_share_more() -> None:
+    assert true_processing_rate(1500.0, 1200.0, 0.25) == 1500.0
+    assert true_processing_rate(1501.0, 1200.0, 0.25) == 1200.0

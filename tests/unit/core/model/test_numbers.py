@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.model import numbers
+from flink_autoscaler.core.model import numbers, syntax
+from flink_autoscaler.core.options.job import BusyTimeAggregator
 
 
 @pytest.mark.parametrize(
@@ -73,23 +74,114 @@ def test_plain_prints_the_shortest_text(value: float, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("numerator", "denominator", "expected"), [(1.0, 0.0, math.inf), (-1.0, 0.0, -math.inf), (6.0, 3.0, 2.0)]
-)
-def test_divide_never_raises(numerator: float, denominator: float, expected: float) -> None:
-    assert numbers.divide(numerator, denominator) == expected
-
-
-def test_divide_zero_by_zero_is_unknown() -> None:
-    assert math.isnan(numbers.divide(0.0, 0.0))
-
-
-@pytest.mark.parametrize(
     ("value", "expected"), [(math.nan, 0), (1e300, 2**31 - 1), (-1e300, -(2**31)), (2.9, 2), (-2.9, -2)]
 )
 def test_trunc32_cuts_toward_zero_and_saturates(value: float, expected: int) -> None:
     assert numbers.trunc32(value) == expected
 
 
-@pytest.mark.parametrize(("value", "decimals", "expected"), [(0.0002, 3, 0.001), (0.825, 2, 0.83), (0.8, 2, 0.8)])
-def test_ceil_decimals_rounds_up(value: float, decimals: int, expected: float) -> None:
-    assert numbers.ceil_decimals(value, decimals) == expected
+SECOND = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        pytest.param("10 s", 10 * SECOND, id="what Flink reads"),
+        pytest.param("100", 100_000_000, id="no unit is milliseconds"),
+        pytest.param("1.5 s", 1_500_000_000, id="fraction"),
+        pytest.param(".5h", 1800 * SECOND, id="less than one"),
+        pytest.param("0.1 s", 100_000_000, id="fraction that is none in base two"),
+        pytest.param("1h 30min", 5400 * SECOND, id="several units"),
+        pytest.param(" 1H30M ", 5400 * SECOND, id="without blanks between, in any case"),
+    ],
+)
+def test_parse_time_reads_what_people_write(text: str, nanoseconds: int) -> None:
+    assert syntax.parse_time(text).nanoseconds == nanoseconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "1.5", "-1 s", "1.5.5 s", "10 fortnights", "9" * 20 + " s", "1 s later"])
+def test_parse_time_refuses_anything_else(text: str) -> None:
+    with pytest.raises(ValueError, match=r"a duration|unit must be|whole number"):
+        syntax.parse_time(text)
+
+
+def test_refused_duration_shows_the_forms() -> None:
+    with pytest.raises(ValueError, match=r"a whole number and a unit, such as '90 s', '1500 ms' or '2 h'"):
+        syntax.parse_duration("1.5 s")
+
+
+@pytest.mark.parametrize("values", [{"a": "1"}, {"a:b": "c,d", "'x": " y "}])
+def test_map_reads_back_as_it_was_written(values: dict[str, str]) -> None:
+    assert syntax.parse_map(syntax.format_map(values)) == values
+
+
+@pytest.mark.parametrize("text", ["1 d", "90 min", "2 h", "61 s", "1500 ms", "0 ms", "5 ns"])
+def test_a_duration_prints_as_it_is_read(text: str) -> None:
+    duration = syntax.parse_duration(text)
+
+    assert syntax.parse_duration(str(duration)) == duration
+
+
+def test_parse_enum_names_what_is_allowed() -> None:
+    with pytest.raises(ValueError, match="AVG, MAX, MIN"):
+        syntax.parse_enum("median", BusyTimeAggregator)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("", (), id="empty"),
+        pytest.param("a", ("a",), id="one"),
+        pytest.param("a; b ;c", ("a", "b", "c"), id="semicolons, trimmed"),
+        pytest.param("a,b", ("a,b",), id="a comma alone does not separate"),
+        pytest.param("[a, b]", ("a", "b"), id="flow list"),
+        pytest.param("[]", (), id="empty flow list"),
+        pytest.param("'a;b';c", ("a;b", "c"), id="single quotes protect"),
+        pytest.param('"a;b" ; c', ("a;b", "c"), id="double quotes protect"),
+        pytest.param("'it''s';b", ("it's", "b"), id="a doubled quote stands for one"),
+        pytest.param("['a, b', c]", ("a, b", "c"), id="quotes in a flow list"),
+        pytest.param("- a", ("a",), id="YAML list of one"),
+        pytest.param("- a\n- b;c\n", ("a", "b;c"), id="YAML list"),
+        pytest.param(" - 'a'\n\n - b # why\n", ("a", "b"), id="YAML list, indented, with quotes and a comment"),
+        pytest.param("-a;- b", ("-a", "- b"), id="no YAML list without a blank"),
+        pytest.param("- a\nb", ("- a\nb",), id="no YAML list where a line is no item"),
+    ],
+)
+def test_parse_list_separates_at_semicolons(text: str, expected: tuple[str, ...]) -> None:
+    assert syntax.parse_list(text) == expected
+
+
+@pytest.mark.parametrize("text", ["'a", '"a;b', "'a'b;c"])
+def test_parse_list_refuses_broken_quotes(text: str) -> None:
+    with pytest.raises(ValueError, match="quote"):
+        syntax.parse_list(text)
+
+
+@given(st.lists(st.text(alphabet="ab;,'\" []:x-\n", min_size=1)))
+def test_format_list_is_read_back(values: list[str]) -> None:
+    assert syntax.parse_list(syntax.format_list(values)) == tuple(values)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("", {}, id="empty"),
+        pytest.param("k:v,k2:v2", {"k": "v", "k2": "v2"}, id="plain"),
+        pytest.param("{k: v, k2: '8'}", {"k": "v", "k2": "8"}, id="flow map"),
+        pytest.param("{'0123': '8', b: 4}", {"0123": "8", "b": "4"}, id="flow map with a quoted key"),
+    ],
+)
+def test_parse_map_reads_pairs(text: str, expected: dict[str, str]) -> None:
+    assert syntax.parse_map(text) == expected
+
+
+@pytest.mark.parametrize("text", ["a:1,a:2", "a:1,b:2, a :1", "{a: 1, a: 2}"])
+def test_parse_map_refuses_a_key_that_is_there_twice(text: str) -> None:
+    with pytest.raises(ValueError, match="each key once; 'a' is there more than once"):
+        syntax.parse_map(text)
+
+
+@pytest.mark.parametrize("text", ["k", "k:v:w", "k:v,l"])
+def test_parse_map_refuses_what_is_no_pair(text: str) -> None:
+    with pytest.raises(ValueError, match="pairs"):
+        syntax.parse_map(text)

@@ -24,7 +24,6 @@ from testkit.builders.core import (
     full_window,
     history_entry,
     operator_answers,
-    pipeline,
     single_source,
     source_answers,
     stuck_pipeline,
@@ -136,23 +135,6 @@ def test_a_decision_about_one_vertex_is_explained(
     assert reasons(outcome) == expected
 
 
-def test_an_alignment_shows_in_the_explanation() -> None:
-    readings = [single_source(minute, rate=200.0, busy_ms=870.0, partitions=24) for minute in (1, 2, 3)]
-
-    (reason,) = reasons(driver().run_each_minute(readings))
-
-    assert reason.text.endswith("factor 1.74, wanted 7, within limits 7, aligned 8")
-
-
-def test_an_excluded_vertex_does_not_keep_those_behind_it_from_being_sized() -> None:
-    readings = [pipeline(minute, pending=0.0, rate=200.0, busy_ms=(1000.0, 1000.0)) for minute in (1, 2, 3)]
-
-    outcome = driver({"vertex.exclude.ids": PIPELINE_SOURCE}).run_each_minute(readings)
-
-    assert reasons(outcome)[0] == Reason("EXCLUDED", EXCLUDED, PIPELINE_SOURCE)
-    assert PIPELINE_MAP in outcome.wanted
-
-
 def test_a_vertex_behind_an_unknown_one_is_left_alone_with_a_reason() -> None:
     hashed = ShipStrategy.HASH
     readings = []
@@ -197,14 +179,6 @@ def test_a_vertex_held_back_by_a_bottleneck_says_which_one_and_how_much_it_susta
     found = reasons(driver().run_each_minute(stuck_pipeline()))
 
     assert [reason for reason in found if reason.code == "BOTTLENECK"] == [Reason("BOTTLENECK", text, PIPELINE_MAP)]
-
-
-def test_a_bottleneck_that_holds_nothing_back_is_not_mentioned() -> None:
-    readings = [single_source(minute, rate=200.0, busy_ms=1000.0, partitions=4) for minute in (1, 2, 3)]
-
-    outcome = driver().run_each_minute(readings)
-
-    assert [reason.code for reason in reasons(outcome)] == ["AT_TARGET", "NO_CHANGE"]
 
 
 def test_a_stale_scale_down_is_explained() -> None:

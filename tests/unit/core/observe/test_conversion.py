@@ -162,25 +162,6 @@ def test_busy_time_that_cannot_be_is_unknown(counter: float) -> None:
     assert math.isnan(converted(operator, {})[ScalingMetric.ACCUMULATED_BUSY_TIME])
 
 
-def test_in_the_reference_values_are_taken_as_they_are() -> None:
-    source = dataclasses.replace(SOURCE, io=IoMetrics(records_out=-1, busy_ms=INF))
-    answers = {
-        FlinkMetric.BUSY_TIME: Aggregate(maximum=-5.0),
-        FlinkMetric.SOURCE_RECORDS_IN: of_total(-1.0),
-        FlinkMetric.SOURCE_RECORDS_IN_RATE: of_total(-3.0),
-        FlinkMetric.PENDING_RECORDS: of_total(-7.0),
-    }
-
-    assert converted(source, answers, {"compat": "reference"}) == {
-        ScalingMetric.LOAD: 0.0,
-        ScalingMetric.ACCUMULATED_BUSY_TIME: INF,
-        ScalingMetric.NUM_RECORDS_OUT: -1.0,
-        ScalingMetric.NUM_RECORDS_IN: 0.0,
-        ScalingMetric.LAG: -7.0,
-        ScalingMetric.OBSERVED_TPR: INF,
-    }
-
-
 @pytest.mark.parametrize(("options", "is_known"), [({}, False), ({"compat": "reference"}, True)])
 def test_metrics_of_the_cluster_that_cannot_be_are_left_out(options: dict[str, str], is_known: bool) -> None:
     cluster = a_cluster(heap_used=-1.0, gc_ms=1e308)
@@ -197,62 +178,6 @@ def test_nothing_is_carried_over_from_too_few_observations() -> None:
     values = convert_vertex(SOURCE, answers, conversion(samples=samples))
 
     assert math.isnan(values[ScalingMetric.OBSERVED_TPR])
-
-
-@pytest.mark.parametrize(
-    ("answers", "expected"),
-    [
-        pytest.param({}, None, id="no input rate"),
-        pytest.param({FlinkMetric.SOURCE_RECORDS_IN_RATE: of_total(NAN)}, None, id="unknown input rate"),
-        pytest.param(
-            {
-                FlinkMetric.SOURCE_RECORDS_IN_RATE: of_total(0.0),
-                FlinkMetric.SOURCE_RECORDS_OUT_RATE: of_total(10.0),
-                FlinkMetric.PENDING_RECORDS: of_total(1e6),
-                FlinkMetric.BACKPRESSURE_TIME: Aggregate(average=500.0),
-            },
-            20.0,
-            id="the output rate stands in",
-        ),
-    ],
-)
-def test_observed_rate_is_set_only_where_a_rate_is_known(answers: VertexAggregates, expected: float | None) -> None:
-    assert converted(SOURCE, answers).get(ScalingMetric.OBSERVED_TPR) == expected
-
-
-def test_an_operator_has_an_input_rate_and_no_lag() -> None:
-    values = converted(OPERATOR, {FlinkMetric.RECORDS_IN_RATE: of_total(12.0)})
-
-    assert values[ScalingMetric.NUM_RECORDS_IN_PER_SECOND] == 12.0
-    assert ScalingMetric.LAG not in values
-    assert ScalingMetric.NUM_RECORDS_IN_PER_SECOND not in converted(OPERATOR, {})
-
-
-@pytest.mark.parametrize(("compat", "lag"), [("improved", math.nan), ("reference", 0.0)])
-def test_lag_that_a_source_does_not_report_is_zero_in_the_reference_alone(compat: str, lag: float) -> None:
-    values = converted(SOURCE, {FlinkMetric.BUSY_TIME: Aggregate(maximum=1.0)}, {"compat": compat})
-
-    assert values[ScalingMetric.LAG] == pytest.approx(lag, nan_ok=True)
-
-
-def test_cumulative_metrics_are_those_of_the_vertex() -> None:
-    vertex = dataclasses.replace(OPERATOR, io=IoMetrics(records_in=1, records_out=2, busy_ms=3.0))
-
-    values = converted(vertex, {})
-
-    assert values[ScalingMetric.NUM_RECORDS_IN] == 1.0
-    assert values[ScalingMetric.NUM_RECORDS_OUT] == 2.0
-    assert values[ScalingMetric.ACCUMULATED_BUSY_TIME] == 3.0
-
-
-def test_a_sample_holds_rounded_values_of_every_vertex() -> None:
-    reading = a_reading([SOURCE], {vertex_id(1): {FlinkMetric.BUSY_TIME: Aggregate(maximum=402.51)}})
-
-    sample, excluded = convert(5, a_topology(SOURCE), reading, a_cluster(), conversion())
-
-    assert sample.at_ms == 5
-    assert sample.vertices[vertex_id(1)][ScalingMetric.LOAD] == 0.403
-    assert excluded == frozenset()
 
 
 def test_a_vertex_without_busy_time_is_not_scaled() -> None:
@@ -277,38 +202,6 @@ def test_a_finished_source_is_all_zero_and_infinitely_fast() -> None:
     }
 
 
-def test_cluster_metrics_are_those_of_the_worst_taskmanager_and_not_rounded() -> None:
-    cluster = a_cluster(slots_used=6, heap_used=520.0, heap_max=1000.0, gc_ms=123.456)
-
-    values = convert_globals(cluster, reports_gc=True)
-
-    assert values[ScalingMetric.GC_PRESSURE] == 0.123456
-    assert values[ScalingMetric.HEAP_MEMORY_USED] == 520.0
-    assert values[ScalingMetric.HEAP_MAX_USAGE_RATIO] == 0.52
-    assert values[ScalingMetric.NUM_TASK_SLOTS_USED] == 6.0
-
-
-def test_managed_memory_and_metaspace_have_metrics_of_their_own() -> None:
-    values = convert_globals(a_cluster(managed_used=3.0, metaspace_used=4.0), reports_gc=True)
-
-    assert values[ScalingMetric.MANAGED_MEMORY_USED] == 3.0
-    assert values[ScalingMetric.METASPACE_MEMORY_USED] == 4.0
-
-
-@pytest.mark.parametrize(
-    ("used", "expected"),
-    [pytest.param(0.0, NAN, id="none"), pytest.param(1.0, INF, id="one"), pytest.param(-1.0, -INF, id="negative")],
-)
-def test_use_of_a_heap_without_a_size_is_not_a_share(used: float, expected: float) -> None:
-    values = convert_globals(a_cluster(heap_used=used, heap_max=0.0), reports_gc=True)
-
-    assert values[ScalingMetric.HEAP_MAX_USAGE_RATIO] == pytest.approx(expected, nan_ok=True)
-
-
-def test_cluster_metrics_that_were_not_answered_are_absent() -> None:
-    assert convert_globals(ClusterReading(), reports_gc=True) == {}
-
-
 def test_heap_usage_needs_its_maximum() -> None:
     cluster = ClusterReading(taskmanagers={metric_names.HEAP_USED: Aggregate(maximum=1.0)})
 
@@ -329,7 +222,6 @@ def test_used_slots_are_known_only_from_two_numbers(jobmanager: dict[str, str]) 
 
 
 INCOMPLETE = dataclasses.replace(SOURCE, io=IoMetrics(records_in=5, records_out=6, busy_ms=7.0, is_complete=False))
-REFERENCE = {"compat": "reference"}
 
 
 def test_counters_of_an_incomplete_vertex_are_unknown() -> None:
@@ -339,31 +231,10 @@ def test_counters_of_an_incomplete_vertex_are_unknown() -> None:
     assert all(math.isnan(values[counter]) for counter in counters)
 
 
-def test_counters_of_an_incomplete_vertex_count_in_the_reference() -> None:
-    values = converted(INCOMPLETE, {FlinkMetric.BUSY_TIME: Aggregate(maximum=100.0)}, REFERENCE)
-
-    assert values[ScalingMetric.NUM_RECORDS_IN] == 5.0
-    assert values[ScalingMetric.ACCUMULATED_BUSY_TIME] == 7.0
-
-
 def test_the_lag_of_an_incomplete_source_is_unknown() -> None:
     values = converted(INCOMPLETE, {FlinkMetric.PENDING_RECORDS: of_total(3.0)})
 
     assert math.isnan(values[ScalingMetric.LAG])
-
-
-def test_a_source_that_did_not_answer_is_unknown() -> None:
-    values = converted(SOURCE, {})
-
-    assert math.isnan(values[ScalingMetric.LAG])
-    assert math.isnan(values[ScalingMetric.NUM_RECORDS_IN])
-
-
-def test_a_source_that_did_not_answer_is_zero_in_the_reference() -> None:
-    values = converted(SOURCE, {}, REFERENCE)
-
-    assert values[ScalingMetric.LAG] == 0.0
-    assert values[ScalingMetric.NUM_RECORDS_IN] == 0.0
 
 
 def test_a_sample_remembers_which_vertices_were_incomplete() -> None:
@@ -382,14 +253,3 @@ def test_a_metric_without_a_sum_is_unknown() -> None:
     values = converted(SOURCE, {FlinkMetric.PENDING_RECORDS: Aggregate(maximum=3.0)})
 
     assert math.isnan(values[ScalingMetric.LAG])
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        pytest.param({}, True, id="improved"),
-        pytest.param(REFERENCE, False, id="reference"),
-    ],
-)
-def test_a_lag_that_nobody_told_is_unknown_but_in_the_reference(options: dict[str, str], expected: bool) -> None:
-    assert math.isnan(converted(SOURCE, {}, options)[ScalingMetric.LAG]) is expected

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, WaitingTime
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.observe.counters import BACK_WITHIN, Samples, counted
 from flink_autoscaler.core.observe.window import MetricWindow
 from testkit.builders.core import a_sample, vertex_id
@@ -43,12 +43,6 @@ def known(samples: Sequence[MetricSample]) -> list[bool]:
     return [not math.isnan(sample.vertices[V][COUNTER]) for sample in samples]
 
 
-def test_a_counter_that_grows_is_left_alone() -> None:
-    samples = minutes(1000, NAN, 1000, 7000)
-
-    assert counted(samples, GREATEST) == (samples, samples)
-
-
 @pytest.mark.parametrize("lie", [0.0, 1.0, 5e8, 1e9 - 1], ids="a counter at {:g}".format)
 @pytest.mark.parametrize("length", range(1, BACK_WITHIN + 1))
 @pytest.mark.parametrize("truth_before", [2, 3, 8])
@@ -71,13 +65,6 @@ def test_a_counter_that_falls_to_where_it_was_going_was_too_high_before(length: 
 
     assert rate == 100.0
     assert known(kept) == [value != 3e9 for value in values]
-
-
-def test_while_a_counter_is_low_its_rate_is_unknown() -> None:
-    kept, rate = pass_by_pass([*steady(5), 0.0])
-
-    assert math.isnan(rate)
-    assert known(kept) == [True] * 6
 
 
 def test_with_one_value_before_the_fall_the_counter_begins_when_it_is_back() -> None:
@@ -117,22 +104,6 @@ def test_a_growth_that_no_subtask_can_have_is_none() -> None:
     rates = [pass_by_pass(values[:length])[1] for length in range(2, 9)]
 
     assert [rate for rate in rates if not math.isnan(rate)] == [100.0] * 6
-
-
-def test_a_wrong_counter_makes_the_whole_vertex_unknown_in_that_sample_and_no_other() -> None:
-    values = [*steady(3), 0.0, *steady(3, start=1e9 + 24_000)]
-    samples = tuple(
-        a_sample(number * MINUTE, {V: {COUNTER: value, ScalingMetric.LOAD: 0.5}, OTHER: {COUNTER: value}})
-        for number, value in enumerate(values)
-    )
-    wrong = MetricSample(3 * MINUTE, samples[3].vertices, {}, waited=dict.fromkeys((V, OTHER), WaitingTime(1.0, 2.0)))
-
-    kept, _ = counted((*samples[:3], wrong, *samples[4:]), GREATEST)
-
-    loads = [sample.vertices[V][ScalingMetric.LOAD] for sample in kept]
-    assert [math.isnan(load) for load in loads] == [False, False, False, True, False, False, False]
-    assert kept[3].vertices[OTHER] == {COUNTER: 0.0}
-    assert kept[3].waited.keys() == {OTHER}
 
 
 def test_a_counter_that_began_anew_leaves_other_metrics_alone() -> None:

@@ -54,14 +54,6 @@ def test_rates_are_unknown_before_a_minute_is_over(age_ms: int, is_known: bool) 
     assert math.isfinite(operator[ScalingMetric.NUM_RECORDS_IN_PER_SECOND]) is is_known
 
 
-def test_counters_and_lag_are_known_at_once() -> None:
-    values = a_young(a_vertex(1, io=IoMetrics(records_in=7, records_out=8)), 0)
-
-    assert values[ScalingMetric.NUM_RECORDS_IN] == 7.0
-    assert values[ScalingMetric.NUM_RECORDS_OUT] == 8.0
-    assert values[ScalingMetric.LAG] == 1e6
-
-
 def test_in_the_reference_all_of_it_counts_at_once() -> None:
     values = a_young(a_vertex(1), 0, REFERENCE)
 
@@ -128,14 +120,6 @@ def test_an_observed_rate_is_bounded_by_the_busy_share_of_its_sample(busy_ms: fl
     assert values[ScalingMetric.OBSERVED_TPR] == expected
 
 
-def test_in_the_reference_an_observed_rate_is_what_lag_alone_says() -> None:
-    answers = source_answers(busy_ms=10.0, rate=1_000.0, pending=1e6)
-
-    values = convert_vertex(a_vertex(1), answers, Conversion.of(options_with(REFERENCE), ()))
-
-    assert values[ScalingMetric.OBSERVED_TPR] == 1_000.0
-
-
 ONE_MINUTE_WINDOW = {
     "metrics.window": "1 min",
     "stabilization.interval": "0",
@@ -191,26 +175,3 @@ def test_an_idle_source_that_catches_up_has_the_capacity_that_its_busy_share_say
 
 def test_in_the_reference_it_has_that_of_the_rates_of_its_first_minute() -> None:
     assert min(capacities(SOURCE, REFERENCE)) < ARRIVALS
-
-
-def test_what_is_behind_it_has_the_capacity_that_counters_say() -> None:
-    found = capacities(WORK, {})
-
-    # 600 to 1,400 records/s at half of the time: the load changes within the window.
-    assert min(found) > 600.0
-    assert max(found) < 1_500.0
-
-
-def test_no_pass_over_a_job_that_catches_up_gives_an_idle_source_more_subtasks() -> None:
-    outcomes = list(passes({}))
-
-    assert any(outcome.is_window_full for outcome in outcomes)
-    assert {outcome.wanted.get(SOURCE, 1) for outcome in outcomes} == {1}
-
-
-def test_after_its_first_seconds_a_vertex_is_not_taken_for_busy_all_the_time() -> None:
-    samples = [outcome.sample for outcome in passes({})]
-    loads = [sample.vertices[SOURCE][ScalingMetric.LOAD] for sample in samples if sample is not None]
-
-    assert math.isnan(loads[0])
-    assert loads[1:] == [0.01] * (len(loads) - 1)

@@ -1,6 +1,5 @@
 import math
 import pickle
-import sys
 from collections.abc import Mapping
 
 from hypothesis import given
@@ -66,12 +65,6 @@ def test_a_table_travels(vertices: Plain) -> None:
     assert arrived.layout is table.layout
 
 
-def test_a_table_of_a_table_is_itself() -> None:
-    table = VertexTable.of({V: {LOAD: 0.5}})
-
-    assert VertexTable.of(table) is table
-
-
 def test_samples_that_tell_the_same_share_their_layout() -> None:
     first = VertexTable.of({V: {LOAD: 0.5, LAG: 1.0}, W: {LOAD: 0.25}})
     second = VertexTable.of({V: {LOAD: 0.75, LAG: 2.0}, W: {LOAD: NAN}})
@@ -97,12 +90,3 @@ def test_a_table_is_nothing_else() -> None:
     assert table[V] != 1
     assert repr(table) == repr({V: {LOAD: 0.5}})
     assert repr(table[V]) == repr({LOAD: 0.5})
-
-
-def test_a_table_takes_a_fraction_of_the_memory_of_maps() -> None:
-    vertices = {vertex_id(number): dict.fromkeys(list(ScalingMetric)[:6], 0.5) for number in range(10)}
-
-    table = VertexTable.of(vertices)
-
-    maps = sum(map(sys.getsizeof, vertices.values()))
-    assert 5 * (sys.getsizeof(table) + sys.getsizeof(table.numbers)) < maps

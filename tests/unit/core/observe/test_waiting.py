@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, WaitingTime
@@ -29,20 +27,6 @@ def a_window(*times: tuple[float, float, float] | None) -> tuple[MetricSample, .
 
 def _waiting(time: tuple[float, float, float]) -> WaitingTime:
     return WaitingTime(time[0], time[1])
-
-
-@pytest.mark.parametrize(
-    ("io", "expected"),
-    [
-        pytest.param(IoMetrics(idle_ms=5.0, backpressured_ms=0.0), {V: WaitingTime(5.0, 0.0)}, id="known"),
-        pytest.param(IoMetrics(idle_ms=5.0), {}, id="one of both"),
-        pytest.param(IoMetrics(), {}, id="a version that does not tell"),
-        pytest.param(IoMetrics(idle_ms=math.nan, backpressured_ms=0.0), {}, id="not a number"),
-        pytest.param(IoMetrics(is_complete=False, idle_ms=5.0, backpressured_ms=0.0), {}, id="of some subtasks only"),
-    ],
-)
-def test_waiting_times_are_kept_where_all_subtasks_tell(io: IoMetrics, expected: object) -> None:
-    assert waited([a_vertex(1, io=io)]) == expected
 
 
 def test_a_finished_vertex_does_not_wait() -> None:
@@ -74,21 +58,6 @@ def test_shares_are_those_of_the_whole_window() -> None:
     samples = a_window((10_000, 500, 0), (40_000, 500, 5_000), (110_000, 20_500, 80_000))
 
     assert waiting_shares(MetricWindow(samples), V) == pytest.approx((0.5, 0.1))
-
-
-@pytest.mark.parametrize(
-    "times",
-    [
-        pytest.param([(10.0, 0.0, 50.0)], id="one sample"),
-        pytest.param([(10.0, 0.0, 50.0), None], id="one that tells"),
-        pytest.param([(90.0, 0.0, 50.0), (10.0, 0.0, 10.0)], id="one since the last restart"),
-        pytest.param([(90.0, 70.0, 50.0), (95.0, 0.0, 10.0)], id="a subtask began anew"),
-        pytest.param([(10.0, 0.0, 50.0), (10.0, 0.0, 50.0)], id="no time has passed"),
-        pytest.param([(10.0, 0.0, 5.0), (20.0, 0.0, math.nan)], id="busy time of one sample is unknown"),
-    ],
-)
-def test_shares_are_unknown_until_two_samples_of_one_attempt_tell(times: list[tuple[float, float, float]]) -> None:
-    assert waiting_shares(MetricWindow(a_window(*times)), V) is None
 
 
 def test_shares_after_a_restart_are_those_since() -> None:

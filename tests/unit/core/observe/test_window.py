@@ -64,12 +64,6 @@ def test_mean_needs_enough_finite_values(values: list[float], expected: float) -
     assert mean_of(values, 2) == pytest.approx(expected, nan_ok=True)
 
 
-def test_average_skips_samples_without_the_metric() -> None:
-    samples = [a_sample(0), a_sample(1, {V: {}}), a_sample(2, {V: {ScalingMetric.LOAD: 0.5}})]
-
-    assert MetricWindow(samples).average(ScalingMetric.LOAD, V) == 0.5
-
-
 def test_latest_looks_at_the_newest_sample_only() -> None:
     window = MetricWindow([a_sample(0, {V: {ScalingMetric.LAG: 5.0}}), a_sample(1, {V: {}})])
 
@@ -77,29 +71,7 @@ def test_latest_looks_at_the_newest_sample_only() -> None:
     assert window.latest(ScalingMetric.LAG, vertex_id(2)) is None
 
 
-REFERENCE = WindowSettings(stable_at_ms=60_000, length_ms=120_000, keeps_edge=False)
 IMPROVED = WindowSettings(stable_at_ms=60_000, length_ms=120_000, keeps_edge=True)
-
-
-@pytest.mark.parametrize("settings", [REFERENCE, IMPROVED], ids=["reference", "improved"])
-def test_the_window_is_full_after_stabilization_and_its_length(settings: WindowSettings) -> None:
-    samples: tuple[MetricSample, ...] = ()
-    table = []
-
-    for second in (0, 60, 120, 180):
-        now_ms = second * SECOND
-        full_at = full_at_ms(samples, settings, now_ms)
-        samples = (*samples, a_sample(now_ms))
-        is_full = now_ms >= full_at
-        samples = trim(samples, settings, now_ms) if is_full else samples
-        table.append((second, full_at // SECOND, is_full, [s.at_ms // SECOND for s in samples]))
-
-    assert table == [
-        (0, 120, False, [0]),
-        (60, 180, False, [0, 60]),
-        (120, 180, False, [0, 60, 120]),
-        (180, 180, True, [60, 120, 180]),
-    ]
 
 
 def run_passes(settings: WindowSettings, seconds: list[int]) -> list[bool]:
@@ -117,10 +89,6 @@ def run_passes(settings: WindowSettings, seconds: list[int]) -> list[bool]:
 JITTER = [60, 121, 181, 240, 302, 359]
 
 
-def test_a_full_window_flickers_when_passes_jitter_in_the_reference() -> None:
-    assert run_passes(REFERENCE, JITTER) == [False, False, True, False, True, False]
-
-
 def test_a_full_window_stays_full_when_passes_jitter() -> None:
     assert run_passes(IMPROVED, JITTER) == [False, False, True, True, True, True]
 
@@ -132,36 +100,6 @@ def test_a_full_window_stays_full_for_any_jitter(steps: list[int]) -> None:
     full = run_passes(IMPROVED, seconds)
 
     assert full == sorted(full)
-
-
-def test_trim_keeps_a_sample_at_the_very_start_of_the_window() -> None:
-    samples = tuple(a_sample(at * SECOND) for at in (59, 60, 120, 180))
-
-    assert [s.at_ms for s in trim(samples, REFERENCE, 180_000)] == [60_000, 120_000, 180_000]
-
-
-def test_passes_rarer_than_the_window_leave_one_sample_in_the_reference() -> None:
-    samples = (a_sample(60_000), a_sample(360_000))
-
-    assert len(trim(samples, REFERENCE, 360_000)) == 1
-    assert len(trim(samples, IMPROVED, 360_000)) == 2
-
-
-def test_samples_with_other_metrics_count_in_one_window() -> None:
-    rate = ScalingMetric.OBSERVED_TPR
-    samples = (
-        a_sample(0, {V: {COUNTER: 0.0}}),
-        a_sample(1000, {V: {COUNTER: 100.0, rate: 10.0}}),
-        a_sample(2000, {}),
-        a_sample(3000, {V: {rate: 30.0, COUNTER: 600.0}}),
-    )
-
-    window = MetricWindow(samples)
-
-    assert window.rate(COUNTER, V) == 200.0
-    assert window.average(rate, V) == 20.0
-    assert window.latest(COUNTER, V) == 600.0
-    assert window.latest(rate, vertex_id(2)) is None
 
 
 @given(

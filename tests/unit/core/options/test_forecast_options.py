@@ -22,12 +22,6 @@ def test_defaults_are_those_of_the_settings() -> None:
     assert options().forecast_weeks == 8
 
 
-def test_every_option_reads_its_own_default() -> None:
-    for option in ForecastOptions.declared():
-        assert option.parse(option.default_text) == option.default
-        assert option.description.endswith(".")
-
-
 def test_dates_and_zone_are_read() -> None:
     found = options(exclude="2026-12-24;2026-12-25", timezone="Europe/Berlin")
 

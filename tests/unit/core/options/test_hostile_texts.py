@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.vertex_patterns import Named, matches, parse_patterns, parse_vertex_bounds
-from flink_autoscaler.core.options.calendar import invalid_period
+from flink_autoscaler.core.options.calendar import parse_period
 from flink_autoscaler.core.options.checks import unreadable_options, validate
 from flink_autoscaler.core.options.cron import CronExpression
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option, ValueParseError
+from flink_autoscaler.core.options.policies import Select, parse_rate_limits
 from flink_autoscaler.core.options.schedule_plans import parse_plans
-from flink_autoscaler.core.options.varga import Select, parse_rate_limits
 from testkit.builders.core import a_vertex
 
 OPTIONS = [*AutoscalerOptions.declared(), *FlinkOptions.declared()]
@@ -40,7 +40,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "vertex bounds": parse_vertex_bounds,
     "plans": parse_plans,
     "rate limits": parse_rate_limits,
-    "excluded period": invalid_period,
+    "excluded period": parse_period,
     "cron": CronExpression.parse,
     "dates": AutoscalerOptions.forecast_exclude.parse,
     "time zone": AutoscalerOptions.forecast_timezone.parse,

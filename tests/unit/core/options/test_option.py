@@ -5,17 +5,29 @@ import pytest
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.options.option import ValueParseError, nearest
+from flink_autoscaler.core.options.lag import GROUP_PARAMETERS
+from flink_autoscaler.core.options.option import ValueParseError, descriptions, nearest
 from testkit.builders.core import options_with
 
 LEGACY = "kubernetes.operator.job.autoscaler."
 
 
-def test_every_option_has_a_key_with_the_prefix_and_a_description() -> None:
+def test_every_option_has_a_key_of_its_own_with_the_prefix() -> None:
     options = AutoscalerOptions.declared()
 
-    assert all(option.key.startswith("job.autoscaler.") and option.description for option in options)
+    assert all(option.key.startswith("job.autoscaler.") for option in options)
     assert len({option.key for option in options}) == len(options)
+
+
+def test_what_is_declared_is_described_and_nothing_else() -> None:
+    declared = [*AutoscalerOptions.declared(), *FlinkOptions.declared()]
+
+    assert sorted(descriptions()) == sorted(option.key for option in declared)
+    assert [option.key for option in declared if not option.description.endswith(".")] == []
+
+
+def test_the_description_of_the_consumer_group_names_all_parameters_that_may_tell_it() -> None:
+    assert f" {', '.join(GROUP_PARAMETERS)}, " in AutoscalerOptions.lag_kafka_group.description
 
 
 def test_every_default_text_is_read_as_the_default() -> None:

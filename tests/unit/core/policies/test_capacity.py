@@ -93,15 +93,6 @@ def test_all_vertices_are_sized_once_one_is_out_of_the_band() -> None:
     assert propose(obs).targets == {"source": 4, "map": 8}
 
 
-def test_within_the_band_nothing_is_sized() -> None:
-    obs = observation(vertex("source", parallelism=10, busy=0.45), vertex("map", parallelism=10, busy=0.5))
-
-    proposal = propose(obs)
-
-    assert proposal.targets == {"source": 10, "map": 10}
-    assert codes(proposal) == {"WITHIN_BOUNDS"}
-
-
 @pytest.mark.parametrize(
     ("options", "busy", "target"),
     [

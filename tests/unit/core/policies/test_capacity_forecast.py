@@ -55,10 +55,6 @@ def test_a_peak_that_the_job_can_just_carry_is_within_the_widest_band() -> None:
     assert proposal.targets == {"source": 110}
 
 
-def test_without_a_forecast_nothing_is_said_of_one() -> None:
-    assert "FORECAST_HIGHER" not in codes(propose(morning(), None))
-
-
 def quiet() -> JobObservation:
     """21 000 records/s arrive at 110 subtasks of 1 000 records/s: 44 are the least after one step down."""
     return observation(vertex(parallelism=110, rate_in=21_000.0, busy=21 / 110, max_parallelism=1_000))

@@ -18,9 +18,8 @@ from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
 from flink_autoscaler.core.options.option import OptionSet
 from flink_autoscaler.core.options.policies import OPTIONS_OF
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
-from flink_autoscaler.core.policies.base.sizing import SizingSettings, planned_sizing
 from flink_autoscaler.core.policies.choosing import POLICIES, Chosen, choose
-from testkit.builders.core import a_vertex, options_with
+from testkit.builders.core import options_with
 from testkit.builders.policies import given, observation, vertex
 
 OBS = observation(vertex("source", parallelism=4), vertex("map", parallelism=8))
@@ -72,13 +71,6 @@ def chosen(
 
 def codes(asked: Chosen) -> list[str]:
     return [reason.code for reason in asked.plan.reasons]
-
-
-def test_reasons_say_whose_they_are() -> None:
-    asked = chosen({"a": Wants({"map": 9})})
-
-    assert [reason.text for reason in asked.plan.reasons] == ["a: I want it"]
-    assert {(reason.code, reason.vertex_id) for reason in asked.plan.reasons} == {("WANTED", "map")}
 
 
 def test_a_policy_is_handed_back_what_it_returned() -> None:
@@ -162,24 +154,6 @@ def test_a_schedule_holds_whatever_a_policy_wants(wanted: Mapping[str, int] | No
     assert asked.plan.targets == {"source": 5, "map": 6}
     assert {"PLAN_HOLDS", "PLAN_BOUNDS"} <= set(codes(asked))
     assert set(asked.memories) == {"schedule"}
-
-
-@pytest.mark.parametrize(
-    ("target", "expected"),
-    [
-        pytest.param(9, (9, 9), id="as planned"),
-        pytest.param(1, (4, 4), id="one step down"),
-        pytest.param(40, (30, 20), id="one step up, and limits"),
-        pytest.param(10, (10, 10), id="as it is"),
-    ],
-)
-def test_a_plan_is_followed_within_steps_and_limits(target: int, expected: tuple[int, int]) -> None:
-    options = options_with({"scale-up.max-factor": "2.0", "vertex.max-parallelism": "20"})
-
-    sizing = planned_sizing(a_vertex(1, parallelism=10), target, 100.0, SizingSettings.of(options, 0))
-
-    assert (sizing.current, sizing.wanted, sizing.target) == (10, *expected)
-    assert sizing.factor == target / 10
 
 
 def test_every_built_in_policy_has_the_name_and_the_options_that_are_declared_for_it() -> None:

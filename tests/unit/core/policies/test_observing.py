@@ -20,7 +20,6 @@ from flink_autoscaler.core.model.metrics import (
     ScalingMetric,
     VertexId,
     VertexMetrics,
-    WaitingTime,
 )
 from flink_autoscaler.core.model.policy_values import JobObservation, Outage, PastRescale, SourceForecast
 from flink_autoscaler.core.model.reading import VertexAggregates
@@ -129,17 +128,6 @@ def test_a_vertex_is_shown_as_it_was_evaluated() -> None:
     assert mapper.complete
 
 
-def test_a_vertex_is_shown_with_the_time_in_which_it_waited() -> None:
-    # Four subtasks, each busy for half of its time; of the rest they wait for the next vertex for two fifths.
-    waited = [{MAP: WaitingTime(72_000.0 * at, 48_000.0 * at)} for at in (1, 2, 3)]
-    samples = tuple(replace(sample, waited=each) for sample, each in zip(SAMPLES, waited, strict=True))
-
-    mapper, source = (observed(samples).vertices[v] for v in (MAP, SOURCE))
-
-    assert (mapper.idle, mapper.backpressured) == pytest.approx((0.3, 0.2))
-    assert (source.idle, source.backpressured) == (None, None)
-
-
 @pytest.mark.parametrize(
     ("rates", "expected"),
     [
@@ -173,18 +161,6 @@ def test_the_capacity_of_a_cluster_goes_before_its_metrics() -> None:
     obs = observed_job(given)
 
     assert (obs.slots_total, obs.slots_free, obs.slots_per_tm, obs.tm_count) == (12, 5, 4, 3)
-
-
-def test_the_lag_has_the_slope_of_the_window() -> None:
-    lags = {1: 0.0, 2: 900.0, 3: 1200.0}
-    samples = tuple(a_sample(at * MINUTE, counted(at, lag=lag)) for at, lag in lags.items())
-
-    source = observed(samples).vertices[SOURCE]
-
-    assert source.lag_records == 1200.0
-    assert source.lag_slope == pytest.approx(10.0)
-    assert source.target_rate == pytest.approx(110.0)
-    assert observed(samples).vertices[MAP].lag_records is None
 
 
 UNEVEN = {**ANSWERS, SOURCE: {**ANSWERS[SOURCE], FlinkMetric.SLOWEST_PARTITION: Aggregate(total=300.0)}}
@@ -261,14 +237,6 @@ def test_a_vertex_beyond_its_limits_keeps_what_it_has_as_its_limit() -> None:
 
     assert (narrow.min_parallelism, narrow.max_parallelism) == (1, 4)
     assert (wide.min_parallelism, wide.max_parallelism) == (4, 20)
-
-
-def test_a_finished_vertex_is_not_shown() -> None:
-    obs = observed(finished=1)
-
-    assert set(obs.vertices) == {MAP}
-    assert obs.edges == {}
-    assert obs.vertices[MAP].complete
 
 
 def a_record(at_ms: int, stage: Stage, outage_ms: int | None = None) -> RescaleRecord:

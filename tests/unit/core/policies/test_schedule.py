@@ -147,7 +147,7 @@ def test_plans_are_read() -> None:
     [("mon", {0}), ("fri-mon", {4, 5, 6, 0}), ("Monday wed-THU", {0, 2, 3}), ("sun-sun", {6}), ("tue;sat", {1, 5})],
 )
 def test_days_are_read(text: str, days: set[int]) -> None:
-    assert parse_plans(format_plans([{"days": text, "min-parallelism": "2"}]))[0].period.days == days
+    assert parse_plans(format_plans([[("days", text), ("min-parallelism", "2")]]))[0].period.days == days
 
 
 def test_a_yaml_list_of_maps_becomes_text() -> None:
@@ -156,7 +156,7 @@ def test_a_yaml_list_of_maps_becomes_text() -> None:
     - {days: sat;sun, max-parallelism: "4"}
     """
 
-    text = format_plans(yaml.safe_load(document))
+    text = format_plans(plan.items() for plan in yaml.safe_load(document))
 
     assert text == (
         "days=mon-fri, from=09:00, to=18:00, timezone=Europe/Berlin, min_parallelism=8;days=sat sun, max-parallelism=4"
@@ -240,19 +240,6 @@ def test_a_ceiling_does_not_hold_earlier() -> None:
     assert sizes(plan, a_job(at("2024-01-03T09:00:00"))) == {"source": 2, "map": 2}
 
 
-@pytest.mark.parametrize(
-    ("plans", "expected"),
-    [
-        pytest.param("min-parallelism=6; min-parallelism=8", 8, id="the largest floor"),
-        pytest.param("max-parallelism=3; max-parallelism=2", 2, id="the smallest ceiling"),
-        pytest.param("min-parallelism=6; max-parallelism=2", 6, id="the floor wins"),
-        pytest.param("min-parallelism=2; max-parallelism=3", 3, id="a ceiling above a floor"),
-    ],
-)
-def test_plans_that_overlap(plans: str, expected: int) -> None:
-    assert sizes(plans, a_job(0.0)) == {"source": expected, "map": expected}
-
-
 def test_a_plan_may_be_about_some_vertices() -> None:
     assert sizes("vertex=so*, min-parallelism=8", a_job(0.0)) == {"source": 8, "map": 4}
 
@@ -291,18 +278,6 @@ def test_a_vertex_for_whose_rate_nothing_is_known_keeps_what_it_has() -> None:
     assert sizes("min-rate=5600", obs, source=2) == {"source": 4}
     assert sizes("min-rate=5600; max-parallelism=2", obs) == {"source": 4}
     assert "METRIC_MISSING" in codes(bounds("min-rate=5600", obs))
-
-
-def test_policies_see_the_room_that_plans_leave() -> None:
-    obs = a_job(0.0)
-    plans = "vertex=map, max-parallelism=6, min-parallelism=3; vertex=source, max-parallelism=2"
-
-    shown = bounds(plans, obs).shown(obs).vertices
-
-    assert {v: (each.min_parallelism, each.max_parallelism) for v, each in shown.items()} == {
-        "source": (1, 2),
-        "map": (3, 6),
-    }
 
 
 def test_no_vertex_is_seen_below_its_least_parallelism() -> None:

@@ -127,25 +127,6 @@ def test_it_has_neither_ratchet_nor_standing_backlog(obs: JobObservation, expect
     assert proposal.blocks_down is (code == "CATCHING_UP")
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        pytest.param({}, 18, id="1 to keep up with what is read, 0.2 for the growth, 1 to drain within half an hour"),
-        pytest.param({"catch-up.duration": "0 s"}, 10, id="no time to drain it: to keep up"),
-        pytest.param({"varga.lag-rate-target": "1.5"}, 12, id="two thirds of that"),
-        pytest.param({"varga.lag-threshold": "60000000"}, 8, id="a lag that nobody minds"),
-    ],
-)
-def test_a_backlog_is_sized_for(options: Mapping[str, str], expected: int) -> None:
-    assert number(proposed(a_job(54e6, 6_000.0, 0.3), options)) == expected
-
-
-def test_the_busiest_vertex_decides_for_all() -> None:
-    obs = observation(vertex(busy=0.1), vertex("map", busy=0.98), vertex("sink", busy=0.1))
-
-    assert number(proposed(obs, AT_ONCE)) == 6
-
-
 def test_a_scale_down_raises_no_vertex() -> None:
     obs = observation(vertex(parallelism=2, busy=0.3), vertex("map", parallelism=8, busy=0.35))
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import PREFIX
-from flink_autoscaler.core.options.varga import RateLimit, RateUnit, parse_rate_limits
+from flink_autoscaler.core.options.policies import RateLimit, RateUnit, parse_rate_limits
 from flink_autoscaler.core.policies.varga import ScalingHistory, apply_behavior
 
 START = 1_000.0
@@ -59,10 +59,6 @@ def test_kubernetes_takes_four_steps_from_3_to_40() -> None:
 
 def test_the_default_takes_one_step_from_3_to_40() -> None:
     assert steps(40, 3, a_behavior({}), interval=15.0, count=2) == [40, 40]
-
-
-def test_the_default_multiplies_by_at_most_sixteen_within_a_minute() -> None:
-    assert steps(1_000, 3, a_behavior({}), interval=30.0, count=3) == [48, 48, 768]
 
 
 def test_several_limits_allow_the_largest_change() -> None:

@@ -13,7 +13,6 @@ from flink_autoscaler.core.ports.task_managers import (
     TaskManagerFleet,
     is_reactive,
     reactive_parallelism,
-    reactive_slots,
     slots_came,
 )
 
@@ -25,19 +24,6 @@ def taskmanagers(*ids: str, slots: int = 4) -> tuple[TaskManagerFacts, ...]:
 # Two TaskManagers of the provider with four slots each.
 INFO = ProviderInfo(desired=2, running=2, taskmanager_ids=frozenset({"own-1", "own-2"}))
 FLEET = TaskManagerFleet(INFO, taskmanagers("own-1", "own-2"))
-
-
-@pytest.mark.parametrize(
-    ("parallelism", "expected"),
-    [
-        pytest.param({"source": 5, "work": 9, "sink": 1}, 9, id="the widest vertex"),
-        pytest.param({"source": 5, "work": 50, "sink": 1}, 16, id="up to its maximum"),
-        pytest.param({"source": 5, "gone": 50}, 5, id="vertices that the job does not have do not count"),
-        pytest.param({"gone": 50}, 0, id="nothing about the job"),
-    ],
-)
-def test_all_vertices_share_the_slots_in_reactive_mode(parallelism: dict[str, int], expected: int) -> None:
-    assert reactive_slots(parallelism, {"source": 8, "work": 16, "sink": 128}) == expected
 
 
 def test_every_vertex_takes_all_slots_up_to_its_maximum() -> None:
@@ -103,22 +89,6 @@ def test_slots_that_others_had_a_moment_ago_still_count() -> None:
 
 def test_without_any_taskmanager_the_configuration_tells_its_slots() -> None:
     assert TaskManagerFleet(INFO, (), usual_slots=3).count_for(9) == 3
-
-
-@pytest.mark.parametrize(
-    ("before", "target", "slots", "expected"),
-    [
-        pytest.param(4, 8, 4, False, id="growing: nothing came"),
-        pytest.param(4, 12, 8, False, id="growing: not all came"),
-        pytest.param(4, 8, 8, True, id="growing: all came"),
-        pytest.param(8, 4, 8, False, id="shrinking: all are there"),
-        pytest.param(8, 4, 4, True, id="shrinking: gone"),
-    ],
-)
-def test_slots_have_come_or_gone(before: int, target: int, slots: int, expected: bool) -> None:
-    facts = RescaleFacts(taskmanagers=taskmanagers("a", slots=slots))
-
-    assert slots_came(facts, {"work": before}, {"work": target}) is expected
 
 
 def test_slots_that_are_not_known_have_not_come() -> None:

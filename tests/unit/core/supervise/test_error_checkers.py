@@ -26,7 +26,6 @@ from testkit.builders.core import a_context
 SINCE = 10_000_000
 MINUTE = 60_000
 BUFFERS = "java.io.IOException: Insufficient number of network buffers: required 65, but only 12 available"
-WAITED = "java.io.IOException: Timeout triggered when requesting exclusive buffers: The total number is set to 32"
 RESOURCES = "org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException: no slots"
 RESCALE = RescaleRecord(SINCE, SINCE, {"a": 2}, {"a": 4}, accepted_ms=SINCE)
 
@@ -43,15 +42,6 @@ def check(name: str, given: CheckInput) -> str | None:
     return CHECKERS[name].check(given)
 
 
-@pytest.mark.parametrize("line", [BUFFERS, WAITED], ids=["refused at once", "waited for in vain"])
-def test_an_exception_of_the_network_stack_is_the_evidence(line: str) -> None:
-    trace = f"org.apache.flink.runtime.JobException: Recovery is suppressed\nCaused by: {line}\n  more"
-
-    evidence = check(NETWORK_MEMORY, an_input(JobException(SINCE + 1, trace)))
-
-    assert evidence == f"Caused by: {line}"
-
-
 @pytest.mark.parametrize(
     "given",
     [
@@ -66,19 +56,6 @@ def test_an_exception_of_the_network_stack_is_the_evidence(line: str) -> None:
 )
 def test_network_memory_is_not_blamed(given: CheckInput) -> None:
     assert check(NETWORK_MEMORY, given) is None
-
-
-def test_the_newest_exception_that_fits_is_shown_among_others() -> None:
-    newest = JobException(SINCE + 3, "another bug")
-    fitting = [JobException(SINCE + 2, f"second {BUFFERS}"), JobException(SINCE + 1, f"first {BUFFERS}")]
-
-    evidence = check(NETWORK_MEMORY, an_input(newest, *fitting))
-
-    assert evidence == f"second {BUFFERS}"
-
-
-def test_evidence_is_cut_to_what_people_read() -> None:
-    assert len(check(NETWORK_MEMORY, an_input(JobException(SINCE + 1, BUFFERS + "x" * 9000))) or "") == 500
 
 
 @pytest.mark.parametrize(

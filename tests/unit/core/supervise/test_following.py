@@ -102,20 +102,6 @@ def a_rescaled_job(**options: str) -> Watched:
     return job
 
 
-def test_a_rescale_goes_from_requested_over_pending_to_reached_and_stable() -> None:
-    job = a_rescaled_job()
-
-    stages = [job.look(healthy(TWO, asked=FOUR)), job.stage, job.look(healthy(FOUR)), job.stage][1::2]
-    job.look(after=9 * MINUTE)
-    phase = job.supervision.phase
-    job.look(after=2 * MINUTE)
-
-    assert stages == [Stage.PENDING, Stage.REACHED]
-    assert (phase, job.supervision.phase) == (SupervisionPhase.PROBATION, SupervisionPhase.STABLE)
-    assert job.supervision.last_stable == FOUR
-    assert job.events == ["RescaleReached", "RescaleConfirmed"]
-
-
 def samples(
     *, lags: tuple[float, float] = (0.0, 0.0), rate: float = 1000.0, busy: float = 1.0
 ) -> tuple[MetricSample, ...]:
@@ -179,16 +165,6 @@ def test_a_limit_that_cannot_be_read_keeps_no_job_on_probation() -> None:
     job.look(after=11 * MINUTE)
 
     assert job.events[-1] == "RescaleConfirmed"
-
-
-def test_nothing_is_decided_while_a_rescale_is_under_way() -> None:
-    job = a_rescaled_job()
-
-    pending = job.look(healthy(TWO, asked=FOUR))
-    reached = job.look(healthy(FOUR))
-
-    assert [hold.code for hold in pending.holds] == ["RESCALE_UNDER_WAY"]
-    assert reached.holds == ()
 
 
 def test_the_outage_is_measured_and_feeds_the_restart_time() -> None:
@@ -458,17 +434,6 @@ def test_a_rollback_that_does_not_help_goes_to_the_first_parallelism_and_then_to
     assert job.events[-3:] == ["RollbackStarted", "RollbackRetried", "RollbackFailed"]
 
 
-def test_a_job_that_failed_for_good_is_only_reported() -> None:
-    job = a_rescaled_job()
-    job.look(healthy(TWO, asked=FOUR))
-    job.status = JobStatus.FAILED
-
-    job.look(failing(FOUR, BUFFERS))
-
-    assert "RollbackImpossible" in job.events or "RescaleRefused" in job.events
-    assert job.supervision.phase is SupervisionPhase.STABLE
-
-
 def test_with_rollback_switched_off_it_is_advised_once() -> None:
     job = a_rescaled_job(**{"rollback.enabled": "false"})
     job.look(healthy(TWO, asked=FOUR))
@@ -531,15 +496,3 @@ def test_another_job_under_the_same_key_ends_what_was_followed() -> None:
     assert seen.holds == ()
     assert job.supervision.past[-1].stage is Stage.SUPERSEDED
     assert job.supervision.phase is SupervisionPhase.STABLE
-
-
-def test_a_reactive_job_is_followed_without_requirements() -> None:
-    job = Watched(flink={"scheduler-mode": "reactive"})
-    job.look(healthy(TWO))
-    job.rescale(TWO, FOUR)
-
-    job.look(healthy(TWO))
-    pending = job.stage
-    job.look(healthy(FOUR))
-
-    assert (pending, job.stage) == (Stage.PENDING, Stage.REACHED)

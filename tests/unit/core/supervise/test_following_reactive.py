@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-import pytest
-
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts, TaskManagerFacts
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Mechanism, Origin, Stage
+from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Origin, Stage
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS
 from flink_autoscaler.core.supervise.following import Followed, follow
 from flink_autoscaler.core.supervise.transition import SupervisionInput, begun
@@ -75,20 +73,6 @@ def test_a_scale_down_is_reached_when_the_job_runs_in_fewer_slots() -> None:
     job.look(seen(4, slots=4))
 
     assert job.stage is Stage.REACHED
-
-
-@pytest.mark.parametrize(
-    ("before", "target", "mechanism"),
-    [
-        pytest.param(4, 8, Mechanism.IN_PLACE, id="TaskManagers come"),
-        pytest.param(8, 4, Mechanism.REACTIVE_LOSS, id="TaskManagers go"),
-    ],
-)
-def test_a_rescale_is_timed_with_its_like(before: int, target: int, mechanism: Mechanism) -> None:
-    current = Watched(before, target).state.supervision.current
-
-    assert current is not None
-    assert current.mechanism is mechanism
 
 
 def test_taskmanagers_that_do_not_come_are_a_refusal_with_the_providers_words() -> None:

@@ -15,7 +15,6 @@ from flink_autoscaler.core.supervise.timers import (
     accept_ms,
     allowed_ms,
     expected_downtime,
-    interval_ms,
     observation_ms,
 )
 from testkit.builders.core import a_context
@@ -80,21 +79,6 @@ def test_a_rescale_may_take_what_the_cluster_waits_for(
 
 def test_a_limit_that_was_set_is_taken_as_it_is() -> None:
     assert allowed_ms(a_context({"rescale.timeout": "7 s"}), EVERY_MINUTE, ESTIMATE) == 7_000
-
-
-@pytest.mark.parametrize(
-    ("facts", "expected"),
-    [
-        (EVERY_MINUTE, 60_000),
-        (RescaleFacts(checkpoints=CheckpointFacts(is_enabled=False, interval_ms=60_000)), None),
-        (NOTHING, 10_000),
-    ],
-    ids=["what the job says", "no checkpoints", "what is configured"],
-)
-def test_the_time_between_checkpoints(facts: RescaleFacts, expected: int | None) -> None:
-    context = a_context(flink={"execution.checkpointing.interval": "10 s"})
-
-    assert interval_ms(context, facts) == expected
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,6 @@ from flink_autoscaler.core.model.supervision import (
 from flink_autoscaler.core.supervise.supervised import FactsWanted, facts_wanted
 from testkit.builders.core import a_context, a_request
 from testkit.scenarios.rescale_model import (
-    BUFFERS,
     MAP,
     OPTIONS,
     SOURCE,
@@ -84,17 +83,6 @@ def test_a_rescale_is_followed_from_the_decision_to_the_end_of_its_probation() -
     assert daemon.reasons == ["Scaling", "RescaleReached", "RescaleConfirmed"]
 
 
-def test_the_restart_time_is_the_outage_that_was_measured() -> None:
-    daemon = a_daemon(startup=20)
-
-    look_until_rescaled(daemon)
-    look(daemon, 6)
-
-    assert daemon.state.supervision.current is not None
-    assert daemon.state.supervision.current.outage_ms == 20_000
-    assert daemon.state.tracking[-1].restart_ms == 20_000
-
-
 def test_times_of_two_executions_are_no_outage() -> None:
     daemon = a_daemon(startup=2)
 
@@ -106,16 +94,6 @@ def test_times_of_two_executions_are_no_outage() -> None:
 
     assert daemon.state.supervision.current is not None
     assert daemon.state.supervision.current.outage_ms in (None, 2_000)
-
-
-def test_the_first_parallelism_is_known_although_the_first_rescale_is_over_before_the_next_pass() -> None:
-    daemon = a_daemon(startup=2)
-
-    look_until_rescaled(daemon)
-    look(daemon)
-
-    assert daemon.state.supervision.initial == ONE
-    assert daemon.state.supervision.last_stable == ONE
 
 
 @pytest.mark.parametrize("skew_ms", [-600_000, 0, 60_000], ids=["behind", "in step", "ahead"])
@@ -189,18 +167,6 @@ def test_what_a_job_died_of_is_not_tried_again_after_it_was_submitted_anew() -> 
     assert max(daemon.network.cluster.upper.values()) == 2
 
 
-def test_a_cancelled_job_is_neither_rolled_back_nor_reported() -> None:
-    daemon = a_daemon(fatal=3)
-    look_until_rescaled(daemon)
-    daemon.network.tick(10)
-    daemon.network.cluster.cancel()
-
-    look(daemon, 5)
-
-    assert daemon.state.supervision.phase is SupervisionPhase.STABLE
-    assert not {"RollbackStarted", "RollbackImpossible", "RollbackFailed"} & set(daemon.reasons)
-
-
 def a_rescaled_daemon(**options: str) -> Daemon:
     """A job that runs with parallelism 3, and that the daemon has seen so."""
     daemon = a_daemon(options)
@@ -211,15 +177,6 @@ def a_rescaled_daemon(**options: str) -> Daemon:
 
 
 OTHERS = {SOURCE: (1, 2), MAP: (1, 5)}
-
-
-def test_holds_are_the_reasons_of_the_decision() -> None:
-    daemon = a_rescaled_daemon()
-    daemon.network.cluster.take(OTHERS)
-
-    held = codes(look(daemon, 12))
-
-    assert held == {"EDITED_BY_OTHERS"}
 
 
 def test_somebody_elses_change_is_left_alone_although_it_could_not_be_seen() -> None:
@@ -242,17 +199,6 @@ def test_somebody_elses_change_between_decision_and_next_pass_is_respected() -> 
 
     assert daemon.network.cluster.requirements == OTHERS
     assert "RequirementsEdited" in daemon.reasons
-
-
-def test_somebody_elses_change_after_a_fail_over_that_kept_everything_is_respected() -> None:
-    daemon = a_rescaled_daemon()
-    daemon.network.cluster.fail_over(forgets=False)
-    look(daemon, 4)
-    daemon.network.cluster.take(OTHERS)
-
-    look(daemon, 3)
-
-    assert daemon.network.cluster.requirements == OTHERS
 
 
 def test_nothing_is_decided_after_somebody_elses_change_although_a_fail_over_made_the_cluster_forget_it() -> None:
@@ -280,22 +226,6 @@ def test_what_a_job_dies_of_is_not_judged_while_it_cannot_be_seen_who_asked_for_
 
     assert "RollbackStarted" not in daemon.reasons
     assert "RequirementsEdited" in daemon.reasons
-
-
-def test_a_request_for_another_job_graph_is_no_excuse_to_overwrite_somebody_elses_change() -> None:
-    daemon = a_rescaled_daemon()
-    state = daemon.state
-    given_up = RescaleRecord(
-        daemon.now_ms, daemon.now_ms, {"f" * 32: 1}, {"f" * 32: 2, SOURCE: 1}, stage=Stage.SUPERSEDED
-    )
-    supervision = replace(state.supervision, past=(given_up,))
-    daemon.store.save(daemon.context().job_key, replace(state, supervision=supervision))
-    daemon.network.cluster.take({SOURCE: (1, 1), MAP: (1, 5)})
-
-    look(daemon, 3)
-
-    assert "RequirementsEdited" in daemon.reasons
-    assert daemon.network.cluster.upper == {SOURCE: 1, MAP: 5}
 
 
 def test_somebody_elses_change_ends_a_rollback() -> None:
@@ -339,19 +269,6 @@ def test_a_dry_run_reports_what_it_would_do_and_wants_nothing(switch: str) -> No
     assert report.outcome.wanted == {}
     assert daemon.network.cluster.upper == ONE
     assert daemon.state.supervision.current is None
-
-
-def test_a_pin_is_realized_in_the_next_pass_and_its_vertex_is_not_scaled() -> None:
-    daemon = a_daemon()
-    look(daemon)
-    daemon.orders = Orders(pins=(Pin("vertex 2", 2, signed(daemon)),))
-
-    look(daemon)
-    pinned = dict(daemon.network.cluster.upper)
-    look(daemon, 12)
-
-    assert pinned == {SOURCE: 1, MAP: 2}
-    assert daemon.network.cluster.upper == {SOURCE: 3, MAP: 2}
 
 
 def test_a_pin_holds_while_the_metrics_of_a_job_are_not_there_yet() -> None:
@@ -612,11 +529,3 @@ def test_the_reference_asks_nothing_and_follows_nothing() -> None:
     assert facts_wanted(a_request(daemon.context(), state=daemon.state)) is FactsWanted.NOTHING
     assert daemon.state.supervision == Supervision()
     assert not isinstance(report.outcome.decision, Hold)
-
-
-def test_the_model_dies_of_what_the_checkers_look_for() -> None:
-    cluster = SimulatedCluster(fatal=1)
-
-    cluster.tick(20)
-
-    assert BUFFERS in {exception.text for exception in cluster.exceptions}

@@ -19,8 +19,8 @@ from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
 from flink_autoscaler.pipeline.backtest.nights import Night, nights_of, remarks
 from flink_autoscaler.pipeline.backtest.plan import Outcome, Piece, RunSettings
 from flink_autoscaler.pipeline.backtest.subject import Subject, builtin
-from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.rows import NamedRow
+from flink_autoscaler.pipeline.history.store import Selection
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, Workload

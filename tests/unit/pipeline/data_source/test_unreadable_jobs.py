@@ -9,7 +9,7 @@ import pytest
 from flink_autoscaler.pipeline.data_source.choices import choices_of
 from flink_autoscaler.pipeline.data_source.source import ClusterShare, Row, read_share
 from testkit.fakes.flink import FakeFlink
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 
 
 @pytest.fixture

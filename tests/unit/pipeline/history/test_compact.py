@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.pipeline.history.catalog import describe, find
 from flink_autoscaler.pipeline.history.compact import STALE_MS, LockedError, Upkeep, maintain
-from flink_autoscaler.pipeline.history.export import ExportSelection, Format, export
+from flink_autoscaler.pipeline.history.export import Format, export
 from flink_autoscaler.pipeline.history.files import (
     STAGING,
     FileEntry,
@@ -26,9 +25,8 @@ from flink_autoscaler.pipeline.history.files import (
     MissingHistoryError,
     new_id,
 )
-from flink_autoscaler.pipeline.history.layout import LOCK
 from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES
-from flink_autoscaler.pipeline.history.storage import append, distinct_rows, read_rows
+from flink_autoscaler.pipeline.history.store import EVERYTHING, LOCK, append, describe, distinct_rows, find, read_rows
 from testkit.builders.history import (
     DAY_MS,
     NOON_MS,
@@ -196,7 +194,7 @@ def test_files_that_vanish_while_the_history_is_looked_at_are_looked_for_again(t
     before = three_files(tmp_path)
     busy = CompactedMeanwhile(tmp_path)
 
-    found = describe(busy).tables[0]
+    found = describe(busy)[0]
 
     assert (found.files, found.rows, found.damaged) == (1, len(before), ())
 
@@ -221,9 +219,9 @@ def test_export_that_a_compaction_overtakes_says_so_and_leaves_no_row_out(tmp_pa
     files = CompactedWhileRead(str(tmp_path))
 
     with pytest.raises(HistoryError, match="compacted meanwhile: try again"):
-        export(files, ExportSelection(SAMPLES), io.BytesIO(), Format.JSON)
+        export(files, SAMPLES, EVERYTHING, io.BytesIO(), Format.JSON, [])
 
-    assert export(files, ExportSelection(SAMPLES), io.BytesIO(), Format.JSON).rows == 6
+    assert export(files, SAMPLES, EVERYTHING, io.BytesIO(), Format.JSON, []) == 6
 
 
 def test_lock_appears_with_its_content(tmp_path: Path) -> None:

@@ -13,12 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flink_autoscaler.pipeline.history.catalog import describe
-from flink_autoscaler.pipeline.history.export import Exported, ExportSelection, Format, export
+from flink_autoscaler.pipeline.history.export import Format, export
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
-from flink_autoscaler.pipeline.history.layout import Selection
-from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, VERTICES
-from flink_autoscaler.pipeline.history.storage import append
+from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, TABLES, VERTICES, HistoryTable
+from flink_autoscaler.pipeline.history.store import EVERYTHING, Selection, append, describe, jobs_like
 from testkit.builders.history import DAY_MS, NOON_MS, a_batch, a_storage, part_files, sample_rows, write
 
 
@@ -29,10 +27,14 @@ def a_history(root: Path) -> None:
             write(a_storage(root), sample_rows(3, at_ms=NOON_MS + days * DAY_MS, cluster=cluster))
 
 
-def exported(root: Path, wanted: ExportSelection, form: Format = Format.JSON) -> tuple[bytes, Exported]:
+def exported(
+    root: Path, table: HistoryTable, selection: Selection = EVERYTHING, form: Format = Format.JSON
+) -> tuple[bytes, int, list[str]]:
+    """Return what was written, how many rows that is, and which files were damaged."""
     stream = io.BytesIO()
-    done = export(a_storage(root), wanted, stream, form)
-    return stream.getvalue(), done
+    damaged: list[str] = []
+    rows = export(a_storage(root), table, selection, stream, form, damaged)
+    return stream.getvalue(), rows, damaged
 
 
 def test_info_counts_by_table(tmp_path: Path) -> None:
@@ -40,11 +42,10 @@ def test_info_counts_by_table(tmp_path: Path) -> None:
 
     found = describe(a_storage(tmp_path))
 
-    samples = found.tables[0]
+    samples = found[0]
     assert (samples.name, samples.files, samples.rows) == ("samples", 4, 12)
     assert (samples.first, samples.last) == (date(2026, 1, 31), date(2026, 2, 1))
     assert (samples.clusters, samples.versions) == (("main", "other"), {1: 4})
-    assert not found.is_empty
 
 
 def test_info_of_a_selection(tmp_path: Path) -> None:
@@ -52,11 +53,11 @@ def test_info_of_a_selection(tmp_path: Path) -> None:
 
     found = describe(a_storage(tmp_path), Selection(since_ms=NOON_MS + DAY_MS, clusters=frozenset({"main"})))
 
-    assert found.tables[0].files == 1
+    assert found[0].files == 1
 
 
 def test_info_of_an_empty_history(tmp_path: Path) -> None:
-    assert describe(a_storage(tmp_path)).is_empty
+    assert {each.name: each.files for each in describe(a_storage(tmp_path))} == dict.fromkeys(TABLES, 0)
 
 
 def test_info_of_no_history(tmp_path: Path) -> None:
@@ -71,35 +72,35 @@ def test_info_names_damaged_files_and_counts_the_others(tmp_path: Path) -> None:
 
     found = describe(a_storage(tmp_path))
 
-    assert found.tables[0].rows == 9
-    assert found.damaged == (f"{first}: not a whole Parquet file",)
+    assert found[0].rows == 9
+    assert found[0].damaged == (f"{first}: not a whole Parquet file",)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "count"),
+    ("table", "selection", "count"),
     [
-        pytest.param(ExportSelection(SAMPLES), 12, id="everything"),
-        pytest.param(ExportSelection(SAMPLES, job="main/*"), 6, id="jobs by pattern"),
-        pytest.param(ExportSelection(SAMPLES, Selection(clusters=frozenset({"other"}))), 6, id="a cluster"),
-        pytest.param(
-            ExportSelection(SAMPLES, Selection(since_ms=NOON_MS + 60_000, until_ms=NOON_MS + 120_000)), 2, id="a minute"
-        ),
-        pytest.param(ExportSelection(SAMPLES, Selection(until_ms=NOON_MS)), 0, id="before it began"),
-        pytest.param(ExportSelection(DECISIONS), 0, id="a table without rows"),
+        pytest.param(SAMPLES, EVERYTHING, 12, id="everything"),
+        pytest.param(SAMPLES, Selection(jobs=jobs_like("main/*")), 6, id="jobs by pattern"),
+        pytest.param(SAMPLES, Selection(jobs=jobs_like("order?")), 12, id="jobs by what follows their cluster"),
+        pytest.param(SAMPLES, Selection(jobs=jobs_like("order")), 0, id="not by a part of that"),
+        pytest.param(SAMPLES, Selection(clusters=frozenset({"other"})), 6, id="a cluster"),
+        pytest.param(SAMPLES, Selection(since_ms=NOON_MS + 60_000, until_ms=NOON_MS + 120_000), 2, id="a minute"),
+        pytest.param(SAMPLES, Selection(until_ms=NOON_MS), 0, id="before it began"),
+        pytest.param(DECISIONS, EVERYTHING, 0, id="a table without rows"),
     ],
 )
-def test_export_has_what_is_wanted(tmp_path: Path, wanted: ExportSelection, count: int) -> None:
+def test_export_has_what_is_wanted(tmp_path: Path, table: HistoryTable, selection: Selection, count: int) -> None:
     a_history(tmp_path)
 
-    text, done = exported(tmp_path, wanted)
+    text, rows, _ = exported(tmp_path, table, selection)
 
-    assert (done.rows, len(text.splitlines())) == (count, count)
+    assert (rows, len(text.splitlines())) == (count, count)
 
 
 def test_export_as_json_has_instants_in_utc_and_null_for_unknown(tmp_path: Path) -> None:
     write(a_storage(tmp_path), sample_rows(1))
 
-    text, _ = exported(tmp_path, ExportSelection(SAMPLES))
+    text, _, _ = exported(tmp_path, SAMPLES)
 
     row = json.loads(text)
     assert (row["ts"], row["arrival_rate"], row["lag"]) == ("2026-01-31T12:00:00+00:00", 0.0, None)
@@ -110,7 +111,7 @@ def test_export_as_csv_has_lists_as_json_and_empty_for_unknown(tmp_path: Path) -
     rows = [("decisions", {"cluster": "main", "ts": NOON_MS * 1000, "reasons": reasons, "is_window_full": True})]
     append(a_storage(tmp_path), a_batch(rows))
 
-    text, _ = exported(tmp_path, ExportSelection(DECISIONS), Format.CSV)
+    text, _, _ = exported(tmp_path, DECISIONS, form=Format.CSV)
 
     [row] = csv.DictReader(io.StringIO(text.decode()))
     assert json.loads(row["reasons"]) == reasons
@@ -128,8 +129,8 @@ def test_numbers_that_are_none_are_exported_as_unknown(
     who = {"cluster": "main", "ts": NOON_MS * 1000}
     write(a_storage(tmp_path), [("samples", {**who, "lag": math.nan}), ("vertices", {**who, "inputs": inputs})])
 
-    samples, _ = exported(tmp_path, ExportSelection(SAMPLES), form)
-    vertices, _ = exported(tmp_path, ExportSelection(VERTICES), form)
+    samples, _, _ = exported(tmp_path, SAMPLES, form=form)
+    vertices, _, _ = exported(tmp_path, VERTICES, form=form)
 
     assert lag in samples.decode()
     assert selectivity in vertices.decode()
@@ -139,7 +140,7 @@ def test_numbers_that_are_none_are_exported_as_unknown(
 def test_export_as_parquet_has_the_declared_columns(tmp_path: Path) -> None:
     a_history(tmp_path)
 
-    content, _ = exported(tmp_path, ExportSelection(SAMPLES), Format.PARQUET)
+    content, _, _ = exported(tmp_path, SAMPLES, form=Format.PARQUET)
 
     rows = pq.read_table(pa.BufferReader(content))
     assert rows.schema.names == SAMPLES.schema.names
@@ -152,7 +153,7 @@ def test_export_has_the_latest_of_rows_that_were_revised(tmp_path: Path) -> None
         revised = {**row, "ts": (NOON_MS + days * DAY_MS) * 1000, "reverted": reverted}
         append(a_storage(tmp_path), a_batch([("rescales", revised)]))
 
-    text, _ = exported(tmp_path, ExportSelection(RESCALES))
+    text, _, _ = exported(tmp_path, RESCALES)
 
     assert [json.loads(line)["reverted"] for line in text.splitlines()] == [True]
 
@@ -161,9 +162,9 @@ def test_export_leaves_damaged_files_out_and_says_so(tmp_path: Path) -> None:
     a_history(tmp_path)
     part_files(tmp_path)[0].write_bytes(b"")
 
-    _, done = exported(tmp_path, ExportSelection(SAMPLES))
+    _, rows, damaged = exported(tmp_path, SAMPLES)
 
-    assert (done.rows, len(done.damaged)) == (9, 1)
+    assert (rows, len(damaged)) == (9, 1)
 
 
 def test_versions_are_read_together(tmp_path: Path) -> None:
@@ -176,10 +177,10 @@ def test_versions_are_read_together(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         pq.write_table(other, folder / "0000000000001-x.parquet")
 
-    text, done = exported(tmp_path, ExportSelection(SAMPLES))
+    text, count, damaged = exported(tmp_path, SAMPLES)
 
     documents = [json.loads(line) for line in text.splitlines()]
-    assert done == Exported(3, 3, ())
+    assert (count, damaged) == (3, [])
     assert all(list(document) == SAMPLES.schema.names for document in documents)
 
 
@@ -190,6 +191,6 @@ def test_column_of_another_type_counts_as_damage(tmp_path: Path) -> None:
     wrong = rows.set_column(rows.schema.get_field_index("lag"), "lag", pa.array(["a lot"]))
     pq.write_table(wrong, file)
 
-    _, done = exported(tmp_path, ExportSelection(SAMPLES))
+    _, rows, damaged = exported(tmp_path, SAMPLES)
 
-    assert (done.rows, len(done.damaged)) == (0, 1)
+    assert (rows, len(damaged)) == (0, 1)

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
-from flink_autoscaler.pipeline.history.job_series import Span, TooMuchError, job_series
+from flink_autoscaler.pipeline.history.job_series import SeriesPoint, Span, TooMuchError, job_series
 from testkit.builders.backtests import SOURCE, WORK, a_history, job_rows
-from testkit.builders.history import NOON_MS, part_files
+from testkit.builders.history import NOON_MS, a_storage, part_files, write
 
 JOB = ("main", "main/orders")
 HOUR_MS = 3_600_000
@@ -28,6 +28,27 @@ def test_steps_are_means_of_what_was_recorded_and_only_of_that_job(tmp_path: Pat
     assert found.points[1].load == pytest.approx(600.0, rel=0.01)
     assert [(each.capacity, each.lag_seconds, each.slots) for each in found.points] == [(None, None, 4)] * 2
     assert {each.vertex_id: each.parallelism[-1][1] for each in found.vertices} == {SOURCE: 1, WORK: 4}
+
+
+def test_figures_of_an_instant_are_those_of_all_sources_and_of_the_vertex_that_limits(tmp_path: Path) -> None:
+    who = {"cluster": "main", "job_key": "main/orders", "ts": NOON_MS * 1000}
+    sources = [
+        {"source_id": "a", "arrival_rate": 10.0, "lag": 50.0},
+        {"source_id": "b", "arrival_rate": 0.0, "lag": 0.0},
+    ]
+    vertices = [
+        {"vertex_id": "a", "parallelism": 2, "true_rate": 30.0, "target_rate": 10.0, "slot_sharing_group": "left"},
+        {"vertex_id": "b", "parallelism": 3, "true_rate": 20.0, "target_rate": 10.0, "slot_sharing_group": "left"},
+        {"vertex_id": "c", "parallelism": 1, "true_rate": 5.0, "target_rate": 0.0, "slot_sharing_group": "right"},
+    ]
+    unknown = [{"source_id": "a", "ts": (NOON_MS + HOUR_MS) * 1000, "arrival_rate": 10.0, "lag": None}]
+    rows = {"samples": [*sources, *unknown], "vertices": vertices}
+    write(a_storage(tmp_path), [(table, {**who, **row}) for table, each in rows.items() for row in each])
+
+    known, later = job_series(str(tmp_path), JOB, TWO_HOURS).points
+
+    assert known == SeriesPoint(NOON_MS, load=10.0, capacity=20.0, lag=50.0, lag_seconds=5.0, slots=4)
+    assert later == SeriesPoint(NOON_MS + HOUR_MS, load=10.0, capacity=None, lag=None, lag_seconds=None, slots=None)
 
 
 def test_rows_that_were_written_twice_count_once(tmp_path: Path) -> None:

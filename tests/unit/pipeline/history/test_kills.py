@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
-from flink_autoscaler.pipeline.history.storage import append
+from flink_autoscaler.pipeline.history.store import append
 from testkit.builders.history import DAY_MS, NOON_MS, a_batch, a_storage, files_of, rates
 from testkit.builders.history.dying import BATCH, EVENING, ROWS
 

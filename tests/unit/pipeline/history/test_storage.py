@@ -10,14 +10,11 @@ import pytest
 
 from flink_autoscaler.pipeline.history import Partition
 from flink_autoscaler.pipeline.history.files import HistoryError
-from flink_autoscaler.pipeline.history.layout import Folder, Selection
-from flink_autoscaler.pipeline.history.storage import append
+from flink_autoscaler.pipeline.history.store import Folder, Selection, append
 from testkit.builders.history import (
     NOON_MS,
-    CrashError,
     a_batch,
     a_storage,
-    crashing,
     files_of,
     part_files,
     rates,
@@ -66,18 +63,6 @@ def test_append_of_the_same_batch_again_adds_nothing(tmp_path: Path) -> None:
 
     assert append(storage, batch) == 0
     assert len(rates(storage)) == 5
-
-
-@pytest.mark.parametrize("changes", range(2))
-def test_batch_that_was_interrupted_anywhere_is_completed_by_appending_it_again(tmp_path: Path, changes: int) -> None:
-    batch = a_batch(ROWS)
-    with pytest.raises(CrashError):
-        append(crashing(tmp_path, changes), batch)
-
-    append(a_storage(tmp_path), batch)
-
-    assert rates(a_storage(tmp_path)) == [0.0, 0.0, 1.0, 1.0, 2.0]
-    assert "_staging" not in {folder.split("/")[0] for folder in files_of(tmp_path)}
 
 
 def test_path_that_is_not_writable_is_named(tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ def test_a_day_whose_scale_downs_lasted_makes_the_next_ones_sooner() -> None:
     assert fmean(waited[2:]) <= 13, "once they have"
 
 
+@pytest.mark.suite(name="long")
 def test_a_job_whose_error_budget_pays_for_no_further_rescales_is_kept_as_large_as_its_bursts_are() -> None:
     level, burst, rounds, known = [14_000.0] * 450, [26_600.0] * 30, 4, 20 * HOUR
     load = Workload("bursts", 60.0, tuple((rate,) for rate in (level + burst) * rounds))

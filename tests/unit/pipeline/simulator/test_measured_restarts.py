@@ -1,4 +1,4 @@
-"""What measured outages save: two days of a week's wave, whose rescales take the job away for a minute."""
+"""What measured outages save: a day of a week's wave, whose rescales take the job away for a minute."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASSUMED = {"restart.time-source": "option"}
 
 
 def simulated(
-    options: Mapping[str, str], *, days: float = 2.0, outages: tuple[int, ...] | None = None, watch: Watch | None = None
+    options: Mapping[str, str], *, days: float = 1.0, outages: tuple[int, ...] | None = None, watch: Watch | None = None
 ) -> BacktestResult:
     workload = week_sine().part(0, days * DAY)
     configuration = {f"job.autoscaler.{key}": value for key, value in options.items()}
@@ -48,8 +48,8 @@ def test_a_new_job_alone_in_its_cluster_is_planned_with_the_assumption_until_its
         if outcome.restart_time is not None:
             planned.setdefault(outcome.restart_time, now_ms)
 
-    new = simulated({}, days=1.0, outages=(), watch=watch).rescales
-    assumed = simulated(ASSUMED, days=1.0).rescales
+    new = simulated({}, outages=(), watch=watch).rescales
+    assumed = simulated(ASSUMED).rescales
 
     third = new[2]
     assert new[:3] == assumed[:3]

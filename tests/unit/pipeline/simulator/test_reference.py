@@ -62,7 +62,10 @@ def test_the_oracle_plans_as_in_the_reference(terms: OracleTerms, expected: floa
     [
         pytest.param({"restart.time-source": "option"}, 4888, id="capacity, a restart is thought to take 300 s"),
         pytest.param(
-            {"restart.time-source": "option", "restart.time": "60 s"}, 4519, id="capacity, it is known to take 60 s"
+            {"restart.time-source": "option", "restart.time": "60 s"},
+            4519,
+            id="capacity, it is known to take 60 s",
+            marks=pytest.mark.suite(name="long"),
         ),
     ],
 )

@@ -67,14 +67,6 @@ def test_the_widest_vertex_says_how_many_taskmanagers_there_are(
     assert counts(cluster) == expected
 
 
-def test_taskmanagers_of_others_count(counting: TaskManagerCountRealizer, cluster: ReactiveCluster) -> None:
-    cluster.register("somebody-elses")
-
-    counting.realize_overrides(cluster.context(), {SINK: 12})
-
-    assert counts(cluster) == [2]
-
-
 def test_what_is_asked_for_is_told(counting: TaskManagerCountRealizer, cluster: ReactiveCluster) -> None:
     realization = counting.realize_overrides(cluster.context(), {SOURCE: 4, SINK: 7})
 
@@ -165,17 +157,6 @@ def test_an_operation_that_fails_is_told_and_tried_again_after_a_while(
     assert failed.result is RealizeResult.REFUSED
     assert [(event.reason, event.type) for event in failed.events] == [("TaskManagerProviderFailed", EventType.WARNING)]
     assert "no quota left" in failed.events[0].message
-
-
-def test_a_provider_that_is_away_is_a_refusal_with_a_reason(
-    counting: TaskManagerCountRealizer, cluster: ReactiveCluster
-) -> None:
-    cluster.provider.problem = "connection refused"
-
-    realization = counting.realize_overrides(cluster.context(), {SINK: 8})
-
-    assert realization.result is RealizeResult.REFUSED
-    assert "connection refused" in realization.events[0].message
 
 
 @pytest.mark.parametrize("status", [JobStatus.RUNNING, JobStatus.RESTARTING])

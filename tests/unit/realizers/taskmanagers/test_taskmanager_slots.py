@@ -65,13 +65,6 @@ def test_that_they_have_come_is_told_once(
     assert supply.ensure(job, 11) is None
 
 
-def test_fewer_slots_are_never_taken_away_by_asking(
-    supply: SlotSupply, cluster: ReactiveCluster, job: JobAutoScalerContext
-) -> None:
-    assert supply.ensure(job, 1) is None
-    assert cluster.provider.calls == []
-
-
 def test_a_provider_that_fails_is_a_problem(
     supply: SlotSupply, cluster: ReactiveCluster, job: JobAutoScalerContext
 ) -> None:

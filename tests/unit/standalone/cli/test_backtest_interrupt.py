@@ -1,4 +1,4 @@
-"""Ctrl-C while ``backtest`` and ``tune`` run: what is finished is shown, and whatever was started is ended."""
+"""Ctrl-C while ``backtest`` or ``tune`` runs: what is finished is shown, and whatever was started is ended."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ PROGRAM = (
 """Ctrl-C ends it at once while it does not say otherwise, as in the command line as a whole."""
 
 JOBS = 40
-PIECES = {"backtest": 2, "tune": 19}
-"""For every job: one configuration and the bounds, or the present configuration and the usual grid."""
+PIECES = 2
+"""For every job: one configuration and the bounds."""
 
 ON_SPARK = [pytest.mark.spark, pytest.mark.suite(name="cluster")]
 MASTERS = [pytest.param("none", id="in this process"), pytest.param("local[2]", id="on Spark", marks=ON_SPARK)]
@@ -97,13 +97,12 @@ def started(*arguments: str) -> Iterator[Started]:
 
 
 @pytest.mark.parametrize("master", MASTERS)
-@pytest.mark.parametrize("command", PIECES)
-def test_interrupt_shows_what_is_finished(tmp_path: Path, command: str, master: str) -> None:
+def test_interrupt_shows_what_is_finished(tmp_path: Path, master: str) -> None:
     history = a_history(tmp_path / "history", *(job_rows(f"main/job-{number:03}") for number in range(JOBS)))
     report = tmp_path / "report.html"
     options = ("--history", str(history), "--output", str(report), "--json", "--master", master)
 
-    with started(command, *options) as running:
+    with started("backtest", *options) as running:
         wait_until("a run is finished", lambda: SOME_DONE.search(running.terminal.read()), 300, interval=0.02)
         code, stdout, stderr = running.interrupt()
         wait_until("nothing is left", running.is_gone, interval=0.05)
@@ -113,17 +112,7 @@ def test_interrupt_shows_what_is_finished(tmp_path: Path, command: str, master: 
     assert not document["is_whole"]
     finished = sum(len(job["runs"]) + bool(job["bounds"]) for job in document["jobs"])
     assert finished > 0
-    assert finished + document["pending"] == JOBS * PIECES[command]
+    assert finished + document["pending"] == JOBS * PIECES
     assert "runs were not finished" in stderr
     assert "Traceback" not in stderr
     assert "runs were not finished" in report.read_text()
-
-
-def test_there_is_no_bar_without_a_terminal(tmp_path: Path) -> None:
-    history = a_history(tmp_path / "history", job_rows())
-    command = [sys.executable, "-c", PROGRAM, "backtest", "--history", str(history), "--master", "none"]
-
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
-
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "\x1b" not in done.stdout

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.pipeline.history.catalog import FolderListing
 from flink_autoscaler.pipeline.history.files import FileEntry
-from flink_autoscaler.pipeline.history.layout import Folder
 from flink_autoscaler.pipeline.history.schema import SAMPLES
+from flink_autoscaler.pipeline.history.store import Folder, FolderListing
 from flink_autoscaler.pipeline.reports.pages import fleet_page
 from flink_autoscaler.standalone.cli.report import app
 from flink_autoscaler.standalone.history.access import SMALL, is_small

@@ -134,21 +134,19 @@ def test_export_writes_a_whole_file_and_replaces_none(call: Call, root: Path, tm
     first = call("export", "samples", "--path", root, "--output", target)
     second = call("export", "samples", "--path", root, "--output", target)
 
-    assert (first.returncode, first.stdout, first.stderr) == (0, "", f"9 rows of 3 files to {target}\n")
+    assert (first.returncode, first.stdout, first.stderr) == (0, "", f"9 rows to {target}\n")
     assert len(pq.read_table(target)) == 9
     assert second.returncode == 2
     assert "exists already; --force replaces it" in second.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["history", "samples.parquet"]
 
 
-@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
-def test_export_goes_to_standard_output(root: Path, form: str) -> None:
-    answer = run_process(PROGRAM, "export", "samples", "--path", str(root), "--format", form, "--job", "*/orders")
+def test_export_goes_to_standard_output(root: Path) -> None:
+    answer = run_process(PROGRAM, "export", "samples", "--path", str(root), "--format", "parquet", "--job", "*/orders")
 
     assert answer.returncode == 0
-    assert answer.stderr == b"9 rows of 3 files\n"
-    begins = {"csv": b"cluster,job_key,", "json": b'{"cluster": "main"', "parquet": b"PAR1"}
-    assert answer.stdout.startswith(begins[form])
+    assert answer.stderr == b"9 rows\n"
+    assert answer.stdout.startswith(b"PAR1")
 
 
 def test_export_of_nothing_fails_and_leaves_no_file(call: Call, root: Path, tmp_path: Path) -> None:

@@ -36,15 +36,19 @@ def call(*arguments: str) -> subprocess.CompletedProcess[str]:
     return run_command(arguments, ENVIRONMENT, timeout=60)
 
 
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
+    """Return what runs a command within this process."""
+    with commands(app, capsys, monkeypatch) as call:
+        yield call
+
+
 BROKEN = [
     pytest.param("a: [1", "line 2 column 1", id="syntax"),
     pytest.param('autoscaler.realizer: "\\UFFFFFFFF"', "line 1 column", id="no such character"),
     pytest.param('autoscaler.realizer: "\\ud800"', "line 1 column", id="half a character"),
     pytest.param('autoscaler.standalone.jdbc.password-file: "/x\\0"', "jdbc.password-file (", id="NUL"),
     pytest.param(f"job.autoscaler.excluded.periods: 0 0 {'1' * 5000} ? * *", "job.autoscaler.excluded", id="cron"),
-    pytest.param(
-        f"? job.autoscaler.schedule.plans.{'1' * 900}.days\n: mon", "expected the number of a plan", id="plan"
-    ),
     pytest.param(f"autoscaler.forecast.build-schedule: {'1' * 5000} * * * *", "forecast.build-schedule", id="schedule"),
     pytest.param("autoscaler.clusters: [{name: a, url: 'http://u:hunter2 x@h'}]", "******@h", id="URL with a blank"),
     pytest.param("autoscaler.clusters: [{name: a, url: 'http://u:12/hunter2@h'}]", "******@h", id="URL with a slash"),
@@ -57,12 +61,11 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("text", "expected"), BROKEN)
-def test_run_ends_with_a_line_about_a_broken_configuration(tmp_path: Path, text: str, expected: str) -> None:
+def test_run_ends_with_a_line_about_a_broken_configuration(tmp_path: Path, text: str, expected: str, run: Call) -> None:
     file = tmp_path / "autoscaler.yaml"
     file.write_text(text)
-    environment = {**ENVIRONMENT, "XDG_STATE_HOME": str(tmp_path)}
 
-    done = run_command(["run", "--config", str(file)], environment, timeout=60)
+    done = run("run", "--config", file)
 
     assert done.returncode == 2, done.stderr
     assert expected in done.stderr
@@ -72,8 +75,8 @@ def test_run_ends_with_a_line_about_a_broken_configuration(tmp_path: Path, text:
 
 
 @pytest.mark.parametrize("text", ["u:pa/hunter2@h", "u:hunter2 x@h", "u:12/hunter2@h"])
-def test_check_config_masks_passwords_that_no_url_may_have(text: str) -> None:
-    done = call("check-config", "--json", "--set", f"autoscaler.standalone.jdbc.url=jdbc:postgresql://{text}/db")
+def test_check_config_masks_passwords_that_no_url_may_have(text: str, run: Call) -> None:
+    done = run("check-config", "--json", "--set", f"autoscaler.standalone.jdbc.url=jdbc:postgresql://{text}/db")
 
     assert done.returncode == 0, done.stderr
     values = {entry["key"]: entry["value"] for entry in json.loads(done.stdout)["values"]}
@@ -97,11 +100,11 @@ def test_an_error_moves_no_cursor(arguments: tuple[str, ...]) -> None:
     assert not {"\x1b", "\u202e"} & {*said.stdout, *said.stderr}
 
 
-def test_a_named_pipe_as_configuration_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_named_pipe_as_configuration_is_refused_at_once(tmp_path: Path, run: Call) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
 
-    done = call("run", "--config", str(pipe))
+    done = run("run", "--config", pipe)
 
     assert (done.returncode, done.stderr) == (2, f"error: {pipe}: a named pipe, expected a file\n")
 
@@ -119,7 +122,7 @@ def test_what_a_shell_pipes_in_is_a_configuration(given: str) -> None:
     assert values["autoscaler.http.port"] == "1234"
 
 
-@pytest.mark.parametrize("arguments", [["check-config"], ["jobs"], ["--help"]])
+@pytest.mark.parametrize("arguments", [["jobs"], ["--help"]])
 def test_a_closed_standard_output_is_told(arguments: list[str]) -> None:
     with FakeFlink() as flink:
         flink.taskmanagers = [{"id": "a", "slotsNumber": 16, "freeSlots": 8}]
@@ -240,7 +243,7 @@ def test_ctrl_c_while_a_cluster_does_not_answer_leaves_nothing(tmp_path: Path, a
         pytest.param(["replay", "--vectors", "{vectors}", "--output", "out.json"], id="replay"),
     ],
 )
-@pytest.mark.parametrize("instant", [0.001, 0.3, 1.2])
+@pytest.mark.parametrize("instant", [0.001, 0.6])
 def test_ctrl_c_at_any_instant_leaves_nothing_half_written(
     tmp_path: Path, arguments: list[str], instant: float
 ) -> None:
@@ -260,13 +263,6 @@ def test_ctrl_c_at_any_instant_leaves_nothing_half_written(
     assert not [path.name for path in work.iterdir() if path.name.endswith(".partial")]
     for path in (path for path in work.iterdir() if path.suffix == ".json"):
         assert json.loads(path.read_text())
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
-    """Return what runs a command within this process."""
-    with commands(app, capsys, monkeypatch) as call:
-        yield call
 
 
 VECTORS = {"format": "autoscaler-behaviour-vectors/1"}
@@ -304,10 +300,10 @@ def test_replay_of_a_broken_file_says_so(tmp_path: Path, name: str, content: byt
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_replay_of_a_named_pipe_does_not_wait(tmp_path: Path) -> None:
+def test_replay_of_a_named_pipe_does_not_wait(tmp_path: Path, run: Call) -> None:
     os.mkfifo(tmp_path / "pipe")
 
-    done = call("replay", "--record", str(tmp_path / "pipe"))
+    done = run("replay", "--record", tmp_path / "pipe")
 
     assert (done.returncode, done.stderr) == (
         2,

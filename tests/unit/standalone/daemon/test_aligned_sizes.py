@@ -8,18 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
-from flink_autoscaler.stores import HeapStateStore
-from testkit.builders.cluster_passes import passes_over
-from testkit.builders.core import RecordingEvents
-from testkit.fakes.flink import FakeFlink, chain
+from testkit.builders.cluster_passes import SteppedPasses, installed_plugin
+from testkit.fakes.flink import FakeFlink
 
-STEP_MS = 10_000
 OPTIONS = {
-    "job.autoscaler.enabled": "true",
     "job.autoscaler.policy": "picky",
-    "autoscaler.engine.kind": "inline",
-    "autoscaler.standalone.control-loop.interval": "10 s",
     "autoscaler.clusters.0.slots": "elastic",
     # As far as even shares are.
     "job.autoscaler.scaling.parallelism-alignment.max-increase": "1",
@@ -45,17 +38,10 @@ class Picky:
 
 
 @pytest.fixture(autouse=True)
-def _plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Install the policy, which is known by its entry point alone."""
-    metadata = tmp_path / "fa_picky_policy-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: fa-picky-policy\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[flink_autoscaler.policies]\npicky = fa_picky_policy:Picky\n")
-    (tmp_path / "fa_picky_policy.py").write_text(POLICY)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    installed_plugins.cache_clear()
-    yield
-    installed_plugins.cache_clear()
+def _plugin(tmp_path: Path) -> Iterator[None]:
+    entry_points = "[flink_autoscaler.policies]\npicky = fa_picky_policy:Picky\n"
+    with installed_plugin(tmp_path, "fa_picky_policy", entry_points, POLICY):
+        yield
 
 
 def asked_for(target: int, **options: str) -> tuple[int | None, str]:
@@ -63,23 +49,12 @@ def asked_for(target: int, **options: str) -> tuple[int | None, str]:
     with ExitStack() as parts:
         flink = parts.enter_context(FakeFlink())
         flink.configuration["picky.target"] = str(target)
-        job = flink.add_job("orders", chain(sources=1, vertices=2, parallelism=2), start_ms=1, running_at_ms=1)
-        store, now = HeapStateStore(), [0]
         given = {f"job.autoscaler.{key}": text for key, text in options.items()}
-        passes = passes_over(
-            flink, {**OPTIONS, **given}, parts, store=store, told=RecordingEvents(), now_ms=lambda: now[0]
-        )
-        for number in (1, 2):
-            now[0] = STEP_MS * number
-            for vertex in job.vertices:
-                vertex.records_in = vertex.records_out = 1000 * number
-                vertex.busy_ms = 5_000.0 * number
-            report = passes.run()
-            assert report.error is None
-        (outcome,) = [each.outcome for each in report.reports.values()]
+        passes = SteppedPasses(flink, {**OPTIONS, **given}, parts)
+        job = passes.add()
+        (outcome,) = [each.outcome for each in passes.run(2)[-1].reports.values()]
         (told,) = [reason.text for reason in outcome.decision.reasons if reason.code == "PICKY"]
-        wanted = store.load("main/orders").overrides.get(job.vertices[-1].vertex_id)
-        return wanted, told.removeprefix("picky: ")
+        return passes.state().overrides.get(job.vertices[-1].vertex_id), told.removeprefix("picky: ")
 
 
 BALANCED = "[1, 2, 4, 6, 7, 8, 10, 11, 12, 13, 15, 16, 19, 22, 26, 32, 43, 64, 128]"

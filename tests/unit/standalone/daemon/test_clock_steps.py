@@ -12,7 +12,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from flink_autoscaler.standalone.daemon.clock_steps import ClockWatch, Every
 from flink_autoscaler.standalone.settings.schema.types import cron_trigger
 from testkit.clusters.flink.waiting import wait_until
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 FAR = timedelta(days=365)

@@ -1,192 +1,73 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 
 import pytest
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, RealizeError, StoreError
-from flink_autoscaler.core.model.decision import Hold, PassPhase
-from flink_autoscaler.core.model.events import Event, ScalingReport
-from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
-from flink_autoscaler.core.model.load_profile import ProfileResult
-from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.state import ConfigChanges, JobState
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import (
-    NO_TERMS,
-    EvaluationEngine,
     JobList,
-    Realization,
-    RealizationTerms,
-    RealizeResult,
 )
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies, PassReport
-from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
-from flink_autoscaler.stores import HeapStateStore
-from flink_autoscaler.stores.heap import HeapForecastStore
+from testkit.builders.cluster_passes import ScriptedEngine, ScriptedFetcher, a_listed_job
+from testkit.builders.core.ports import RecordingEvents, RecordingRealizer, RecordingStore
 from testkit.clusters.flink.waiting import wait_until
 
 VERTEX = "ab" * 16
-NOW_MS = 1_000
-DONE = Realization(RealizeResult.UNCHANGED)
-
-RealizeAction = Callable[[JobAutoScalerContext], Realization]
-
-
-def a_job(job_key: str) -> JobAutoScalerContext:
-    return JobAutoScalerContext(job_key, "cd" * 16, JobStatus.RUNNING, {}, Endpoint("http://127.0.0.1:1"), job_key, "c")
 
 
 def a_list(
-    *job_keys: str,
-    unreadable: Mapping[JobKey, AutoscalerError] | None = None,
-    left_out: frozenset[JobKey] = frozenset(),
-    gap: AutoscalerError | None = None,
+    *job_keys: str, unreadable: Mapping[JobKey, AutoscalerError] | None = None, gap: AutoscalerError | None = None
 ) -> JobList:
     problems = {} if gap is None else {"application_1_1": gap}
-    return JobList(tuple(a_job(job_key) for job_key in job_keys), unreadable or {}, left_out, problems)
+    return JobList(tuple(a_listed_job(job_key) for job_key in job_keys), unreadable or {}, frozenset(), problems)
 
 
-class ScriptedFetcher:
-    """Gives one list per pass, or raises what is there instead; the last one again and again."""
+class Store(RecordingStore):
+    """Cannot load the jobs named ``unloadable``."""
 
-    def __init__(self, *lists: JobList | Exception) -> None:
-        self._lists = list(lists)
-        self.closed = 0
-
-    def fetch(self) -> JobList:
-        current = self._lists.pop(0) if len(self._lists) > 1 else self._lists[0]
-        if isinstance(current, Exception):
-            raise current
-        return current
-
-    def close(self) -> None:
-        self.closed += 1
-
-
-class WantingEngine:
-    """Decides that every job needs its overrides realized."""
-
-    def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
-        hold = Hold.because("TEST", "nothing to change")
-        return [
-            PassOutcome(request.context.job_key, PassPhase.EXECUTED, hold, state=request.state, wanted={VERTEX: 2})
-            for request in requests
-        ]
-
-    def start(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-class NotingEngine(WantingEngine):
-    """Keeps the requests."""
-
-    def __init__(self) -> None:
-        self.seen: list[PassRequest] = []
-
-    def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
-        self.seen += requests
-        return super().evaluate(requests)
-
-
-class BrokenEngine(WantingEngine):
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
-        raise self._error
-
-
-class ActingRealizer:
-    """Does what the test says for every job."""
-
-    def __init__(self, action: RealizeAction) -> None:
-        self._action = action
-
-    def realize_overrides(
-        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: RealizationTerms = NO_TERMS
-    ) -> Realization:
-        return self._action(context)
-
-    def realize_config(self, context: JobAutoScalerContext, changes: ConfigChanges) -> Realization:
-        return DONE
-
-    def close(self) -> None:
-        pass
-
-
-class RecordingStore(HeapStateStore):
-    """Remembers what was deleted; cannot load the jobs named ``unloadable``."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.deleted: list[JobKey] = []
-        self.unloadable: set[JobKey] = set()
+    unloadable: Collection[JobKey] = ()
 
     def load(self, job_key: JobKey) -> JobState:
         if job_key in self.unloadable:
             raise StoreError(f"{job_key}: the database is gone")
         return super().load(job_key)
 
-    def delete(self, job_key: JobKey) -> None:
-        self.deleted.append(job_key)
-        super().delete(job_key)
-
-
-class RecordingEvents:
-    def __init__(self) -> None:
-        self.events: list[tuple[JobKey, str]] = []
-
-    def handle_event(self, context: JobAutoScalerContext, event: Event) -> None:
-        self.events.append((context.job_key, event.reason))
-
-    def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:
-        raise AssertionError("no test has a report")
-
-    def close(self) -> None:
-        pass
-
 
 class Bench:
     """A pass with the parts around it."""
 
     def __init__(self) -> None:
-        self.store = RecordingStore()
-        self.events = RecordingEvents()
+        self.store, self.events, self.engine = Store(), RecordingEvents(), ScriptedEngine({"wanted": {VERTEX: 2}})
         self.tried: list[JobKey] = []
         self.cleanup = ExitStack()
 
     def cluster_pass(
         self,
         *lists: JobList | Exception,
-        realize: RealizeAction = lambda _: DONE,
-        engine: EvaluationEngine | None = None,
+        realize: Callable[[JobAutoScalerContext], object] = lambda _: None,
         parallelism: int = 4,
         deadline: float = 10.0,
-        selects: Callable[[JobAutoScalerContext], bool] = lambda _: True,
-        forecasts: JobForecasts | None = None,
     ) -> ClusterPass:
-        def noted(context: JobAutoScalerContext) -> Realization:
+        def noted(context: JobAutoScalerContext) -> None:
             self.tried.append(context.job_key)
-            return realize(context)
+            realize(context)
 
+        realizer = RecordingRealizer(before=noted)
         passes = ClusterPass(
             "c",
             fetcher=ScriptedFetcher(*lists),
-            engine=engine or WantingEngine(),
-            autoscaler=JobAutoScaler(store=self.store, realizer=ActingRealizer(noted), event_handler=self.events),
+            engine=self.engine,
+            autoscaler=JobAutoScaler(store=self.store, realizer=realizer, event_handler=self.events),
             parallelism=parallelism,
             deadline=deadline,
-            selects=selects,
-            dependencies=PassDependencies(now_ms=lambda: NOW_MS, forecasts=forecasts),
+            dependencies=PassDependencies(now_ms=lambda: 1_000),
         )
         self.cleanup.callback(passes.close)
         return passes
@@ -199,33 +80,36 @@ def bench() -> Iterator[Bench]:
         yield bench
 
 
-def _raise(error: Exception) -> Realization:
-    raise error
+class Gate:
+    """Lets the work on some jobs, or on all, go on once it is open."""
+
+    def __init__(self, *job_keys: JobKey) -> None:
+        self._job_keys = job_keys
+        self.is_open = threading.Event()
+
+    def __call__(self, context: JobAutoScalerContext) -> None:
+        if not self._job_keys or context.job_key in self._job_keys:
+            self.is_open.wait(timeout=300)
 
 
-def test_every_job_of_the_list_is_looked_at(bench: Bench) -> None:
-    report = bench.cluster_pass(a_list("c/a", "c/b")).run()
+def raising(error: Exception) -> Callable[..., object]:
+    def fail(*_: object) -> object:
+        raise error
 
-    assert set(report.reports) == {"c/a", "c/b"}
-    assert report.is_clean
+    return fail
 
 
 @pytest.mark.parametrize(
     "error", [pytest.param(RealizeError("no"), id="ours"), pytest.param(ZeroDivisionError("oops"), id="a plug-in's")]
 )
 def test_failing_jobs_are_all_tried_and_not_cleaned_up(bench: Bench, error: Exception) -> None:
-    report = bench.cluster_pass(a_list("c/a", "c/b"), realize=lambda _: _raise(error), parallelism=1).run()
+    report = bench.cluster_pass(a_list("c/a", "c/b"), realize=raising(error), parallelism=1).run()
 
     assert sorted(bench.tried) == ["c/a", "c/b"]
     assert [len(each.errors) for each in report.reports.values()] == [1, 1]
+    assert [event.reason for event in bench.events.events] == ["AutoscalerError"] * 2
     assert not report.is_clean
     assert bench.store.deleted == []
-
-
-def test_failing_jobs_have_an_event_each(bench: Bench) -> None:
-    bench.cluster_pass(a_list("c/a", "c/b"), realize=lambda _: _raise(RealizeError("no")), parallelism=1).run()
-
-    assert sorted(bench.events.events) == [("c/a", "AutoscalerError"), ("c/b", "AutoscalerError")]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +130,9 @@ def test_failed_list_ends_the_pass_and_nothing_is_cleaned_up(bench: Bench, error
     "error", [pytest.param(ConnectError("lost"), id="ours"), pytest.param(TypeError("x"), id="a plug-in's")]
 )
 def test_failed_engine_is_an_error_of_the_pass(bench: Bench, error: Exception) -> None:
-    report = bench.cluster_pass(a_list("c/a"), engine=BrokenEngine(error)).run()
+    bench.engine.during = raising(error)
+
+    report = bench.cluster_pass(a_list("c/a")).run()
 
     assert isinstance(report.error, AutoscalerError)
     assert bench.tried == []
@@ -255,43 +141,19 @@ def test_failed_engine_is_an_error_of_the_pass(bench: Bench, error: Exception) -
 def test_as_many_jobs_as_the_pool_is_large_run_at_the_same_time(bench: Bench) -> None:
     together = threading.Barrier(10)
 
-    def meet(_: JobAutoScalerContext) -> Realization:
-        together.wait(timeout=300)
-        return DONE
-
-    report = bench.cluster_pass(a_list(*(f"c/{n}" for n in range(10))), realize=meet, parallelism=10).run()
+    report = bench.cluster_pass(
+        a_list(*(f"c/{n}" for n in range(10))), realize=lambda _: together.wait(timeout=300), parallelism=10
+    ).run()
 
     assert report.is_clean
 
 
-def test_passes_are_idle_once_what_they_did_not_wait_for_has_ended(bench: Bench) -> None:
-    release = threading.Event()
-
-    def act(_: JobAutoScalerContext) -> Realization:
-        release.wait(timeout=300)
-        return DONE
-
-    passes = bench.cluster_pass(a_list("c/stuck"), realize=act, deadline=0.05)
-    passes.run()
-    during = passes.is_idle()
-    release.set()
-
-    wait_until("the job is done", passes.is_idle, timeout=300, interval=0.01)
-    assert not during
-
-
 def test_stuck_job_delays_the_others_by_one_pass_only(bench: Bench) -> None:
-    release = threading.Event()
     others = [f"c/{n}" for n in range(9)]
-
-    def act(context: JobAutoScalerContext) -> Realization:
-        if context.job_key == "c/stuck":
-            release.wait(timeout=300)
-        return DONE
-
-    passes = bench.cluster_pass(a_list("c/stuck", *others), realize=act, parallelism=2, deadline=3.0)
+    gate = Gate("c/stuck")
+    passes = bench.cluster_pass(a_list("c/stuck", *others), realize=gate, parallelism=2, deadline=3.0)
     reports = [passes.run() for _ in range(20)]
-    release.set()
+    gate.is_open.set()
 
     assert all(set(report.reports) == set(others) for report in reports)
     assert all("still under way" in str(report.failures["c/stuck"]) for report in reports)
@@ -301,38 +163,15 @@ def test_stuck_job_delays_the_others_by_one_pass_only(bench: Bench) -> None:
 
 
 def test_jobs_wait_in_vain_when_all_workers_are_stuck(bench: Bench) -> None:
-    release = threading.Event()
-
-    def act(_: JobAutoScalerContext) -> Realization:
-        release.wait(timeout=300)
-        return DONE
-
-    passes = bench.cluster_pass(a_list("c/a", "c/b"), realize=act, parallelism=1, deadline=0.05)
+    gate = Gate()
+    passes = bench.cluster_pass(a_list("c/a", "c/b"), realize=gate, parallelism=1, deadline=0.05)
     first = passes.run()
-    release.set()
+    gate.is_open.set()
     _run_until(passes, lambda report: report.is_clean)
 
     assert "no free worker" in str(first.failures["c/b"])
     assert bench.tried[0] == "c/a"
     assert "c/b" in bench.tried
-
-
-def test_job_that_left_the_list_is_cleaned_up_once(bench: Bench) -> None:
-    passes = bench.cluster_pass(a_list("c/a", "c/b"), a_list("c/b"), a_list("c/b"))
-
-    gone = [[context.job_key for context in passes.run().gone] for _ in range(3)]
-
-    assert gone == [[], ["c/a"], []]
-    assert bench.store.deleted == ["c/a"]
-
-
-def test_empty_list_cleans_up_every_job(bench: Bench) -> None:
-    passes = bench.cluster_pass(a_list("c/a", "c/b"), a_list())
-
-    passes.run()
-    passes.run()
-
-    assert sorted(bench.store.deleted) == ["c/a", "c/b"]
 
 
 def test_unreadable_job_is_a_failure_and_not_cleaned_up_before_it_is_gone(bench: Bench) -> None:
@@ -348,18 +187,12 @@ def test_unreadable_job_is_a_failure_and_not_cleaned_up_before_it_is_gone(bench:
 
 
 def test_job_under_way_is_cleaned_up_once_when_it_is_done(bench: Bench) -> None:
-    release = threading.Event()
-
-    def act(context: JobAutoScalerContext) -> Realization:
-        if context.job_key == "c/a":
-            release.wait(timeout=300)
-        return DONE
-
-    passes = bench.cluster_pass(a_list("c/a", "c/b"), a_list("c/b"), realize=act, deadline=0.05)
+    gate = Gate("c/a")
+    passes = bench.cluster_pass(a_list("c/a", "c/b"), a_list("c/b"), realize=gate, deadline=0.05)
     for _ in range(3):
         passes.run()
     before = list(bench.store.deleted)
-    release.set()
+    gate.is_open.set()
     _run_until(passes, lambda report: bool(report.gone))
     passes.run()
 
@@ -368,16 +201,11 @@ def test_job_under_way_is_cleaned_up_once_when_it_is_done(bench: Bench) -> None:
 
 
 def test_job_that_returns_while_under_way_is_not_cleaned_up(bench: Bench) -> None:
-    release = threading.Event()
-
-    def act(_: JobAutoScalerContext) -> Realization:
-        release.wait(timeout=300)
-        return DONE
-
-    passes = bench.cluster_pass(a_list("c/a"), a_list(), a_list("c/a"), realize=act, deadline=0.05)
+    gate = Gate()
+    passes = bench.cluster_pass(a_list("c/a"), a_list(), a_list("c/a"), realize=gate, deadline=0.05)
     for _ in range(3):
         passes.run()
-    release.set()
+    gate.is_open.set()
     _run_until(passes, lambda report: report.is_clean)
 
     assert bench.store.deleted == []
@@ -393,15 +221,6 @@ def test_job_whose_state_cannot_be_loaded_stays_alone(bench: Bench) -> None:
     assert bench.store.deleted == []
 
 
-def test_only_selected_jobs_are_looked_at(bench: Bench) -> None:
-    passes = bench.cluster_pass(a_list("c/a", "c/b"), selects=lambda context: context.job_key == "c/b")
-
-    report = passes.run()
-
-    assert [context.job_key for context in report.jobs] == ["c/b"]
-    assert bench.tried == ["c/b"]
-
-
 def test_jobs_beside_a_gap_are_looked_at_and_the_gap_is_reported(bench: Bench) -> None:
     gap = ConnectError("no answer")
 
@@ -411,29 +230,6 @@ def test_jobs_beside_a_gap_are_looked_at_and_the_gap_is_reported(bench: Bench) -
     assert report.gaps == {"application_1_1": gap}
     assert report.error is None
     assert not report.is_clean
-
-
-def test_nothing_is_cleaned_up_while_the_list_has_a_gap(bench: Bench) -> None:
-    gappy = a_list("c/b", gap=ConnectError("no answer"))
-    passes = bench.cluster_pass(a_list("c/a", "c/b"), gappy, gappy, a_list("c/b"))
-
-    reports = [passes.run() for _ in range(3)]
-    before = list(bench.store.deleted)
-    passes.run()
-
-    assert [report.gone for report in reports] == [(), (), ()]
-    assert (before, bench.store.deleted) == ([], ["c/a"])
-
-
-def test_job_that_is_left_out_is_neither_looked_at_nor_cleaned_up(bench: Bench) -> None:
-    passes = bench.cluster_pass(a_list("c/a", "c/b"), a_list("c/b", left_out=frozenset({"c/a"})))
-
-    passes.run()
-    report = passes.run()
-
-    assert set(report.reports) == {"c/b"}
-    assert report.is_clean
-    assert bench.store.deleted == []
 
 
 def test_passes_that_take_over_know_which_jobs_are_gone(bench: Bench) -> None:
@@ -448,20 +244,15 @@ def test_passes_that_take_over_know_which_jobs_are_gone(bench: Bench) -> None:
 
 
 def test_passes_that_take_over_leave_what_is_under_way_alone(bench: Bench) -> None:
-    release = threading.Event()
-
-    def act(_: JobAutoScalerContext) -> Realization:
-        release.wait(timeout=300)
-        return DONE
-
-    before = bench.cluster_pass(a_list("c/a"), realize=act, deadline=0.05)
+    gate = Gate()
+    before = bench.cluster_pass(a_list("c/a"), realize=gate, deadline=0.05)
     after = bench.cluster_pass(a_list("c/a"))
     before.run()
     after.take_over(before)
     before.close()
     report = after.run()
     is_idle = after.is_idle()
-    release.set()
+    gate.is_open.set()
     _run_until(after, lambda report: report.is_clean)
 
     assert "still under way" in str(report.failures["c/a"])
@@ -469,23 +260,5 @@ def test_passes_that_take_over_leave_what_is_under_way_alone(bench: Bench) -> No
     assert bench.tried == ["c/a", "c/a"]
 
 
-def test_pass_without_jobs_is_clean(bench: Bench) -> None:
-    assert bench.cluster_pass(a_list()).run().is_clean
-
-
 def _run_until(passes: ClusterPass, condition: Callable[[PassReport], bool]) -> None:
     wait_until("the pass comes to it", lambda: condition(passes.run()), timeout=300, interval=0.01)
-
-
-def test_jobs_with_forecasts_are_evaluated_with_their_profiles(bench: Bench) -> None:
-    store = HeapForecastStore()
-    store.save([ProfileResult("c/a", VERTEX, 0.0, problem="too little history")])
-    engine = NotingEngine()
-    jobs = a_list("c/a", "c/b").jobs
-    options = {"job.autoscaler.enabled": "true", "job.autoscaler.forecast.enabled": "true"}
-    jobs = tuple(replace(job, configuration=options) for job in jobs)
-
-    bench.cluster_pass(JobList(jobs), engine=engine, forecasts=JobForecasts(store)).run()
-
-    problems = [{v: result.problem for v, result in request.profiles.items()} for request in engine.seen]
-    assert problems == [{VERTEX: "too little history"}, {}]

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 import pytest
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.model.decision import Hold, PassPhase
+from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.events import Event, EventType
-from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.stores.heap import HeapTombstones
+from testkit.builders.cluster_passes import ScriptedEngine, ScriptedFetcher, a_listed_job
 from testkit.builders.core import RecordingEvents, RecordingRealizer, RecordingStore
 
 VERTEX = "ab" * 16
@@ -43,53 +42,6 @@ class ScriptedLeadership(Leadership):
         return self.present is not None
 
 
-class Lists:
-    """A fetcher of jobs by name."""
-
-    def __init__(self, *names: str) -> None:
-        self.names = names
-
-    def fetch(self) -> JobList:
-        return JobList(tuple(a_job(name) for name in self.names))
-
-    def close(self) -> None:
-        pass
-
-
-class Engine:
-    """Wants every job rescaled and tells so; calls ``during`` in the middle of each pass."""
-
-    def __init__(self) -> None:
-        self.during: Callable[[], None] = lambda: None
-        self.given: list[Mapping[JobKey, JobState]] = []
-
-    def start(self) -> None:
-        pass
-
-    def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
-        self.given.append({request.context.job_key: request.state for request in requests})
-        self.during()
-        return [
-            PassOutcome(
-                request.context.job_key,
-                PassPhase.EXECUTED,
-                Hold.because("TEST", "nothing to change"),
-                state=JobState("next"),
-                wanted={VERTEX: 2},
-                events=(Event(EventType.NORMAL, "Told", "text"),),
-            )
-            for request in requests
-        ]
-
-    def close(self) -> None:
-        pass
-
-
-def a_job(name: str) -> JobAutoScalerContext:
-    endpoint = Endpoint("http://127.0.0.1:1")
-    return JobAutoScalerContext(f"c/{name}", "cd" * 16, JobStatus.RUNNING, {}, endpoint, name, "c")
-
-
 class FailingTombstones(HeapTombstones):
     """Fails as long as ``error`` is set."""
 
@@ -101,12 +53,18 @@ class FailingTombstones(HeapTombstones):
         return super().marked(cluster)
 
 
+def jobs(*names: str) -> JobList:
+    return JobList(tuple(a_listed_job(f"c/{name}") for name in names))
+
+
 class Bench:
     def __init__(self, parts: ExitStack, term: int | None) -> None:
         self.leadership = ScriptedLeadership(term)
         self.store = RecordingStore(states={"c/a": JobState("a"), "c/gone": JobState("gone")})
         self.realizer, self.events = RecordingRealizer(), RecordingEvents()
-        self.fetcher, self.engine, self.tombstones = Lists("a"), Engine(), FailingTombstones()
+        self.fetcher, self.tombstones = ScriptedFetcher(jobs("a")), FailingTombstones()
+        told = (Event(EventType.NORMAL, "Told", "text"),)
+        self.engine = ScriptedEngine({"state": JobState("next"), "wanted": {VERTEX: 2}, "events": told})
         autoscaler = JobAutoScaler(store=self.store, realizer=self.realizer, event_handler=self.events)
         vanished = VanishedJobs("c", autoscaler=autoscaler, tombstones=self.tombstones, grace=3600.0)
         self.passes = ClusterPass(
@@ -186,27 +144,14 @@ def test_a_pass_during_which_the_lead_changes_does_not_act(
 
 def test_a_daemon_that_stands_by_marks_no_gone_job(make_bench: Callable[..., Bench]) -> None:
     bench = make_bench(None)
-    bench.fetcher.names = ("a", "gone")
+    bench.fetcher.lists = [jobs("a", "gone")]
     bench.passes.run()
-    bench.fetcher.names = ("a",)
+    bench.fetcher.lists = [jobs("a")]
 
     report = bench.passes.run()
 
     assert [context.job_key for context in report.gone] == ["c/gone"]
     assert bench.tombstones.marked("c") == frozenset()
-
-
-def test_a_gone_job_is_marked_and_keeps_its_state(make_bench: Callable[..., Bench]) -> None:
-    bench = make_bench(1)
-    bench.fetcher.names = ("a", "gone")
-    bench.passes.run()
-    bench.fetcher.names = ("a",)
-
-    report = bench.passes.run()
-
-    assert (len(report.gone), report.deleted) == (1, ())
-    assert bench.tombstones.marked("c") == {"c/gone"}
-    assert "c/gone" in bench.store.states
 
 
 def test_a_clean_up_that_fails_does_not_disturb_the_pass(make_bench: Callable[..., Bench]) -> None:

@@ -12,7 +12,7 @@ from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
-from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges, JobState, ScalingSummary
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -22,6 +22,7 @@ from flink_autoscaler.standalone.daemon.completion import Completion
 from flink_autoscaler.standalone.daemon.vanished import Roster
 from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.stores import HeapStateStore
+from testkit.builders.cluster_passes import a_listed_job
 
 VERTEX = "ab" * 16
 HOLD = Hold.because("NO_CHANGE", "nothing to do")
@@ -87,7 +88,7 @@ class Work:
         parts.callback(self._completion.close)
 
     def __call__(self, *outcomes: PassOutcome) -> dict[JobKey, JobPassReport]:
-        requests = [PassRequest(a_job(each.job_key), JobState(), 1_000) for each in outcomes]
+        requests = [PassRequest(a_listed_job(each.job_key), JobState(), 1_000) for each in outcomes]
         return self._completion.complete(requests, outcomes, self.failures, 0, self.roster)
 
 
@@ -105,10 +106,6 @@ def parts() -> Iterator[ExitStack]:
 @pytest.fixture
 def work(site: Site, parts: ExitStack) -> Work:
     return Work(site, DEADLINE, parts)
-
-
-def a_job(job_key: JobKey) -> JobAutoScalerContext:
-    return JobAutoScalerContext(job_key, "cd" * 16, JobStatus.RUNNING, {}, Endpoint("http://127.0.0.1:1"), job_key, "c")
 
 
 def an_outcome(job_key: JobKey, decision: Hold | Rescale = HOLD, **more: object) -> PassOutcome:

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from statistics import median
 
 import pytest
 
 from flink_autoscaler.standalone.settings.schema.options import daemon_option
 from testkit.fakes.flink import FakeFlink
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 INTERVAL = 1.0
 SLOW = 0.3
 """Seconds of every answer; a pass over a cluster without jobs takes two of them, one after the other."""
-
-
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
-    with DaemonProcess(tmp_path) as daemon:
-        yield daemon
 
 
 def starts(flink: FakeFlink) -> list[float]:

@@ -10,23 +10,10 @@ import pytest
 
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
-from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, Fault
-from testkit.scenarios.watching import LogLines, Watching
+from testkit.scenarios.runner import LogLines, Watching, soon
 
 StartDaemon = Callable[..., Daemon]
-
-
-@pytest.fixture
-def lines() -> Iterator[LogLines]:
-    with LogLines() as lines:
-        yield lines
-
-
-@pytest.fixture
-def watching(lines: LogLines) -> Iterator[Watching]:
-    with Watching() as watching:
-        yield watching
 
 
 @pytest.fixture
@@ -46,22 +33,6 @@ def passes(watching: Watching, cluster: str = "main", result: str = "succeeded")
     return watching.passes(cluster, result)
 
 
-def soon(description: str, probe: Callable[[], object]) -> None:
-    wait_until(description, probe, timeout=300, interval=0.01)
-
-
-def test_first_pass_starts_at_once(flink: FakeFlink, watching: Watching, start_daemon: StartDaemon) -> None:
-    start_daemon(watching.watch(flink, interval=3600))
-
-    soon("a pass", lambda: passes(watching) == 1)
-
-
-def test_passes_follow_each_other(flink: FakeFlink, watching: Watching, start_daemon: StartDaemon) -> None:
-    start_daemon(watching.watch(flink, interval=0.05))
-
-    soon("five passes", lambda: passes(watching) >= 5)
-
-
 def test_what_stays_from_pass_to_pass_is_put_aside_for_the_collector_of_garbage(
     flink: FakeFlink, watching: Watching, start_daemon: StartDaemon
 ) -> None:
@@ -71,32 +42,6 @@ def test_what_stays_from_pass_to_pass_is_put_aside_for_the_collector_of_garbage(
 
     soon("what was kept is put aside", lambda: gc.get_freeze_count() >= before + len(kept))
     gc.unfreeze()
-
-
-def test_failing_passes_do_not_end_the_schedule(
-    flink: FakeFlink, watching: Watching, start_daemon: StartDaemon
-) -> None:
-    flink.fault("/jobs/overview", Fault.HTML)
-    start_daemon(watching.watch(flink, interval=0.05))
-    soon("failures", lambda: passes(watching, result="failed") >= 3)
-
-    flink.clear_faults()
-
-    soon("a success", lambda: passes(watching) >= 1)
-
-
-def test_hanging_cluster_does_not_delay_another(
-    flink: FakeFlink, watching: Watching, start_daemon: StartDaemon
-) -> None:
-    with FakeFlink() as other:
-        flink.fault("/jobs/overview", Fault.HANG)
-        start_daemon(
-            watching.watch(flink, "main", interval=0.05, timeout=300.0), watching.watch(other, "other", interval=0.05)
-        )
-
-        soon("ten passes of the other", lambda: passes(watching, "other") >= 10)
-
-        assert passes(watching, "main", "failed") == 0
 
 
 def test_pass_that_overruns_is_told_once_and_counted(
@@ -110,23 +55,7 @@ def test_pass_that_overruns_is_told_once_and_counted(
     soon("recovery", lambda: lines.of("pass_in_time_again"))
 
     assert len(lines.of("pass_overran", cluster="main")) == 1
-
-
-def test_scheduler_adds_no_lines_of_its_own(
-    flink: FakeFlink, watching: Watching, start_daemon: StartDaemon, lines: LogLines
-) -> None:
-    flink.delay = 0.3
-    start_daemon(watching.watch(flink, interval=0.1))
-
-    soon("overruns", lambda: (watching.sample("pass_overruns_total", cluster="main") or 0) >= 3)
-
-    assert {line.get("logger") for line in lines.all()} == {None}
-
-
-def test_running_daemon_is_alive(flink: FakeFlink, watching: Watching, start_daemon: StartDaemon) -> None:
-    daemon = start_daemon(watching.watch(flink))
-
-    assert daemon.is_alive()
+    assert {line.get("logger") for line in lines.all()} == {None}, "the scheduler adds no lines of its own"
 
 
 def test_stop_waits_for_the_running_pass(flink: FakeFlink, watching: Watching) -> None:
@@ -150,21 +79,6 @@ def test_stop_gives_up_after_the_grace(flink: FakeFlink, watching: Watching) -> 
     is_idle = daemon.stop(0.1)
 
     assert not is_idle
-
-
-def test_stopped_daemon_starts_no_pass(flink: FakeFlink, watching: Watching) -> None:
-    daemon = Daemon([watching.watch(flink, interval=0.05)], gauges=watching.gauges)
-    daemon.start()
-    soon("a pass", lambda: passes(watching) >= 1)
-    daemon.stop(10.0)
-    before = passes(watching)
-
-    restarted = Daemon([watching.watch(flink, "other", interval=0.05)], gauges=watching.gauges)
-    restarted.start()
-    soon("three passes of another daemon", lambda: passes(watching, "other") >= 3)
-    restarted.stop(10.0)
-
-    assert passes(watching) == before
 
 
 class BrokenFetcher:

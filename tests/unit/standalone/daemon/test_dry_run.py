@@ -3,80 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 
 import pytest
 
-from flink_autoscaler.core.autoscaler import ALWAYS, JobAutoScaler
-from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Pin, Signed
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
-    ForeignEdit,
     Origin,
     RescaleRecord,
     Stage,
     Supervision,
     SupervisionPhase,
 )
-from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.core.ports.passes import PassRequest, Recorded
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
-from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
-from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.stores import HeapStateStore
+from testkit.builders.core import RecordingEvents
 from testkit.fakes.flink import Canned, FakeFlink, FakeJob, chain
 from testkit.fakes.flink.load import keep_counting
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.runner.wired import passes_over
 
 PASSES = 4
 STEP_MS = 400
 SOMEBODY = Signed("anna", "to see what happens", 1)
 
-WATCHING = {
-    "job.autoscaler.enabled": "true",
-    "job.autoscaler.metrics.window": "500 ms",
-    "job.autoscaler.stabilization.interval": "0 s",
-    "autoscaler.engine.kind": "inline",
-    "autoscaler.standalone.control-loop.interval": "400 ms",
-}
+WATCHING = {"job.autoscaler.metrics.window": "500 ms", "autoscaler.standalone.control-loop.interval": "400 ms"}
 DAEMON_WIDE = {"autoscaler.dry-run": "true"}
 PER_JOB = {"job.autoscaler.dry-run": "true"}
-
-
-class Orderly(JobAutoScaler):
-    """Gives every request the orders of the test."""
-
-    orders: Orders = NO_ORDERS
-
-    def request(
-        self,
-        context: JobAutoScalerContext,
-        now_ms: int,
-        *,
-        term: int | None = ALWAYS,
-        orders: Orders = NO_ORDERS,
-        recorded: Recorded | None = None,
-    ) -> PassRequest:
-        given = replace(self.orders, dry_run=self.orders.dry_run or orders.dry_run)
-        return super().request(context, now_ms, term=term, orders=given, recorded=recorded)
-
-
-@dataclass
-class Reported:
-    """Keeps events and reports."""
-
-    events: list[Event] = field(default_factory=list)
-    reports: list[ScalingReport] = field(default_factory=list)
-
-    def handle_event(self, context: JobAutoScalerContext, event: Event) -> None:
-        self.events.append(event)
-
-    def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:
-        self.reports.append(report)
-
-    def close(self) -> None:
-        pass
 
 
 @dataclass(frozen=True)
@@ -86,13 +39,11 @@ class Case:
     Attributes:
         state: What is remembered about the job, whose work vertex runs with parallelism 2.
         orders: What people ordered.
-        settings: Besides those of every case.
         prepare: Changes the cluster before the first pass.
     """
 
     state: Callable[[str, str], JobState] = lambda source, work: JobState()
     orders: Orders = NO_ORDERS
-    settings: Mapping[str, str] = field(default_factory=dict)
     prepare: Callable[[FakeFlink, FakeJob], None] = lambda flink, job: None
 
 
@@ -133,10 +84,6 @@ def a_record(source: str, work: str, stage: Stage, *, back: bool = False) -> Res
     )
 
 
-def decided(source: str, work: str) -> JobState:
-    return JobState(overrides={source: 2, work: 4})
-
-
 def requested(source: str, work: str) -> JobState:
     supervision = Supervision(current=a_record(source, work, Stage.REQUESTED), asked={source: 2, work: 4})
     return JobState(overrides={source: 2, work: 4}, supervision=supervision)
@@ -166,16 +113,6 @@ def rolling_back(source: str, work: str) -> JobState:
     return JobState(overrides={source: 2, work: 2}, supervision=supervision)
 
 
-def respecting(source: str, work: str) -> JobState:
-    edit = ForeignEdit(1_000, {source: (1, 2), work: (1, 2)}, until_ms=1_500)
-    return JobState(overrides={source: 2, work: 4}, supervision=Supervision(edit=edit, asked={source: 2, work: 4}))
-
-
-def reached(source: str, work: str) -> JobState:
-    current = a_record(source, work, Stage.REACHED)
-    return JobState(overrides={source: 2, work: 4}, supervision=Supervision(current=current))
-
-
 def asked_for_four(flink: FakeFlink, job: FakeJob) -> None:
     """Let the cluster have the requirements of the rescale that is rolled back."""
     job.requirements[job.vertices[1].vertex_id] = (1, 4)
@@ -185,17 +122,10 @@ PINNED = Orders(pins=(Pin("*", 3, SOMEBODY),))
 
 CASES = [
     pytest.param(Case(prepare=overloaded), id="an overloaded job"),
-    pytest.param(Case(decided), id="decided before"),
     pytest.param(Case(requested), id="requested before"),
     pytest.param(Case(pending, prepare=lost), id="pending, and lost by the cluster"),
     pytest.param(Case(rolling_back, prepare=asked_for_four), id="a rollback under way"),
-    pytest.param(Case(respecting), id="somebody else's change, respected for long enough"),
     pytest.param(Case(orders=PINNED), id="a pin"),
-    pytest.param(Case(decided, orders=PINNED), id="a pin besides what was decided"),
-    pytest.param(
-        Case(reached, orders=Orders(rollback=replace(SOMEBODY, at_ms=3_000)), prepare=asked_for_four),
-        id="a rollback by hand",
-    ),
     pytest.param(Case(pending, prepare=failing), id="a rescale that the job does not survive"),
 ]
 
@@ -206,7 +136,7 @@ class Bench:
     def __init__(self, flink: FakeFlink, case: Case) -> None:
         self.flink = flink
         self.case = case
-        self.told = Reported()
+        self.told = RecordingEvents()
         self.store = HeapStateStore()
         self.job = flink.add_job("orders", chain(sources=1, vertices=2, parallelism=2), start_ms=1, running_at_ms=1)
         source, work = (vertex.vertex_id for vertex in self.job.vertices)
@@ -218,33 +148,23 @@ class Bench:
     def run(self, more: Mapping[str, str] | None = None, orders: Orders | None = None) -> None:
         """Do passes; ``orders`` go before those of the case."""
         clock = iter(range(10_000, 10**9, STEP_MS))
-        settings = self._settings(more or {})
-        with Wiring(settings) as wiring:
-            cluster = settings.effective_clusters()[0]
-            autoscaler = Orderly(store=self.store, realizer=wiring.realizer, event_handler=self.told)
-            autoscaler.orders = orders or self.case.orders
-            passes = ClusterPass(
-                cluster.name,
-                fetcher=wiring.fetcher(cluster),
-                engine=wiring.engine_of(cluster),
-                autoscaler=autoscaler,
-                parallelism=2,
-                deadline=10.0,
-                dependencies=PassDependencies(now_ms=lambda: next(clock), standing=standing_orders(settings)),
+        with ExitStack() as parts:
+            passes = passes_over(
+                self.flink.url,
+                {**WATCHING, **(more or {})},
+                parts,
+                store=self.store,
+                told=self.told,
+                now_ms=lambda: next(clock),
+                orders=lambda: orders or self.case.orders,
             )
             for _ in range(PASSES):
                 keep_counting(self.job)
                 assert passes.run().error is None
-            passes.close()
 
     def methods(self) -> set[str]:
         """Return the methods of all requests that arrived."""
         return {request.method for request in self.flink.requests}
-
-    def _settings(self, more: Mapping[str, str]) -> Settings:
-        place = {"autoscaler.clusters.0.name": "main", "autoscaler.clusters.0.url": self.flink.url}
-        values = {**WATCHING, **place, **self.case.settings, **more}
-        return settings_of(values)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -256,21 +176,12 @@ def test_without_a_dry_run_a_request_is_sent(flink: FakeFlink, case: Case) -> No
     assert bench.methods() == {"GET", "PUT"}
 
 
-@pytest.mark.parametrize("dry", [DAEMON_WIDE, PER_JOB], ids=["of the daemon", "of the job"])
+@pytest.mark.parametrize("dry", [DAEMON_WIDE, PER_JOB, None], ids=["of the daemon", "of the job", "that is ordered"])
 @pytest.mark.parametrize("case", CASES)
-def test_a_dry_run_only_ever_reads(flink: FakeFlink, case: Case, dry: Mapping[str, str]) -> None:
+def test_a_dry_run_only_ever_reads(flink: FakeFlink, case: Case, dry: Mapping[str, str] | None) -> None:
     bench = Bench(flink, case)
 
-    bench.run(dry)
-
-    assert bench.methods() == {"GET"}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_dry_run_that_a_person_ordered_only_ever_reads(flink: FakeFlink, case: Case) -> None:
-    bench = Bench(flink, case)
-
-    bench.run(orders=replace(case.orders, dry_run=SOMEBODY))
+    bench.run(dry, replace(case.orders, dry_run=SOMEBODY) if dry is None else None)
 
     assert bench.methods() == {"GET"}
 

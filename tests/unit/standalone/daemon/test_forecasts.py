@@ -13,7 +13,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.stores.heap import HeapForecastStore
 from testkit.builders.core import a_context
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 
 JOB = a_context({"forecast.enabled": "true"})
 WITHOUT = a_context()

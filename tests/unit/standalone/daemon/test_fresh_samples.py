@@ -14,12 +14,11 @@ from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeMetricStore, Fault, chain
-from testkit.scenarios.watching.wired import passes_of
+from testkit.scenarios.runner.wired import passes_of
 
 RATE = 1000.0
 INTERVAL = 1.0
 QUIET = 2.5
-LONG_INTERVAL = 8.0
 CLOCK = "/taskmanagers/metrics"
 
 
@@ -29,15 +28,6 @@ def flink() -> Iterator[FakeFlink]:
     with FakeFlink(store=FakeMetricStore(INTERVAL)) as fake:
         job = fake.add_job("orders", chain(vertices=2))
         for vertex in job.vertices:
-            vertex.records_per_second = RATE
-        yield fake
-
-
-@pytest.fixture
-def slow_flink() -> Iterator[FakeFlink]:
-    """The same with a store that is filled less often than passes come."""
-    with FakeFlink(store=FakeMetricStore(LONG_INTERVAL)) as fake:
-        for vertex in fake.add_job("orders", chain(vertices=2)).vertices:
             vertex.records_per_second = RATE
         yield fake
 
@@ -101,14 +91,6 @@ def test_rates_are_right_after_nothing_was_read_for_a_while(flink: FakeFlink) ->
     assert rate(first, second) == pytest.approx(RATE, rel=0.25)
 
 
-def test_job_that_nobody_asked_about_is_read_at_once(flink: FakeFlink) -> None:
-    with passes_of(flink) as passes:
-        outcome = one_pass(passes)
-
-    assert (outcome.phase, outcome.error) == (PassPhase.COLLECTING, None)
-    assert records(outcome) > 0
-
-
 def test_what_cannot_be_proven_fresh_is_no_sample_and_says_so(flink: FakeFlink) -> None:
     assert flink.store is not None
     ask(flink)
@@ -129,73 +111,6 @@ def test_what_cannot_be_proven_fresh_is_no_sample_and_says_so(flink: FakeFlink) 
     assert healed.phase is PassPhase.COLLECTING
 
 
-def test_store_that_stays_empty_is_waited_for_without_an_error(flink: FakeFlink) -> None:
-    assert flink.store is not None
-    flink.store.takes = 60.0
-
-    with passes_of(flink) as passes:
-        outcome = one_pass(passes)
-
-    assert (outcome.phase, outcome.error) == (PassPhase.NOT_READY, None)
-    assert [reason.code for reason in outcome.decision.reasons] == ["METRICS_NOT_FRESH"]
-
-
-def test_store_that_somebody_else_has_just_woken_is_waited_for(flink: FakeFlink) -> None:
-    ask(flink)
-
-    with passes_of(flink) as passes:
-        first = one_pass(passes)
-        be_quiet(flink)
-        second = one_pass(passes)
-
-    assert first.phase is PassPhase.COLLECTING
-    assert rate(first, second) == pytest.approx(RATE, rel=0.25)
-
-
-def test_steady_passes_ask_for_little_more_and_do_not_wait(flink: FakeFlink) -> None:
-    with passes_of(flink) as passes:
-        one_pass(passes)
-        next_pass(flink, passes)
-        flink.requests.clear()
-        one_pass(passes)
-        hasty = flink.paths().count(CLOCK)
-        be_quiet(flink, INTERVAL)
-        flink.requests.clear()
-        one_pass(passes)
-
-    assert hasty == 1  # what a pass reads of the TaskManagers anyway
-    assert 2 <= flink.paths().count(CLOCK) <= 6
-
-
-def test_answers_that_were_gathered_once_are_one_sample(slow_flink: FakeFlink) -> None:
-    with passes_of(slow_flink) as passes:
-        first = one_pass(passes)
-        be_quiet(slow_flink, 1.3)
-        again = one_pass(passes)
-        be_quiet(slow_flink, LONG_INTERVAL)
-        other = one_pass(passes)
-
-    assert [each.phase for each in (first, again)] == [PassPhase.COLLECTING] * 2
-    assert other.phase is PassPhase.WINDOW_FILLING
-    assert rate(first, other) == pytest.approx(RATE, rel=0.1)
-
-
-def test_what_was_gathered_before_a_restart_is_no_sample(slow_flink: FakeFlink) -> None:
-    with passes_of(slow_flink) as passes:
-        one_pass(passes)
-        be_quiet(slow_flink, 1.3)
-        (job,) = slow_flink.jobs.values()
-        job.running_at_ms = time.time_ns() // 1_000_000 - 200
-        after = one_pass(passes)
-        be_quiet(slow_flink, LONG_INTERVAL)
-        later = one_pass(passes)
-
-    (reason,) = after.decision.reasons
-    assert (after.phase, after.error, reason.code) == (PassPhase.NOT_READY, None, "METRICS_NOT_FRESH")
-    assert "since the job began to run" in reason.text
-    assert later.phase is PassPhase.COLLECTING
-
-
 def test_other_clusters_do_not_wait_for_one_that_gathers_slowly(flink: FakeFlink) -> None:
     assert flink.store is not None
     flink.store.takes = 60.0
@@ -211,29 +126,6 @@ def test_other_clusters_do_not_wait_for_one_that_gathers_slowly(flink: FakeFlink
     assert is_waiting
 
 
-def test_reference_reads_what_there_is(flink: FakeFlink) -> None:
-    ask(flink)
-    be_quiet(flink)
-
-    with passes_of(flink, **{"job.autoscaler.compat": "reference"}) as passes:
-        outcome = one_pass(passes)
-
-    assert outcome.phase is not PassPhase.ERROR
-    assert flink.paths().count("/jobmanager/config") == 0
-    assert not any(request.query.get("get") == "Status.JVM.CPU.Time" for request in flink.requests)
-
-
-def test_cluster_that_refuses_the_wake_up_is_read_as_it_is(flink: FakeFlink) -> None:
-    ask(flink)
-    be_quiet(flink)
-    flink.fault(CLOCK, Fault.HTML)
-
-    with passes_of(flink) as passes:
-        outcome = one_pass(passes)
-
-    assert outcome.phase is PassPhase.COLLECTING
-
-
 def test_job_manager_that_hangs_for_a_moment_gives_no_old_sample(flink: FakeFlink) -> None:
     ask(flink)
     be_quiet(flink)
@@ -245,15 +137,3 @@ def test_job_manager_that_hangs_for_a_moment_gives_no_old_sample(flink: FakeFlin
     assert (first.phase, first.error) == (PassPhase.NOT_READY, None)
     assert [reason.code for reason in first.decision.reasons] == ["METRICS_NOT_FRESH"]
     assert second.phase is PassPhase.COLLECTING
-
-
-def test_cluster_that_hangs_is_given_up_little_later(flink: FakeFlink) -> None:
-    flink.fault("metrics", Fault.HANG)
-
-    with passes_of(flink, **{"autoscaler.clusters.0.timeout": "1 s"}) as passes:
-        started = time.monotonic()
-        outcome = one_pass(passes)
-        seconds = time.monotonic() - started
-
-    assert outcome.phase is PassPhase.ERROR
-    assert seconds < 8.0

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeJob
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
-PROMPT = 2.0
+PROMPT = 20.0
 """Seconds within which a page comes, far less than what hung the daemon."""
 
 LEASED = {
     "autoscaler__standalone__state-store__type": "JDBC",
     "autoscaler__ha__enabled": "true",
-    "autoscaler__ha__ttl": "5 s",
-    "job__autoscaler__flink__rest-client__timeout": "1 s",
+    "autoscaler__ha__ttl": "60 s",
+    "job__autoscaler__flink__rest-client__timeout": "10 s",
 }
-"""A daemon that loses its lease where it stands still for five seconds."""
-
-
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
-    with DaemonProcess(tmp_path) as daemon:
-        yield daemon
+"""A daemon that loses its lease where it stands still for a minute."""
 
 
 def readings(flink: FakeFlink, job: FakeJob) -> int:

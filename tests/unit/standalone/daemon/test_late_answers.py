@@ -10,7 +10,7 @@ import pytest
 from testkit.fakes.flink import FakeFlink, chain
 from testkit.fakes.flink.load import rates_of, repeated
 from testkit.fakes.flink.metric_store import FakeMetricStore
-from testkit.scenarios.watching.wired import passes_of
+from testkit.scenarios.runner.wired import passes_of
 
 LOAD = 130.0
 STALL = 3.0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from flink_autoscaler.core.errors import RealizeError
+import pytest
+
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.job import Capacity
 from flink_autoscaler.core.model.state import JobState
@@ -65,11 +66,15 @@ def codes(outcome: PassOutcome) -> list[str]:
     return [reason.code for reason in outcome.decision.reasons]
 
 
-def test_a_job_may_want_what_can_be_added() -> None:
-    request, _ = settle(Source(), free=2, held=2, wanted=2)
+@pytest.mark.parametrize(
+    ("addable", "expected"),
+    [pytest.param(8, 2 + 8, id="what it adds"), pytest.param(None, 2 + 4, id="no limit: twice the cluster")],
+)
+def test_a_job_may_want_what_can_be_added(addable: int | None, expected: int) -> None:
+    request, _ = settle(Source(addable_slots=addable), free=2, held=2, wanted=2)
 
     assert request.context.headroom is not None
-    assert request.context.headroom.slots == 2 + 8
+    assert request.context.headroom.slots == expected
 
 
 def test_a_plan_waits_for_the_slots_that_are_coming() -> None:
@@ -103,16 +108,3 @@ def test_a_source_that_raises_anything_is_as_good_as_none() -> None:
     _, outcome = settle(Source(error=ZeroDivisionError("no slots")), free=2, held=2, wanted=6)
 
     assert codes(outcome) == ["FAIR_SHARE"]
-
-
-def test_a_source_that_fails_is_as_good_as_none() -> None:
-    _, outcome = settle(Source(error=RealizeError("away")), free=2, held=2, wanted=6)
-
-    assert codes(outcome) == ["FAIR_SHARE"]
-
-
-def test_a_source_without_limit_may_double_the_cluster() -> None:
-    request, _ = settle(Source(addable_slots=None), free=2, held=2, wanted=2)
-
-    assert request.context.headroom is not None
-    assert request.context.headroom.slots == 2 + 4

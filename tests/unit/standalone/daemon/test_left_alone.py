@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,21 +11,18 @@ import pytest
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Fingerprint, Pause, Supervision, SupervisionPhase
 from flink_autoscaler.core.supervise.order_book import time_text
-from testkit.builders.orders import KEY, OrderedJob, unchanged_logging
-from testkit.scenarios.watching import LogLines
-
-__all__ = ["unchanged_logging"]
+from testkit.builders.orders import KEY, OrderedJob
+from testkit.scenarios.runner import LogLines
 
 
 @pytest.fixture
-def site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[OrderedJob]:
-    with OrderedJob(tmp_path, capsys) as site:
-        yield site
+def site(ordered: Callable[..., OrderedJob]) -> OrderedJob:
+    return ordered()
 
 
 def shown(site: OrderedJob, command: str) -> list[dict[str, Any]]:
     """Return for what the only job is left alone, as a command says it."""
-    (job,) = json.loads(site.order(command, "--json", reason=None).output)[command]
+    (job,) = json.loads(site.order(command, "--json", reason=None).stdout)[command]
     reasons: list[dict[str, Any]] = job["left_alone"]
     return reasons
 
@@ -51,8 +47,8 @@ def test_a_change_by_hand_is_in_log_jobs_and_orders_with_its_end(site: OrderedJo
     assert line == ("requirements edited", end)
     assert [(each["what"], each["ends"]) for each in shown(site, "jobs")] == [line]
     assert [(each["what"], each["ends"]) for each in shown(site, "orders")] == [line]
-    assert f"requirements edited until {end}" in site.order("jobs", reason=None).output
-    assert "requirements edited" in site.order("orders", reason=None).output
+    assert f"requirements edited until {end}" in site.order("jobs", reason=None).stdout
+    assert "requirements edited" in site.order("orders", reason=None).stdout
 
 
 def test_a_pause_after_a_rollback_is_in_log_jobs_and_orders(site: OrderedJob) -> None:

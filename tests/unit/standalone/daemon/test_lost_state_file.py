@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from sqlalchemy import update
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import DECISIONS, LEASE
-from testkit.scenarios.faults import BusyCluster, DaemonProcess
+from testkit.scenarios.faults import BusyCluster
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.servers.databases import rows_of
 
 JOB = "main/orders"
@@ -43,16 +44,6 @@ class Site:
         with closing(Database(self.settings)) as database:
             return len(rows_of(database, DECISIONS))
 
-    def passes_after(self, daemon: DaemonProcess, count: int) -> None:
-        """Wait until so many more passes have ended."""
-        end = _passes(daemon) + count
-        daemon.wait_for(f"{count} more passes", lambda: _passes(daemon) >= end)
-
-
-def _passes(daemon: DaemonProcess) -> float:
-    lines = daemon.get("/metrics")[1].splitlines()
-    return sum(float(line.split()[-1]) for line in lines if line.startswith("flink_autoscaler_passes_total"))
-
 
 def readiness(daemon: DaemonProcess) -> tuple[int, str]:
     status, body = daemon.get("/readyz")
@@ -72,7 +63,7 @@ def test_nothing_is_sent_while_the_file_is_deleted_and_the_daemon_says_so_once(s
         site.path.unlink()
         daemon.wait_for("that it is noticed", lambda: daemon.lines("store_away"))
         before = len(site.cluster.puts())
-        site.passes_after(daemon, 30)
+        daemon.wait_for_passes(30)
         sent = len(site.cluster.puts()) - before
         status, error = readiness(daemon)
         alive = daemon.get("/healthz")[0]
@@ -111,7 +102,7 @@ def test_replaced_file_is_not_touched_until_the_daemon_is_started_again(site: Si
         os.replace(other, site.path)
         daemon.wait_for("that it is noticed", lambda: daemon.lines("store_away"))
         content, before = site.path.read_bytes(), len(site.cluster.puts())
-        site.passes_after(daemon, 30)
+        daemon.wait_for_passes(30)
         sent = len(site.cluster.puts()) - before
         status, error = readiness(daemon)
         is_untouched = site.path.read_bytes() == content
@@ -144,16 +135,16 @@ def test_deleted_journal_stops_the_daemon_and_loses_nothing(site: Site, suffix: 
         daemon.start()
         site.cluster.wait_for_puts(2)
         paused = daemon.call("pause", JOB, "--reason", "a test", "--as", "ann")
-        site.passes_after(daemon, 3)
+        daemon.wait_for_passes(3)
         site.path.with_name(f"{site.path.name}{suffix}").unlink()
         daemon.wait_for("that it is noticed", lambda: daemon.lines("store_away"))
         before = len(site.cluster.puts())
-        site.passes_after(daemon, 8)
+        daemon.wait_for_passes(8)
         status, error = readiness(daemon)
         daemon.kill()
         learned = site.learned()
         daemon.start()
-        site.passes_after(daemon, 8)
+        daemon.wait_for_passes(8)
         sent = len(site.cluster.puts()) - before
         orders = daemon.call("orders")
 
@@ -187,43 +178,6 @@ def schema_of(path: Path) -> set[str]:
     shutil.copy(path, copy)
     with closing(sqlite3.connect(copy)) as connection:
         return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-
-
-def symbolic_link(path: Path) -> Path:
-    other = path.with_name("link.db")
-    other.symlink_to(path)
-    return other
-
-
-def hard_link(path: Path) -> Path:
-    other = path.with_name("hard.db")
-    other.hardlink_to(path)
-    return other
-
-
-def without_what_is_beside(path: Path) -> Path:
-    path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
-    return path
-
-
-@pytest.mark.parametrize("other_name", [symbolic_link, hard_link, without_what_is_beside])
-def test_second_daemon_is_refused_under_every_name_of_the_file(
-    site: Site, other_name: Callable[[Path], Path], tmp_path: Path
-) -> None:
-    with site.daemon() as first:
-        first.start()
-        site.cluster.wait_for_puts(1)
-        settings = DatabaseSettings(f"jdbc:sqlite:{other_name(site.path)}")
-        with DaemonProcess(tmp_path, "second", database=settings, cluster_url=site.cluster.urls[0]) as second:
-            second.start(wait=False)
-            code = second.exit_code()
-            said = second.text()
-        site.cluster.wait_for_puts(1)
-        is_ready = readiness(first)[0] == 200
-
-    assert code == 2
-    assert is_ready
-    assert f"(process {first.pid} on " in said
 
 
 def test_daemon_that_was_held_up_does_not_act_beside_its_successor(site: Site) -> None:

@@ -7,8 +7,8 @@ import pytest
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
-from testkit.scenarios.watching import LogLines
-from testkit.scenarios.watching.wired import passes_of
+from testkit.scenarios.runner import LogLines
+from testkit.scenarios.runner.wired import passes_of
 
 BOTH = [{"id": name, "slotsNumber": 4, "freeSlots": 2} for name in ("a", "b")]
 

@@ -4,41 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
-from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
-from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from testkit.builders.sql.command_line import call
 from testkit.fakes.flink import FakeFlink
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.runner.wired import in_database, settings_on, started
 
 ASSUMED = 300
 """Seconds that ``restart.time`` is without configuration."""
 
 HOUR_MS = 3_600_000
-
-
-def settings_for(flink: FakeFlink, folder: Path, options: dict[str, str]) -> Settings:
-    values = {
-        "job.autoscaler.enabled": "true",
-        "job.autoscaler.stabilization.interval": "0 s",
-        "job.autoscaler.metrics.window": "20 s",
-        "autoscaler.clusters.0.name": "main",
-        "autoscaler.clusters.0.url": flink.url,
-        "autoscaler.engine.kind": "inline",
-        "autoscaler.standalone.state-store.type": "JDBC",
-        "autoscaler.standalone.jdbc.url": f"jdbc:sqlite:{folder / 'autoscaler.db'}",
-        **{f"job.autoscaler.{key}": text for key, text in options.items()},
-    }
-    return settings_of(values)
 
 
 def assumed_restarts(
@@ -57,11 +38,9 @@ def assumed_restarts(
         options: Of the jobs.
     """
     ids = {name: flink.add_job(name).job_id for name in measured}
-    settings = settings_for(flink, folder, options or {})
-    with ExitStack() as parts:
-        wiring = parts.enter_context(Wiring(settings))
-        passes = wiring.cluster_pass(chosen_clusters(settings, None)[0])
-        wiring.storage.start()
+    values = in_database(f"jdbc:sqlite:{folder / 'autoscaler.db'}") | {"job.autoscaler.metrics.window": "20 s"}
+    values |= {f"job.autoscaler.{key}": text for key, text in (options or {}).items()}
+    with started(settings_on(flink.url, values)) as (_, passes):
         remember(folder, {f"main/{name}": (ids[name], outages) for name, outages in measured.items()})
         reports = [passes.run() for _ in range(3)]
     return {name: reports[-1].reports[f"main/{name}"].outcome.restart_time for name in measured}
@@ -124,73 +103,31 @@ def test_outages_of_one_job_change_nothing_for_its_neighbours(flink: FakeFlink, 
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "expected"),
     [
-        pytest.param({"compat": "reference"}, id="compat reference"),
-        pytest.param({"restart.time-source": "option"}, id="switched off"),
+        pytest.param({"compat": "reference"}, ASSUMED, id="compat reference"),
+        pytest.param({"restart.time-source": "option"}, ASSUMED, id="switched off"),
+        pytest.param({"compat": "reference", "restart.time-source": "measured"}, 40, id="reference, and asked for"),
+        pytest.param({"restart.time-tracking.enabled": "true"}, ASSUMED, id="the longest restart is tracked"),
     ],
 )
 def test_the_option_counts_where_measured_outages_are_not_wanted(
-    flink: FakeFlink, tmp_path: Path, options: dict[str, str]
+    flink: FakeFlink, tmp_path: Path, options: dict[str, str], expected: int
 ) -> None:
-    measured: dict[str, Sequence[float]] = {"orders": [30, 40, 50], "payments": []}
+    assumed = assumed_restarts(flink, tmp_path, measured={"orders": [30, 40, 50]}, options=options)
 
-    assumed = assumed_restarts(flink, tmp_path, measured=measured, options=options)
-
-    assert assumed == {"orders": ASSUMED, "payments": ASSUMED}
+    assert assumed == {"orders": expected}
 
 
-def test_measured_outages_can_be_asked_for_with_compat_reference(flink: FakeFlink, tmp_path: Path) -> None:
-    options = {"compat": "reference", "restart.time-source": "measured"}
+def test_explain_says_what_the_restart_time_of_a_pass_rests_on(flink: FakeFlink, tmp_path: Path) -> None:
+    assumed_restarts(flink, tmp_path, measured={"orders": [100], "payments": [30, 40, 50], "clicks": [45]})
 
-    assert assumed_restarts(flink, tmp_path, measured={"orders": [30, 40, 50]}, options=options) == {"orders": 40}
+    texts = [
+        call(DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}"), "explain", f"main/{name}").stdout
+        for name in ("orders", "payments")
+    ]
 
-
-def test_tracking_the_longest_restart_goes_before(flink: FakeFlink, tmp_path: Path) -> None:
-    options = {"restart.time-tracking.enabled": "true"}
-
-    assert assumed_restarts(flink, tmp_path, measured={"orders": [30, 40, 50]}, options=options) == {"orders": ASSUMED}
-
-
-@pytest.mark.parametrize(
-    ("measured", "options", "expected"),
-    [
-        pytest.param(
-            {"orders": [20, 30]},
-            {},
-            "300 s, assumed (restart.time), since neither 3 outages of the job (2) nor 3 jobs were measured",
-            id="too few",
-        ),
-        pytest.param(
-            {"orders": [30, 40, 50]}, {}, "40 s, the median of 3 measured outages of the job", id="of the job"
-        ),
-        pytest.param(
-            {"orders": [100], "payments": [30, 40, 50], "clicks": [45]},
-            {},
-            "45 s, the median of what was measured (outages of the job: 1, other jobs of its cluster: 2)",
-            id="of the cluster",
-        ),
-        pytest.param(
-            {"orders": [30, 40, 50]}, {"restart.time-source": "option"}, "300 s, assumed (restart.time)", id="option"
-        ),
-        pytest.param(
-            {"orders": [30, 40, 50]},
-            {"restart.time-tracking.enabled": "true"},
-            "300 s, assumed (restart.time)",
-            id="nothing tracked yet",
-        ),
-    ],
-)
-def test_explain_says_what_the_restart_time_of_a_pass_rests_on(
-    flink: FakeFlink,
-    tmp_path: Path,
-    measured: dict[str, Sequence[float]],
-    options: dict[str, str],
-    expected: str,
-) -> None:
-    assumed_restarts(flink, tmp_path, measured=measured, options=options)
-
-    result = call(DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}"), "explain", "main/orders")
-
-    assert (result.returncode, result.stderr) == (0, "")
-    assert f"planned for a restart\n  {expected}\n" in result.stdout
+    assert [text.split("planned for a restart\n  ")[1].split("\n")[0] for text in texts] == [
+        "45 s, the median of what was measured (outages of the job: 1, other jobs of its cluster: 2)",
+        "40 s, the median of 3 measured outages of the job",
+    ]

@@ -4,47 +4,29 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
-from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
-from flink_autoscaler.standalone.settings.schema.settings import Settings
 from testkit.clusters.flink.waiting import wait_until
-from testkit.fakes.flink import FakeFlink, FakeJob
+from testkit.fakes.flink import FakeFlink
 from testkit.fakes.flink.load import keep_counting, overloaded, working
 from testkit.fakes.receiver import Receiver
-from testkit.scenarios.watching.process import DaemonProcess
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.runner.process import DaemonProcess
+from testkit.scenarios.runner.wired import settings_on, started
 
 TARGET = "autoscaler.notifications.targets.0."
 QUICK = {
-    "job.autoscaler.enabled": "true",
     "job.autoscaler.metrics.window": "300 ms",
     "job.autoscaler.stabilization.interval": "0 s",
-    "autoscaler.engine.kind": "inline",
     "autoscaler.standalone.control-loop.interval": "100 ms",
     "autoscaler.notifications.rules.0.reasons": "ScalingReport",
     f"{TARGET}name": "audit",
 }
-
-
-@pytest.fixture
-def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with Receiver() as receiver:
-        yield receiver
-
-
-def settings(flink: FakeFlink, more: Mapping[str, str]) -> Settings:
-    place = {"autoscaler.clusters.0.name": "main", "autoscaler.clusters.0.url": flink.url}
-    return settings_of({**QUICK, **place, **more})
 
 
 def is_rescaled(report: PassReport) -> bool:
@@ -52,24 +34,17 @@ def is_rescaled(report: PassReport) -> bool:
     return realization is not None and bool(realization.requested)
 
 
-def run_until_rescaled(settings: Settings, job: FakeJob, receiver: Receiver) -> list[float]:
-    """Do passes until one rescales and that is told; return the seconds that each pass took."""
-    took: list[float] = []
-    with Wiring(settings) as wiring:
-        passes = wiring.cluster_pass(chosen_clusters(settings, None)[0])
-        wiring.storage.start()
-        wiring.notifier.start()
+def run_until_rescaled(flink: FakeFlink, options: Mapping[str, str], receiver: Receiver) -> None:
+    """Do passes until one rescales and that is told."""
+    job = overloaded(flink)
+    with started(settings_on(flink.url, {**QUICK, **options})) as (_, passes):
 
         def look() -> bool:
             keep_counting(job)
-            begun = time.monotonic()
-            report = passes.run()
-            took.append(time.monotonic() - begun)
-            return is_rescaled(report)
+            return is_rescaled(passes.run())
 
         wait_until("a rescale", look, 300, interval=0.05)
         receiver.wait_for(1)
-    return took
 
 
 @pytest.mark.parametrize(
@@ -85,7 +60,7 @@ def test_an_event_of_a_pass_is_one_message(
     database = {"autoscaler.standalone.jdbc.url": f"jdbc:sqlite:{tmp_path / 'a.db'}"}
     options = {f"{TARGET}url": receiver.url, **state, **database}
 
-    run_until_rescaled(settings(flink, options), overloaded(flink), receiver)
+    run_until_rescaled(flink, options, receiver)
 
     (event,) = receiver.events
     assert (event["subject"], event["data"]["reason"]) == ("main/orders", "ScalingReport")
@@ -93,19 +68,11 @@ def test_an_event_of_a_pass_is_one_message(
     assert "Parallelism 2 -> " in event["data"]["message"]
 
 
-def test_a_target_that_hangs_delays_no_pass(flink: FakeFlink, receiver: Receiver) -> None:
-    receiver.may_answer.clear()
-    options = {f"{TARGET}url": receiver.url, f"{TARGET}timeout": "300 s", "autoscaler.notifications.rules.1.jobs": "*"}
-
-    took = run_until_rescaled(settings(flink, options), overloaded(flink), receiver)
-
-    assert max(took) < 300
-
-
 def configure(daemon: DaemonProcess, flink: FakeFlink, **more: str) -> None:
     """Write the configuration; further options by the end of their key after ``notifications.``."""
-    options = {key: value for key, value in QUICK.items() if key != "autoscaler.engine.kind"}
-    options |= {f"autoscaler.notifications.{key}": value for key, value in more.items() if "autoscaler" not in key}
+    options = QUICK | {
+        f"autoscaler.notifications.{key}": value for key, value in more.items() if "autoscaler" not in key
+    }
     options |= {key: value for key, value in more.items() if "autoscaler" in key}
     daemon.configure({"main": flink.url}, **{key.replace(".", "__"): value for key, value in options.items()})
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
-from testkit.builders.orders import KEY, OrderedJob, unchanged_logging
-
-__all__ = ["unchanged_logging"]
+from testkit.builders.orders import KEY, OrderedJob
 
 
 @pytest.fixture
-def site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[OrderedJob]:
-    with OrderedJob(tmp_path, capsys, options={"job.autoscaler.rescale.timeout": "1 s"}) as site:
-        yield site
+def site(ordered: Callable[..., OrderedJob]) -> OrderedJob:
+    return ordered(options={"job.autoscaler.rescale.timeout": "1 s"})
 
 
 def test_a_vertex_stays_as_it_is_after_unpin_whatever_was_decided_before(site: OrderedJob) -> None:

@@ -11,17 +11,11 @@ import pytest
 
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.tables import EVENTS
-from testkit.builders.sql.command_line import call
-from testkit.scenarios.faults import BusyCluster, DaemonProcess
+from testkit.scenarios.faults import BusyCluster
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.servers.databases import rows_of
 
 UNFOLLOWED = {"job.autoscaler.supervised-rescales.enabled": "false"}
-WHERE = (
-    "--set",
-    "autoscaler.standalone.state-store.type=JDBC",
-    "--set",
-    "autoscaler.standalone.event-handler.type=JDBC",
-)
 WHOM = ("main/orders", "--as", "ann", "--reason", "a test")
 
 
@@ -37,12 +31,6 @@ class Site:
         return DaemonProcess(
             self._folder, database=self.settings, cluster_url=self.cluster.urls[0], options={**options}
         )
-
-    def order(self, *arguments: str) -> str:
-        urls = ("--set", "autoscaler.clusters.0.name=main", "--set", "autoscaler.clusters.0.url=http://main:1")
-        result = call(self.settings, *arguments, *WHERE, *urls)
-        assert result.returncode == 0, result.stderr
-        return result.stdout
 
     def told(self, reason: str) -> list[str]:
         with closing(Database(self.settings)) as database:
@@ -60,10 +48,11 @@ def test_reset_is_carried_out_where_rescales_are_not_followed(site: Site) -> Non
         daemon.start()
         site.cluster.wait_for_puts(2)
 
-        site.order("reset", *WHOM, "--yes")
+        daemon.order("reset", *WHOM, "--yes")
 
         daemon.wait_for("the reset", lambda: site.told("StateReset"))
-        assert json.loads(site.order("orders", "--json"))["orders"] == []
+        daemon.wait_for("no order is left", lambda: json.loads(daemon.call("orders", "--json").stdout)["orders"] == [])
+
         assert daemon.stop() == 0
 
 
@@ -72,7 +61,7 @@ def test_rollback_is_refused_where_rescales_are_not_followed_any_more(site: Site
         daemon.start()
         daemon.wait_for("a rescale that was followed", lambda: site.told("RescaleReached"))
         assert daemon.stop() == 0
-    site.order("rollback", *WHOM)
+    daemon.order("rollback", *WHOM)
 
     with site.daemon(UNFOLLOWED) as daemon:
         daemon.start()
@@ -81,7 +70,7 @@ def test_rollback_is_refused_where_rescales_are_not_followed_any_more(site: Site
 
     (text,) = site.told("RollbackImpossible")
     assert "job.autoscaler.supervised-rescales.enabled is off" in text
-    assert json.loads(site.order("orders", "--json"))["orders"] == []
+    assert json.loads(daemon.call("orders", "--json").stdout)["orders"] == []
 
 
 def test_pin_that_fits_no_vertex_is_told_with_the_names_there_are(site: Site) -> None:
@@ -89,12 +78,12 @@ def test_pin_that_fits_no_vertex_is_told_with_the_names_there_are(site: Site) ->
         daemon.start()
         site.cluster.wait_for_puts(1)
 
-        site.order("pin", "main/orders", "Sorce*=3", "Source*=2", "--force", "--as", "ann", "--reason", "a test")
+        daemon.order("pin", "main/orders", "Sorce*=3", "Source*=2", "--force", "--as", "ann", "--reason", "a test")
 
         daemon.wait_for("the event", lambda: site.told("PinMatchesNothing"))
         assert daemon.stop() == 0
-    lines = {line.split("  ")[1].strip(): line for line in site.order("orders").splitlines() if "pin " in line}
-    (shown,) = json.loads(site.order("orders", "--json"))["orders"]
+    lines = {line.split("  ")[1].strip(): line for line in daemon.order("orders").splitlines() if "pin " in line}
+    (shown,) = json.loads(daemon.call("orders", "--json").stdout)["orders"]
 
     (text, *_) = site.told("PinMatchesNothing")
     assert text.startswith("The pin Sorce*=3 of ann fits no vertex; the job has '")

@@ -18,12 +18,21 @@ from flink_autoscaler.core.ports.order_book import Ordered
 from flink_autoscaler.core.supervise import order_book
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.orders import SqlOrderBook
-from testkit.builders.orders import KEY, OrderedJob, unchanged_logging
-
-__all__ = ["unchanged_logging"]
+from testkit.builders.orders import KEY, OrderedJob
 
 GUIDE = Path(__file__).parents[4] / "docs" / "guide" / "operating.md"
 Row = Callable[[OrderedJob], None]
+ROWS: dict[str, Row] = {}
+
+
+def row(text: str) -> Callable[[Row], Row]:
+    """Mark what a row of the guide says."""
+
+    def take(function: Row) -> Row:
+        ROWS[text] = function
+        return function
+
+    return take
 
 
 def rescaled(site: OrderedJob) -> None:
@@ -42,32 +51,36 @@ def known(site: OrderedJob) -> None:
 
 def said(site: OrderedJob, *arguments: str, reason: str | None = "a test") -> str:
     answer = site.order(*arguments, reason=reason)
-    assert answer.code == 0
-    return answer.output
+    assert answer.returncode == 0
+    return answer.stdout
 
 
 def refused(site: OrderedJob, *arguments: str) -> str:
     answer = site.order(*arguments)
-    assert answer.code == 1
-    return answer.errors
+    assert answer.returncode == 1
+    return answer.stderr
 
 
-def resume_first(site: OrderedJob) -> None:
+@row("`resume` before any `pause`")
+def _(site: OrderedJob) -> None:
     known(site)
     assert "It is not paused; there is nothing to resume" in said(site, "resume", KEY, reason=None)
 
 
-def unpin_first(site: OrderedJob) -> None:
+@row("`unpin` before any `pin`")
+def _(site: OrderedJob) -> None:
     known(site)
     assert "Nothing is pinned; there is nothing to unpin" in said(site, "unpin", KEY, reason=None)
 
 
-def dry_run_off_first(site: OrderedJob) -> None:
+@row("`dry-run off` before `on`")
+def _(site: OrderedJob) -> None:
     known(site)
     assert "No dry run was ordered; there is nothing to end" in said(site, "dry-run", KEY, "off")
 
 
-def pause_twice(site: OrderedJob) -> None:
+@row("`pause` twice")
+def _(site: OrderedJob) -> None:
     known(site)
     said(site, "pause", KEY, "--up")
     assert "(instead of: scaling up paused" in said(site, "pause", KEY, "--down")
@@ -75,7 +88,8 @@ def pause_twice(site: OrderedJob) -> None:
     assert ("pause (down)" in listed, "pause (up)" in listed) == (True, False)
 
 
-def pin_twice(site: OrderedJob) -> None:
+@row("`pin` of one vertex twice")
+def _(site: OrderedJob) -> None:
     known(site)
     said(site, "pin", KEY, "work=3")
     said(site, "pin", KEY, "work=2")
@@ -84,13 +98,15 @@ def pin_twice(site: OrderedJob) -> None:
     assert "work=3" not in said(site, "orders", reason=None)
 
 
-def dry_run_twice(site: OrderedJob) -> None:
+@row("`dry-run on` twice")
+def _(site: OrderedJob) -> None:
     known(site)
     said(site, "dry-run", KEY, "on")
     assert "A dry run is on already, by ann: a test" in said(site, "dry-run", KEY, "on")
 
 
-def rollback_twice(site: OrderedJob) -> None:
+@row("`rollback` twice before a pass")
+def _(site: OrderedJob) -> None:
     rescaled(site)
     said(site, "rollback", KEY)
     said(site, "rollback", KEY)
@@ -98,14 +114,16 @@ def rollback_twice(site: OrderedJob) -> None:
     assert (site.running, len(site.told("RollbackStarted")), site.told("RollbackImpossible")) == (4, 1, [])
 
 
-def rollback_of_a_rollback(site: OrderedJob) -> None:
+@row("`rollback` after a rollback")
+def _(site: OrderedJob) -> None:
     rescaled(site)
     said(site, "rollback", KEY)
     site.run(3)
     assert "was a rollback already" in refused(site, "rollback", KEY)
 
 
-def rollback_then_reset(site: OrderedJob) -> None:
+@row("`rollback`, then `reset`")
+def _(site: OrderedJob) -> None:
     rescaled(site)
     said(site, "rollback", KEY)
     said(site, "reset", KEY, "--yes")
@@ -113,7 +131,8 @@ def rollback_then_reset(site: OrderedJob) -> None:
     assert (site.wanted, site.told("RollbackStarted"), len(site.told("StateReset"))) == (2, [], 1)
 
 
-def reset_then_rollback(site: OrderedJob) -> None:
+@row("`reset`, then `rollback`")
+def _(site: OrderedJob) -> None:
     rescaled(site)
     said(site, "reset", KEY, "--yes")
     assert "No rollback: a reset is ordered, by ann: a test" in refused(site, "rollback", KEY)
@@ -121,7 +140,8 @@ def reset_then_rollback(site: OrderedJob) -> None:
     assert (site.wanted, site.told("RollbackImpossible"), len(site.told("StateReset"))) == (2, [], 1)
 
 
-def rollback_then_dry_run(site: OrderedJob) -> None:
+@row("`rollback`, then `dry-run on`")
+def _(site: OrderedJob) -> None:
     rescaled(site)
     said(site, "rollback", KEY)
     assert "(void: the rollback that waits, by ann: a test)" in said(site, "dry-run", KEY, "on")
@@ -131,13 +151,15 @@ def rollback_then_dry_run(site: OrderedJob) -> None:
     assert (site.wanted, site.told("RollbackStarted")) == (2, [])
 
 
-def dry_run_then_rollback(site: OrderedJob) -> None:
+@row("`dry-run on`, then `rollback`")
+def _(site: OrderedJob) -> None:
     rescaled(site)
     said(site, "dry-run", KEY, "on")
     assert "No rollback: a dry run is on" in refused(site, "rollback", KEY)
 
 
-def pause_then_pin(site: OrderedJob) -> None:
+@row("`pause`, then `pin`")
+def _(site: OrderedJob) -> None:
     known(site)
     said(site, "pause", KEY)
     said(site, "pin", KEY, "work=3")
@@ -145,7 +167,8 @@ def pause_then_pin(site: OrderedJob) -> None:
     assert site.running == 3
 
 
-def pin_during_a_rescale(site: OrderedJob) -> None:
+@row("`pin` while a rescale runs")
+def _(site: OrderedJob) -> None:
     site.job.obeys = False
     known(site)
     said(site, "pin", KEY, "work=3")
@@ -156,7 +179,8 @@ def pin_during_a_rescale(site: OrderedJob) -> None:
     assert (site.wanted, stages[0]) == (2, Stage.SUPERSEDED)
 
 
-def pause_during_a_rescale(site: OrderedJob) -> None:
+@row("`pause` while a rescale runs")
+def _(site: OrderedJob) -> None:
     site.job.obeys = False
     known(site)
     said(site, "pin", KEY, "work=3")
@@ -167,7 +191,8 @@ def pause_during_a_rescale(site: OrderedJob) -> None:
     assert len(site.told("RescaleReached")) == 1
 
 
-def rollback_during_a_rescale(site: OrderedJob) -> None:
+@row("`rollback` while a rescale runs")
+def _(site: OrderedJob) -> None:
     site.job.obeys = False
     known(site)
     said(site, "pin", KEY, "work=3")
@@ -177,7 +202,8 @@ def rollback_during_a_rescale(site: OrderedJob) -> None:
     assert (site.wanted, site.remembered().supervision.rescales[0].stage) == (1, Stage.SUPERSEDED)
 
 
-def pin_during_a_rollback(site: OrderedJob) -> None:
+@row("`pin` while a rollback waits")
+def _(site: OrderedJob) -> None:
     rescaled(site)
     said(site, "rollback", KEY)
     said(site, "pin", KEY, "work=3")
@@ -188,7 +214,8 @@ def pin_during_a_rollback(site: OrderedJob) -> None:
     assert site.running == 3
 
 
-def resume_during_a_rollback(site: OrderedJob) -> None:
+@row("`resume` while a rollback waits")
+def _(site: OrderedJob) -> None:
     rescaled(site)
     said(site, "rollback", KEY)
     assert "nothing to resume" in said(site, "resume", KEY, reason=None)
@@ -196,7 +223,8 @@ def resume_during_a_rollback(site: OrderedJob) -> None:
     assert (site.running, site.remembered().supervision.phase) == (4, SupervisionPhase.PAUSED)
 
 
-def job_that_vanished(site: OrderedJob) -> None:
+@row("an order for a job that vanished")
+def _(site: OrderedJob) -> None:
     known(site)
     site.run()
     job = site.flink.jobs.pop(site.job.job_id)
@@ -209,14 +237,16 @@ def job_that_vanished(site: OrderedJob) -> None:
     assert site.running == 3
 
 
-def job_not_known(site: OrderedJob) -> None:
+@row("an order for a job that is not known")
+def _(site: OrderedJob) -> None:
     known(site)
     answer = site.order("pause", "main/ordres")
-    assert (answer.code == 0, "no job 'main/ordres' is known" in answer.errors) == (False, True)
-    assert answer.errors.endswith("main/orders\n")
+    assert (answer.returncode == 0, "no job 'main/ordres' is known" in answer.stderr) == (False, True)
+    assert answer.stderr.endswith("main/orders\n")
 
 
-def two_people(site: OrderedJob) -> None:
+@row("two people at once")
+def _(site: OrderedJob) -> None:
     def order(vertex: str) -> Ordered:
         def command(orders: Orders, now_ms: int) -> Ordered:
             return order_book.pin(orders, Signed(vertex, "", now_ms), {vertex: 2})
@@ -229,31 +259,6 @@ def two_people(site: OrderedJob) -> None:
         list(people.map(order, vertices))
     listed = said(site, "orders", reason=None)
     assert [vertex for vertex in vertices if f"pin {vertex}=2" in listed] == vertices
-
-
-ROWS: dict[str, Row] = {
-    "`resume` before any `pause`": resume_first,
-    "`unpin` before any `pin`": unpin_first,
-    "`dry-run off` before `on`": dry_run_off_first,
-    "`pause` twice": pause_twice,
-    "`pin` of one vertex twice": pin_twice,
-    "`dry-run on` twice": dry_run_twice,
-    "`rollback` twice before a pass": rollback_twice,
-    "`rollback` after a rollback": rollback_of_a_rollback,
-    "`rollback`, then `reset`": rollback_then_reset,
-    "`reset`, then `rollback`": reset_then_rollback,
-    "`rollback`, then `dry-run on`": rollback_then_dry_run,
-    "`dry-run on`, then `rollback`": dry_run_then_rollback,
-    "`pause`, then `pin`": pause_then_pin,
-    "`pin` while a rescale runs": pin_during_a_rescale,
-    "`pause` while a rescale runs": pause_during_a_rescale,
-    "`rollback` while a rescale runs": rollback_during_a_rescale,
-    "`pin` while a rollback waits": pin_during_a_rollback,
-    "`resume` while a rollback waits": resume_during_a_rollback,
-    "an order for a job that vanished": job_that_vanished,
-    "an order for a job that is not known": job_not_known,
-    "two people at once": two_people,
-}
 
 
 @pytest.mark.parametrize("row", ROWS)

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from testkit.builders.orders import KEY, OrderedJob, unchanged_logging
+from testkit.builders.orders import KEY, OrderedJob
 from testkit.fakes.flink.metric_store import FakeMetricStore
-
-__all__ = ["unchanged_logging"]
 
 HOUR_MS = 3_600_000
 

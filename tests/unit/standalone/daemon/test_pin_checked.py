@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from testkit.builders.orders import KEY, OrderedJob, unchanged_logging
-
-__all__ = ["unchanged_logging"]
+from testkit.builders.orders import KEY, OrderedJob
 
 
 @pytest.fixture
-def site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[OrderedJob]:
-    with OrderedJob(tmp_path, capsys, parallelism=2) as site:
-        yield site
+def site(ordered: Callable[..., OrderedJob]) -> OrderedJob:
+    return ordered(parallelism=2)
 
 
 @pytest.mark.parametrize(
@@ -71,10 +68,10 @@ def test_a_pin_that_cannot_be_had_is_refused_with_the_figures(
 
         said = site.order("pin", KEY, *pins)
 
-        assert (said.code, said.output) == (1, "")
-        assert f"main/orders: Not pinned: {figures}" in said.errors
-        assert "; --force pins it all the same)" in said.errors
-        assert "pin" not in site.order("orders", reason=None).output
+        assert (said.returncode, said.stdout) == (1, "")
+        assert f"main/orders: Not pinned: {figures}" in said.stderr
+        assert "; --force pins it all the same)" in said.stderr
+        assert "pin" not in site.order("orders", reason=None).stdout
 
 
 def test_force_pins_what_cannot_be_had(site: OrderedJob) -> None:
@@ -82,7 +79,7 @@ def test_force_pins_what_cannot_be_had(site: OrderedJob) -> None:
 
     said = site.order("pin", KEY, "work=12", "--force")
 
-    assert (said.code, said.output) == (0, "main/orders: Pinned work=12, by ann: a test\n")
+    assert (said.returncode, said.stdout) == (0, "main/orders: Pinned work=12, by ann: a test\n")
     site.run()
     assert site.wanted == 12
 
@@ -94,21 +91,21 @@ def test_several_pins_are_counted_together_with_those_before(site: OrderedJob) -
 
     said = site.order("pin", KEY, "work=9")
 
-    assert "the job has 4 slots and would take 15, 11 more; 8 are free" in said.errors
+    assert "the job has 4 slots and would take 15, 11 more; 8 are free" in said.stderr
 
 
 def test_a_pin_that_takes_no_more_slots_is_taken_on_a_full_cluster(site: OrderedJob) -> None:
     site.flink.taskmanagers = [{"id": "a", "slotsNumber": 2, "freeSlots": 0}]
     site.run_recorded(2)
 
-    assert site.order("pin", KEY, "work=2").code == 0
+    assert site.order("pin", KEY, "work=2").returncode == 0
 
 
 def test_a_pin_for_a_job_that_no_pass_has_seen_is_taken_and_says_that_it_was_not_checked(site: OrderedJob) -> None:
     said = site.order("pin", KEY, "wrok=999", "--new")
 
-    assert said.code == 0
-    assert said.output == (
+    assert said.returncode == 0
+    assert said.stdout == (
         "main/orders: Pinned wrok=999, by ann: a test (not checked yet: no pass over the job is recorded)\n"
     )
 
@@ -119,6 +116,6 @@ def test_a_vertex_of_flink_sql_is_pinned_by_its_name(site: OrderedJob) -> None:
 
     said = site.order("pin", KEY, "Calc[2] -> Sink: out[3]=3")
 
-    assert (said.code, said.errors) == (0, "")
+    assert (said.returncode, said.stderr) == (0, "")
     site.run()
     assert site.wanted == 3

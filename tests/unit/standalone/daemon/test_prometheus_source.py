@@ -4,34 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import pytest
 
-from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
-from flink_autoscaler.standalone.daemon.wiring import Wiring
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
 from testkit.fakes.prometheus import FakePrometheus
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.runner.wired import passes_of
 
 
-@contextmanager
-def a_daemon(flink: FakeFlink, prometheus: FakePrometheus, **options: str) -> Iterator[ClusterPass]:
-    values = {
-        "autoscaler.clusters.0.name": "main",
-        "autoscaler.clusters.0.url": flink.url,
-        "autoscaler.clusters.0.metrics.source": "prometheus",
-        "autoscaler.clusters.0.metrics.prometheus.url": prometheus.url,
-        "autoscaler.engine.kind": "inline",
-        "autoscaler.standalone.state-store.type": "heap",
-        "autoscaler.standalone.event-handler.type": "logging",
-        "job.autoscaler.enabled": "true",
-        **options,
-    }
-    settings = settings_of(values)
-    with Wiring(settings) as wiring:
-        yield wiring.cluster_pass(settings.effective_clusters()[0])
+def a_daemon(flink: FakeFlink, prometheus: FakePrometheus, **options: str) -> AbstractContextManager[ClusterPass]:
+    source = {"source": "prometheus", "prometheus.url": prometheus.url}
+    return passes_of(flink, **{f"autoscaler.clusters.0.metrics.{key}": text for key, text in source.items()}, **options)
 
 
 @pytest.fixture
@@ -45,24 +30,6 @@ def a_job(flink: FakeFlink, name: str = "orders") -> FakeJob:
     for vertex in job.vertices:
         vertex.waited_ms = 1000.0
     return job
-
-
-def test_a_pass_over_jobs_that_have_not_changed_asks_flink_for_the_list_and_the_taskmanagers_alone(
-    flink: FakeFlink, prometheus: FakePrometheus
-) -> None:
-    for number in range(10):
-        a_job(flink, f"job {number}")
-    with a_daemon(flink, prometheus) as passes:
-        passes.run()
-        flink.requests.clear()
-        prometheus.queries.clear()
-
-        report = passes.run()
-
-    outcomes = [each.outcome for each in report.reports.values()]
-    assert [outcome.phase for outcome in outcomes] == [PassPhase.WINDOW_FILLING] * 10
-    assert sorted(flink.paths()) == ["/jobs/overview", "/taskmanagers"]
-    assert len(prometheus.queries) + len(flink.paths()) <= 15
 
 
 def test_credentials_and_the_selector_are_those_of_the_section(
@@ -83,15 +50,3 @@ def test_credentials_and_the_selector_are_those_of_the_section(
     assert {headers.get("authorization") for headers in prometheus.headers} == {"Bearer t-123"}
     assert all('namespace="flink"' in query for query in prometheus.queries if "flink_" in query)
     assert all("authorization" not in request.headers for request in flink.requests)
-
-
-def test_a_prometheus_that_is_away_is_told_and_nothing_is_scaled(flink: FakeFlink, prometheus: FakePrometheus) -> None:
-    a_job(flink)
-    prometheus.pause()
-    with a_daemon(flink, prometheus) as passes:
-        report = passes.run()
-
-    outcome = report.reports["main/orders"].outcome
-    assert outcome.error is not None
-    assert prometheus.url in str(outcome.error)
-    assert flink.paths("PUT") == []

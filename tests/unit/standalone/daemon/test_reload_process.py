@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from testkit.fakes.flink import FakeFlink, Fault
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.fakes.flink import FakeFlink
+from testkit.scenarios.runner.process import DaemonProcess
 
 SQLITE = {
     "autoscaler__standalone__state-store.type": "JDBC",
@@ -33,12 +33,6 @@ def other() -> Iterator[FakeFlink]:
     with FakeFlink() as fake:
         fake.add_job("orders")
         yield fake
-
-
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
-    with DaemonProcess(tmp_path) as daemon:
-        yield daemon
 
 
 def lists(flink: FakeFlink) -> int:
@@ -90,31 +84,6 @@ def test_invalid_file_is_refused_and_everything_goes_on(
     assert len(line["problems"]) == 3
     assert lists(other) == 0
     assert daemon.stop() == 0
-
-
-def test_file_that_is_gone_is_refused(daemon: DaemonProcess, flink: FakeFlink) -> None:
-    daemon.configure({"main": flink.url})
-    daemon.start()
-
-    daemon.file.unlink()
-    daemon.reload()
-
-    assert str(daemon.file) in daemon.lines("reload_refused")[0]["problems"][0]
-
-
-def test_what_needs_a_restart_is_told_and_the_rest_is_applied(
-    daemon: DaemonProcess, flink: FakeFlink, other: FakeFlink
-) -> None:
-    daemon.configure({"main": flink.url})
-    daemon.start()
-
-    daemon.configure(
-        {"main": flink.url, "other": other.url}, autoscaler__http__port="1", autoscaler__log__level="debug"
-    )
-    daemon.reload()
-
-    assert daemon.lines("restart_needed")[0]["keys"] == ["autoscaler.http.port", "autoscaler.log.level"]
-    daemon.wait_for("the added one", lambda: "other" in daemon.ready_clusters())
 
 
 def test_service_manager_is_told_about_reloads(daemon: DaemonProcess, flink: FakeFlink) -> None:
@@ -174,23 +143,6 @@ def test_hang_up_during_the_shutdown_changes_nothing(daemon: DaemonProcess, flin
     assert daemon.exit_code() == 0
     assert daemon.lines("reloaded") == []
     assert len(daemon.lines("stopped")) == 1
-
-
-def test_cluster_that_hangs_holds_up_neither_reload_nor_others(
-    daemon: DaemonProcess, flink: FakeFlink, other: FakeFlink
-) -> None:
-    flink.fault("/jobs/overview", Fault.HANG)
-    slow = {"job__autoscaler__flink__rest-client__timeout": "25 s", "autoscaler__loop__shutdown-grace": "100 ms"}
-    daemon.configure({"main": flink.url}, **slow)
-    daemon.start()
-    daemon.wait_for("a request", lambda: flink.requests)
-
-    daemon.configure({"other": other.url}, **slow)
-    daemon.reload()
-    daemon.wait_for("the other one", lambda: daemon.ready_clusters() == {"other"})
-
-    assert daemon.stop() == 0
-    assert len(daemon.lines("pass_abandoned")) == 1
 
 
 def test_leader_and_standby_reload_and_only_the_leader_acts(tmp_path: Path, flink: FakeFlink, other: FakeFlink) -> None:

@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.clients.flink.client_cache import ClientCache
-from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
+from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.pipeline.inline.engine import InlineEngine
-from flink_autoscaler.realizers import RescaleApiRealizer
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
-from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
-from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
-from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.stores import LoggingEventHandler
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from testkit.fakes.flink import Canned, FakeFlink, FakeJob
+from testkit.scenarios.faults.driving import drive
+from testkit.scenarios.runner.wired import passes_over
 from testkit.servers.databases import create_tables
 
 KEY = "main/orders"
-CAPACITY = 100.0
 BUSY = 90.0
 """Records/s that are too much for one subtask, and right for two."""
 MINUTE = 60_000
 OPTIONS = {
-    "job.autoscaler.enabled": "true",
     "job.autoscaler.metrics.window": "2 min",
-    "job.autoscaler.stabilization.interval": "0 s",
     "job.autoscaler.scale-down.interval": "0 s",
     "job.autoscaler.catch-up.duration": "0 s",
     "job.autoscaler.restart.time-tracking.enabled": "true",
@@ -52,49 +43,29 @@ class Site:
         self.minute = 0
         self._options = {**OPTIONS, **options}
         self._settings = DatabaseSettings(f"jdbc:sqlite:{folder / 'autoscaler.db'}")
-        database = Database(self._settings)
-        create_tables(database)
-        database.close()
+        with closing(Database(self._settings)) as database:
+            create_tables(database)
 
-    def work_for_a_minute(self, rate: float) -> int:
-        """Let the job take so many records/s for a minute; return the instant then."""
+    def work_for_a_minute(self, rate: float) -> None:
+        """Let the job take so many records/s for a minute."""
         self.minute += 1
-        for vertex in self.job.vertices:
-            vertex.metrics["busyTimeMsPerSecond"] = 1000.0 * min(1.0, rate / (CAPACITY * vertex.parallelism))
-            vertex.records_in += round(rate * 60) if vertex.inputs else 0
-            vertex.records_out += round(rate * 60)
-            for name, value in list(vertex.metrics.items()):
-                if name.endswith(("numRecordsIn", "numRecordsOut")) and isinstance(value, float):
-                    vertex.metrics[name] = value + rate * 60 / vertex.parallelism
-                elif name.endswith("numRecordsInPerSecond"):
-                    vertex.metrics[name] = rate / vertex.parallelism
-        return self.now_ms()
+        drive(self.job, rate, 60.0)
 
     def now_ms(self) -> int:
         return self.job.start_ms + self.minute * MINUTE
 
     def start(self, parts: ExitStack) -> Callable[[float], JobPassReport]:
         """Start a daemon; what is returned does a pass after a minute at some rate."""
-        database, loop = Database(self._settings), EventLoopThread()
-        clients = ClientCache(loop)
-        cluster = Cluster(
-            "main", self.flink.endpoint(), 60.0, EngineKind.INLINE, self._options, ClusterSettings(name="main")
+        database = parts.enter_context(closing(Database(self._settings)))
+        interval = {"autoscaler.standalone.control-loop.interval": "1 min"}
+        passes = passes_over(
+            self.flink.url,
+            {**interval, **self._options},
+            parts,
+            store=SqlStateStore(database),
+            told=LoggingEventHandler(),
+            now_ms=self.now_ms,
         )
-        passes = ClusterPass(
-            "main",
-            fetcher=FlinkClusterFetcher(cluster, loop=loop, clients=clients),
-            engine=InlineEngine(job_deadline=10.0, loop=loop, clients=clients),
-            autoscaler=JobAutoScaler(
-                store=SqlStateStore(database),
-                realizer=RescaleApiRealizer(clients, loop),
-                event_handler=LoggingEventHandler(),
-            ),
-            parallelism=1,
-            deadline=10.0,
-            dependencies=PassDependencies(now_ms=self.now_ms),
-        )
-        for close in (loop.close, clients.close, database.close, passes.close):
-            parts.callback(close)
 
         def run(rate: float) -> JobPassReport:
             self.work_for_a_minute(rate)
@@ -104,10 +75,8 @@ class Site:
 
     def stored(self) -> JobState:
         """Return what is in the database."""
-        database = Database(self._settings)
-        state = SqlStateStore(database).load(KEY)
-        database.close()
-        return state
+        with closing(Database(self._settings)) as database:
+            return SqlStateStore(database).load(KEY)
 
 
 @pytest.fixture

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from concurrent.futures import Future
 
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError
-from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
-from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.vanished import Roster
+from testkit.builders.cluster_passes import a_listed_job
 
 PROBLEM: dict[str, AutoscalerError] = {"application_1_1": ConnectError("no answer")}
 
 
-def a_list(*jobs: str, left_out: Iterable[str] = (), unreadable: Iterable[str] = (), gap: bool = False) -> JobList:
-    contexts = tuple(
-        JobAutoScalerContext(job, "ab" * 16, JobStatus.RUNNING, {}, Endpoint("http://127.0.0.1:1")) for job in jobs
-    )
-    errors: dict[JobKey, AutoscalerError] = {job: ConnectError("no answer") for job in unreadable}
-    return JobList(contexts, errors, frozenset(left_out), PROBLEM if gap else {})
+def a_list(*jobs: str, gap: bool = False) -> JobList:
+    return JobList(tuple(a_listed_job(job) for job in jobs), problems=PROBLEM if gap else {})
 
 
 def gone(roster: Roster, job_list: JobList) -> list[JobKey]:
@@ -30,14 +25,6 @@ def working(roster: Roster, job_key: JobKey) -> Future[object]:
     work: Future[object] = Future()
     roster.begin(job_key, work)
     return work
-
-
-def test_nothing_is_gone_while_the_list_has_gaps() -> None:
-    roster = Roster()
-    roster.update(a_list("a", "b"))
-
-    assert gone(roster, a_list("a", gap=True)) == []
-    assert gone(roster, a_list(gap=True)) == []
 
 
 def test_what_is_still_not_there_when_the_gap_is_closed_is_gone_once() -> None:
@@ -54,23 +41,6 @@ def test_job_that_was_first_seen_beside_a_gap_can_be_gone_later() -> None:
     roster.update(a_list("a", gap=True))
 
     assert gone(roster, a_list("b")) == ["a"]
-
-
-def test_job_that_is_left_out_is_not_gone() -> None:
-    roster = Roster()
-    roster.update(a_list("a", "b"))
-
-    assert gone(roster, a_list("a", left_out=["b"])) == []
-    assert gone(roster, a_list("a")) == ["b"]
-
-
-def test_job_that_is_left_out_or_unreadable_before_a_gap_is_not_gone_in_it() -> None:
-    roster = Roster()
-    roster.update(a_list("a", "b", "c"))
-    roster.update(a_list("a", left_out=["b"], unreadable=["c"]))
-
-    assert gone(roster, a_list("a", gap=True)) == []
-    assert gone(roster, a_list("a", "b", "c")) == []
 
 
 def test_gone_job_under_way_that_is_back_beside_a_gap_is_not_gone() -> None:

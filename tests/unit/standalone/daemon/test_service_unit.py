@@ -41,26 +41,16 @@ def test_unit_is_accepted_by_systemd(tmp_path: Path) -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_unit_waits_for_readiness_and_watches_the_loop(service: configparser.SectionProxy) -> None:
-    assert service["Type"] == "notify"
-    assert service["WatchdogSec"] == "60s"
-    assert service["Restart"] == "on-failure"
+def test_unit_waits_for_readiness_watches_the_loop_and_is_hardened(service: configparser.SectionProxy) -> None:
+    expected = {"Type": "notify", "WatchdogSec": "60s", "Restart": "on-failure", "ProtectSystem": "strict"}
+    expected |= {"NoNewPrivileges": "yes", "PrivateTmp": "yes", "CapabilityBoundingSet": ""}
+
+    assert {key: service.get(key) for key in expected} == expected
+    assert "MemoryDenyWriteExecute" not in service, "the JVM compiles"
 
 
 def test_unit_gives_running_passes_their_grace(service: configparser.SectionProxy) -> None:
     assert float(service["TimeoutStopSec"].removesuffix("s")) > Settings().loop.shutdown_grace
-
-
-def test_unit_lets_the_jvm_compile(service: configparser.SectionProxy) -> None:
-    assert "MemoryDenyWriteExecute" not in service
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("ProtectSystem", "strict"), ("NoNewPrivileges", "yes"), ("PrivateTmp", "yes"), ("CapabilityBoundingSet", "")],
-)
-def test_unit_is_hardened(service: configparser.SectionProxy, key: str, value: str) -> None:
-    assert service[key] == value
 
 
 def test_a_reload_checks_the_configuration_before_the_daemon_hears_of_it() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from flink_autoscaler.core.model.decision import PassPhase
@@ -12,13 +10,7 @@ from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from testkit.builders.slots import FULL, SharedCluster, held
 from testkit.fakes.flink import FakeJob
-from testkit.scenarios.watching import LogLines
-
-
-@pytest.fixture
-def lines() -> Iterator[LogLines]:
-    with LogLines() as lines:
-        yield lines
+from testkit.scenarios.runner import LogLines
 
 
 def announce(cluster: SharedCluster) -> None:
@@ -43,20 +35,6 @@ def test_a_scale_up_without_room_says_who_has_the_slots_and_what_would_help() ->
             "cluster main: 12 slots, none free (payments 7, orders 4, fraud 1): work stays at 4 instead of 8; "
             "4 slots are missing: 2 more TaskManagers of 2 slots would do, or other jobs that give slots back"
         )
-
-
-def test_a_scale_up_without_room_is_in_the_log_with_who_has_the_slots(lines: LogLines) -> None:
-    with SharedCluster(12) as cluster:
-        cluster.add("payments", 7)
-        cluster.add("orders", 4, load=430.0)
-        cluster.add("fraud", 1)
-
-        cluster.run(FULL)
-        announce(cluster)
-
-    told = [each for each in lines.all() if "HEADROOM_REACHED" in str(each.get("codes"))]
-    assert [each["job_key"] for each in told] == ["main/orders"]
-    assert "12 slots, none free (payments 7, orders 4, fraud 1)" in str(told[0]["reasons"])
 
 
 def test_a_job_that_waits_for_slots_says_how_many_are_missing() -> None:
@@ -211,19 +189,6 @@ def test_a_job_whose_scale_down_is_under_way_is_not_asked_again_while_its_slots_
         cluster.run(4)
 
         assert cluster.asked("orders") == [3]
-
-
-def test_nobody_is_asked_where_what_is_free_is_enough() -> None:
-    with SharedCluster(8) as cluster:
-        cluster.add("payments", 6)
-        orders = cluster.submit("orders", 4)
-        orders.requirements = {vertex_id: (2, upper) for vertex_id, (_, upper) in orders.requirements.items()}
-        cluster.dealing = False
-
-        cluster.run(3)
-
-        assert cluster.asked("payments") == []
-        assert "SLOTS_MISSING" not in cluster.texts("orders")
 
 
 @pytest.mark.parametrize(

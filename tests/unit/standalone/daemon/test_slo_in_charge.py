@@ -99,61 +99,6 @@ def test_a_job_that_is_too_large_is_made_smaller_and_one_that_tells_no_lag_is_no
     assert sizes[1] == 8
 
 
-def test_a_second_of_lateness_is_dearer_once_the_error_budget_is_used() -> None:
-    with Arrivals(12, {"job.autoscaler.vertex.max-parallelism": "2"}) as cluster:
-        cluster.add("orders", 2, load=150.0)
-        cluster.run(20 * MINUTE)
-        within = figures(cluster, "SLO_PRICE")
-        cluster.loads["orders"] = 400.0
-        cluster.run(60 * MINUTE)
-        used = figures(cluster, "SLO_PRICE")
-
-    assert (within["late_share"], within["urgency"]) == (0.0, 1.0)
-    assert used["late_share"] > 0.01
-    assert used["urgency"] == 4.0
-    assert used["late"] > 3.0 * within["late"]
-
-
-def test_a_scale_down_waits_for_half_as_much_once_those_of_the_day_have_lasted() -> None:
-    shares = []
-    with Arrivals(16) as cluster:
-        cluster.add("orders", 2, load=150.0)
-        for _ in range(4):
-            for load, minutes in [(150.0, 80), (700.0, 12)]:
-                cluster.loads["orders"] = load
-                cluster.run(minutes * MINUTE)
-            shares.append(figures(cluster, "SLO_PRICE")["patience"])
-
-    assert shares == [0.35, 0.35, 0.35, 0.175]
-
-
-def after_bursts(budget: str) -> tuple[int, set[str]]:
-    """Let bursts come out of next to nothing, and return the slots 40 minutes later, and what passes then said.
-
-    Args:
-        budget: Share of the time that the job may be late.
-    """
-    with Arrivals(16, {"job.autoscaler.slo.error-budget": budget}) as cluster:
-        orders = cluster.add("orders", 2, load=40.0)
-        for load, minutes in [(40.0, 12), (1200.0, 3)] * 6:
-            cluster.loads["orders"] = load
-            cluster.run(minutes * MINUTE)
-        cluster.loads["orders"] = 40.0
-        cluster.run(40 * MINUTE)
-        passes = [report.reports["main/orders"].outcome.decision.reasons for report in cluster.reports[-20 * MINUTE :]]
-        return held(orders), {reason.code for reasons in passes for reason in reasons}
-
-
-def test_a_job_that_bursts_make_late_keeps_a_size_that_keeps_the_error_budget() -> None:
-    kept, said = after_bursts("0.001")
-    free, said_free = after_bursts("0.5")
-
-    assert kept >= 4
-    assert "SLO_FLOOR" in said
-    assert free <= kept
-    assert "SLO_FLOOR" not in said_free
-
-
 def late_seconds(limit: int) -> tuple[float, float]:
     """Let a rescale make a job late between two passes; return the seconds that are known of, and the greatest lag.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
@@ -11,16 +11,14 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError
-from flink_autoscaler.core.model.decision import Hold, PassPhase
-from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies, PassReport
 from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.stores.heap import HeapTombstones
+from testkit.builders.cluster_passes import ScriptedEngine, a_listed_job
 from testkit.builders.core import RecordingEvents, RecordingRealizer, RecordingStore
 
 KEYS = ("c/a", "c/b", "c/c", "c/d")
@@ -64,12 +62,8 @@ class Step:
         unreadable, left_out = seen & self.unreadable, seen & self.left_out - self.unreadable
         errors: dict[JobKey, AutoscalerError] = dict.fromkeys(unreadable, PROBLEM)
         has_gap = self.has_empty_gap or bool(self.there & self.hidden)
-        jobs = tuple(a_job(key) for key in sorted(seen - unreadable - left_out))
+        jobs = tuple(a_listed_job(key) for key in sorted(seen - unreadable - left_out))
         return JobList(jobs, errors, left_out, {"application_1_1": PROBLEM} if has_gap else {})
-
-
-def a_job(job_key: JobKey) -> JobAutoScalerContext:
-    return JobAutoScalerContext(job_key, "ab" * 16, JobStatus.RUNNING, {}, Endpoint("http://127.0.0.1:1"), "", "c")
 
 
 class ExactTombstones(HeapTombstones):
@@ -84,22 +78,6 @@ class ExactTombstones(HeapTombstones):
         self._seen_at |= dict.fromkeys(present, self._world.now)
         absent = self._world.store.states.keys() - set(present)
         return frozenset(key for key in absent if self._world.now - self._seen_at.setdefault(key, 0.0) >= seconds)
-
-
-class HoldingEngine:
-    """Keeps every job as it is."""
-
-    def start(self) -> None:
-        pass
-
-    def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
-        hold = Hold.because("TEST", "nothing to change")
-        return [
-            PassOutcome(request.context.job_key, PassPhase.EXECUTED, hold, state=request.state) for request in requests
-        ]
-
-    def close(self) -> None:
-        pass
 
 
 @dataclass
@@ -170,7 +148,7 @@ class World:
         passes = ClusterPass(
             "c",
             fetcher=daemon,
-            engine=HoldingEngine(),
+            engine=ScriptedEngine(),
             autoscaler=autoscaler,
             parallelism=1,
             deadline=10.0,

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import gc
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
-from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
+from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
+from flink_autoscaler.core.model.metrics import MetricSample
 from flink_autoscaler.standalone.ha.leadership import LeadershipState
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.tables import JOBS, LEASE, TOMBSTONES
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeJob
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.runner.wired import in_database, settings_on, started
 from testkit.servers.databases import rows_of
-
-NO_WAIT = {
-    "job.autoscaler.enabled": "true",
-    "job.autoscaler.stabilization.interval": "0 s",
-    "job.autoscaler.metrics.window": "20 s",
-}
 
 
 class Site:
@@ -37,18 +31,15 @@ class Site:
         self.url = f"jdbc:sqlite:{folder / 'autoscaler.db'}"
         self.database = Database(DatabaseSettings(self.url))
 
-    def settings(self, **more: str) -> Settings:
+    def settings(self, job: Mapping[str, str] | None = None, /, **more: str) -> Settings:
         values = {
-            **NO_WAIT,
-            "autoscaler.clusters.0.name": "main",
-            "autoscaler.clusters.0.url": self.flink.url,
-            "autoscaler.engine.kind": "inline",
-            "autoscaler.standalone.state-store.type": "JDBC",
+            "job.autoscaler.metrics.window": "20 s",
             "autoscaler.standalone.event-handler.type": "JDBC",
-            "autoscaler.standalone.jdbc.url": self.url,
+            **in_database(self.url),
+            **{f"job.autoscaler.{key}": value for key, value in (job or {}).items()},
             **{f"autoscaler.{key}": value for key, value in more.items()},
         }
-        return settings_of(values)
+        return settings_on(self.flink.url, values)
 
 
 @pytest.fixture
@@ -59,17 +50,10 @@ def site(tmp_path: Path) -> Iterator[Site]:
         site.database.close()
 
 
-def started(parts: ExitStack, settings: Settings) -> tuple[Wiring, Callable[[], PassReport]]:
-    wiring = parts.enter_context(Wiring(settings))
-    passes = wiring.cluster_pass(chosen_clusters(settings, None)[0])
-    wiring.storage.start()
-    return wiring, passes.run
-
-
 def test_a_new_database_is_made_ready_and_states_are_saved(site: Site) -> None:
     with ExitStack() as parts:
-        wiring, run = started(parts, site.settings())
-        report = run()
+        wiring, passes = parts.enter_context(started(site.settings()))
+        report = passes.run()
         status = wiring.storage.store_status()
 
     assert status.up
@@ -82,19 +66,19 @@ def test_a_database_that_cannot_be_used_ends_the_start(site: Site) -> None:
     settings = site.settings(**{"standalone.jdbc.upgrade-at-start": "false"})
 
     with ExitStack() as parts, pytest.raises(ConfigError, match="db upgrade"):
-        started(parts, settings)
+        parts.enter_context(started(settings))
 
 
 def test_the_second_of_two_daemons_stands_by_until_the_first_has_ended(site: Site) -> None:
     settings = site.settings(**{"ha.enabled": "true", "ha.ttl": "30 s"})
     with ExitStack() as second_parts:
         with ExitStack() as first_parts:
-            first, run_first = started(first_parts, settings)
-            second, run_second = started(second_parts, settings)
+            first, passes_first = first_parts.enter_context(started(settings))
+            second, passes_second = second_parts.enter_context(started(settings))
             standings = [each.storage.leadership.status() for each in (first, second)]
-            reports = [run_first(), run_second(), run_first()]
+            reports = [passes_first.run(), passes_second.run(), passes_first.run()]
         wait_until("the second leads", second.storage.leadership.may_act, 300, interval=0.02)
-        after = run_second()
+        after = passes_second.run()
 
     assert [each and each.standing for each in standings] == [LeadershipState.LEADER, LeadershipState.STANDBY]
     assert [report.is_acting for report in reports] == [True, False, True]
@@ -107,15 +91,15 @@ def test_the_second_of_two_daemons_stands_by_until_the_first_has_ended(site: Sit
 
 def test_a_gone_job_has_a_tombstone_in_the_database_and_goes_on_when_it_returns(site: Site) -> None:
     with ExitStack() as parts:
-        _, run = started(parts, site.settings())
-        run()
+        _, passes = parts.enter_context(started(site.settings()))
+        passes.run()
         site.flink.jobs.clear()
-        run()
+        passes.run()
         marked = [row["job_key"] for row in rows_of(site.database, TOMBSTONES)]
     site.flink.jobs[site.job.job_id] = site.job
     with ExitStack() as parts:
-        _, run = started(parts, site.settings())
-        report = run()
+        _, passes = parts.enter_context(started(site.settings()))
+        report = passes.run()
 
     assert marked == ["main/orders"]
     assert report.reports["main/orders"].outcome.sample_count == 2
@@ -124,11 +108,67 @@ def test_a_gone_job_has_a_tombstone_in_the_database_and_goes_on_when_it_returns(
 
 def test_a_job_that_stays_away_loses_its_state(site: Site) -> None:
     with ExitStack() as parts:
-        _, run = started(parts, site.settings(**{"jobs-gone.grace": "0 s"}))
-        run()
+        _, passes = parts.enter_context(started(site.settings(**{"jobs-gone.grace": "0 s"})))
+        passes.run()
         site.flink.jobs.clear()
-        report = run()
+        report = passes.run()
 
     assert report.deleted == ("main/orders",)
     assert rows_of(site.database, JOBS) == []
     assert rows_of(site.database, TOMBSTONES) == []
+
+
+def test_profiles_reach_the_passes_of_their_job_and_go_with_it(site: Site) -> None:
+    asof, source = 1_769_860_800.0, site.job.vertices[0].vertex_id
+    settings = site.settings({"forecast.enabled": "true"}, **{"jobs-gone.grace": "0 s"})
+    with started(settings) as (wiring, passes):
+        profile = LoadProfile((1.0,) * 672, (1.2,) * 672, 5, level=100.0, growth=1.0, asof=asof)
+        wiring.storage.forecasts.save([ProfileResult("main/orders", source, asof, profile)])
+
+        reports = [passes.run() for _ in range(3)]
+        outcome = reports[-1].reports["main/orders"].outcome
+        before = wiring.storage.forecasts.revisions()
+        site.flink.jobs.clear()
+        passes.run()
+        after = wiring.storage.forecasts.revisions()
+
+    [(_, f50, f90)] = outcome.state.forecast["sources"][source]["issued"]
+    assert (f50, f90) == (100.0, 120.0)
+    assert (set(before), after) == ({"main/orders"}, {})
+
+
+WINDOW = 3
+"""Passes over a job, each with a sample. The window that was looked at last is kept in any case, of whatever job."""
+
+
+def samples_in_memory() -> int:
+    """Count the metric samples that something holds, whoever it is."""
+    gc.collect()
+    return sum(isinstance(each, MetricSample) for each in gc.get_objects())
+
+
+@pytest.mark.parametrize(
+    ("is_in_database", "jobs", "bounds"),
+    [
+        pytest.param(True, 12, (0, WINDOW), id="nothing where a database has it"),
+        pytest.param(False, 110, (WINDOW + 1, WINDOW * 101), id="those of a hundred jobs without a database"),
+    ],
+)
+def test_of_the_metrics_of_gone_jobs_little_is_kept_in_memory(
+    flink: FakeFlink, tmp_path: Path, is_in_database: bool, jobs: int, bounds: tuple[int, int]
+) -> None:
+    options = {"autoscaler.jobs-gone.grace": "1 h", "autoscaler.records.enabled": "false"}
+    options |= in_database(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}") if is_in_database else {}
+    before = samples_in_memory()
+    with started(settings_on(flink.url, options)) as (_, passes):
+        for number in range(jobs):
+            flink.add_job(f"job {number}")
+        for _ in range(WINDOW):
+            passes.run()
+        flink.jobs.clear()
+        passes.run()
+        passes.run()
+
+        kept = samples_in_memory() - before
+
+    assert bounds[0] <= kept <= bounds[1]

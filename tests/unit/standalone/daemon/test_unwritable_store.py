@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
@@ -13,18 +13,16 @@ import pytest
 from sqlalchemy import event, text
 from sqlalchemy.pool import Pool
 
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
-from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.tables import JOBS, ORDERS, STATE
 from testkit.builders.sql.command_line import call
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink
-from testkit.scenarios.faults import BusyCluster, DaemonProcess
-from testkit.scenarios.watching import LogLines
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.faults import BusyCluster
+from testkit.scenarios.runner import LogLines
+from testkit.scenarios.runner.process import DaemonProcess
+from testkit.scenarios.runner.wired import in_database, settings_on, started
 from testkit.servers.databases import DatabaseServer
 
 UNLIMITED = 1 << 30
@@ -51,45 +49,22 @@ def a_disk() -> Iterator[Disk]:
         event.remove(Pool, "checkout", disk.limit)
 
 
-@pytest.fixture
-def lines() -> Iterator[LogLines]:
-    with LogLines() as lines:
-        yield lines
-
-
-@contextmanager
-def passes_of(url: str, folder: Path) -> Iterator[tuple[Wiring, Callable[[], PassReport]]]:
-    values = {
-        "job.autoscaler.enabled": "true",
-        "job.autoscaler.stabilization.interval": "0 s",
-        "autoscaler.clusters.0.name": "main",
-        "autoscaler.clusters.0.url": url,
-        "autoscaler.engine.kind": "inline",
-        "autoscaler.standalone.state-store.type": "JDBC",
-        "autoscaler.standalone.jdbc.url": f"jdbc:sqlite:{folder / 'autoscaler.db'}",
-    }
-    settings = settings_of(values)
-    with Wiring(settings) as wiring:
-        passes = wiring.cluster_pass(chosen_clusters(settings, None)[0])
-        wiring.storage.start()
-        yield wiring, passes.run
-
-
 def test_full_disk_is_not_ready_until_something_was_really_written(tmp_path: Path, lines: LogLines) -> None:
     with ExitStack() as parts:
         flink, disk = parts.enter_context(FakeFlink()), parts.enter_context(a_disk())
         flink.add_job("orders")
-        wiring, run = parts.enter_context(passes_of(flink.url, tmp_path))
+        settings = settings_on(flink.url, in_database(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}"))
+        wiring, passes = parts.enter_context(started(settings))
         health = Health({"main": 60.0}, store=wiring.storage.store_status)
-        assert run().is_clean
+        assert passes.run().is_clean
         health.succeeded("main")
         was_ready = health.readiness().ready
 
         disk.is_full = True
-        wait_until("the full disk", lambda: run() and not health.readiness().ready, 300, interval=0.01)
-        during = [(run(), health.readiness())[1] for _ in range(20)]
+        wait_until("the full disk", lambda: passes.run() and not health.readiness().ready, 300, interval=0.01)
+        during = [(passes.run(), health.readiness())[1] for _ in range(20)]
         disk.is_full = False
-        wait_until("room", lambda: run() and health.readiness().ready, 300, interval=0.01)
+        wait_until("room", lambda: passes.run() and health.readiness().ready, 300, interval=0.01)
 
     assert was_ready
     assert {(each.ready, each.store.up) for each in during} == {(False, False)}
@@ -108,9 +83,10 @@ def test_value_of_one_job_that_is_refused_is_no_outage(tmp_path: Path, lines: Lo
         flink = parts.enter_context(FakeFlink())
         for name in ("orders", "sick"):
             flink.add_job(name)
-        wiring, passes = parts.enter_context(passes_of(flink.url, tmp_path))
-        run(DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}"), REFUSE_ONE)
-        reports = [passes() for _ in range(3)]
+        url = f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}"
+        wiring, passes = parts.enter_context(started(settings_on(flink.url, in_database(url))))
+        run(DatabaseSettings(url), REFUSE_ONE)
+        reports = [passes.run() for _ in range(3)]
         wait_until("a look", lambda: not wiring.storage.is_in_doubt(), 300, interval=0.01)
         status = wiring.storage.store_status()
 

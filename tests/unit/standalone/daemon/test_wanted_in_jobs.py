@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.standalone.records.explain import wanted_of
 from flink_autoscaler.standalone.views.jobs import job_table
-from testkit.builders.orders import KEY, OrderedJob, unchanged_logging
+from testkit.builders.orders import KEY, OrderedJob
 from testkit.contracts.recorded_passes import (
     ENRICH,
     SINK,
@@ -24,27 +23,24 @@ from testkit.contracts.recorded_passes import (
     without_headroom,
 )
 
-__all__ = ["unchanged_logging"]
-
 
 @pytest.fixture
-def site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[OrderedJob]:
-    with OrderedJob(tmp_path, capsys, obeys=False) as site:
-        yield site
+def site(ordered: Callable[..., OrderedJob]) -> OrderedJob:
+    return ordered(obeys=False)
 
 
 def vertices(site: OrderedJob) -> dict[str, tuple[int, int | None]]:
-    (job,) = json.loads(site.order("jobs", "--json", reason=None).output)["jobs"]
+    (job,) = json.loads(site.order("jobs", "--json", reason=None).stdout)["jobs"]
     return {each["name"]: (each["parallelism"], each["wanted"]) for each in job["vertices"]}
 
 
 def test_a_vertex_that_does_not_have_yet_what_it_was_asked_for_is_shown_with_both(site: OrderedJob) -> None:
     site.run()
-    before = site.order("jobs", reason=None).output
+    before = site.order("jobs", reason=None).stdout
     site.order("pin", KEY, "work=4")
     site.run()
 
-    after = site.order("jobs", reason=None).output
+    after = site.order("jobs", reason=None).stdout
 
     assert "WANTED" not in before
     assert vertices(site)["work"] == (1, 4)
@@ -58,7 +54,7 @@ def test_nothing_is_shown_of_a_job_that_has_what_is_wanted(site: OrderedJob) -> 
     site.job.vertices[1].parallelism = 4
 
     assert vertices(site)["work"] == (4, 4)
-    assert "WANTED" not in site.order("jobs", reason=None).output
+    assert "WANTED" not in site.order("jobs", reason=None).stdout
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,10 @@ import pytest
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
-from flink_autoscaler.standalone.daemon.wiring import Wiring
 from testkit.fakes.flink import FakeFlink, chain
 from testkit.fakes.flink.load import keep_counting
 from testkit.fakes.yarn import FakeApplication, FakeYarn
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.runner.wired import IN_MEMORY, INLINE, settings_of, started
 
 EVALUATED = {PassPhase.COLLECTING, PassPhase.WINDOW_FILLING, PassPhase.EXECUTED}
 WELL = "main/well"
@@ -41,7 +40,7 @@ class Site:
         entry = {
             "name": "main",
             "type": "yarn",
-            "timeout": "2 s",
+            "timeout": "30 s",
             "yarn.url": self.yarn.urls[0],
             "auth.kind": "bearer",
             "auth.token-env-variable": "JM_TOKEN",
@@ -49,17 +48,9 @@ class Site:
             "yarn.auth.token-env-variable": "RM_TOKEN",
             **{f"yarn.{key}": value for key, value in options.items()},
         }
-        settings = settings_of(
-            {
-                **{f"autoscaler.clusters.0.{key}": value for key, value in entry.items()},
-                "autoscaler.engine.kind": "inline",
-                "autoscaler.standalone.state-store.type": "heap",
-                "autoscaler.standalone.event-handler.type": "logging",
-                "job.autoscaler.enabled": "true",
-            }
-        )
+        values = {f"autoscaler.clusters.0.{key}": value for key, value in entry.items()}
         reports = []
-        cluster_pass = self._parts.enter_context(Wiring(settings)).cluster_pass(settings.effective_clusters()[0])
+        _, cluster_pass = self._parts.enter_context(started(settings_of({**INLINE, **IN_MEMORY, **values})))
         for _ in range(passes):
             keep_counting(self.well)
             reports.append(cluster_pass.run())

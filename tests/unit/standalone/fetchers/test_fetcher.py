@@ -1,52 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import pytest
 
-from flink_autoscaler.clients.flink.client_cache import ClientCache
-from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import FlinkRestError
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
-from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER, SPREAD
-from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
-from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from testkit.fakes.flink import Canned, FakeFlink, Fault, chain
-
-MakeFetcher = Callable[..., FlinkClusterFetcher]
-
-
-class Clock:
-    """Seconds that pass when the test says so."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def make_fetcher(flink: FakeFlink) -> Iterator[MakeFetcher]:
-    loop = EventLoopThread()
-    clients = ClientCache(loop)
-
-    def make(*, job_defaults: dict[str, str] | None = None, timeout: float = 5.0, **others: Any) -> FlinkClusterFetcher:
-        cluster = Cluster(
-            "main",
-            flink.endpoint(timeout=timeout),
-            10.0,
-            EngineKind.INLINE,
-            job_defaults or {},
-            ClusterSettings(name="main"),
-        )
-        return FlinkClusterFetcher(cluster, loop=loop, clients=clients, **others)
-
-    yield make
-    clients.close()
-    loop.close()
+from testkit.fakes.flink.fetching import MakeFetcher
 
 
 def _config_requests(flink: FakeFlink) -> int:
@@ -55,7 +14,7 @@ def _config_requests(flink: FakeFlink) -> int:
 
 def test_fetch_gives_the_context_of_every_job(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
     job = flink.add_job("orders")
-    fetcher = make_fetcher()
+    fetcher = make_fetcher(flink)
 
     (context,) = fetcher.fetch().jobs
 
@@ -63,32 +22,10 @@ def test_fetch_gives_the_context_of_every_job(flink: FakeFlink, make_fetcher: Ma
     assert (context.cluster, context.endpoint, context.status) == ("main", flink.endpoint(), JobStatus.RUNNING)
 
 
-def test_what_the_job_reports_wins_over_defaults(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
-    flink.add_job("orders", configuration={"job.autoscaler.enabled": "true"})
-    defaults = {"job.autoscaler.enabled": "false", "job.autoscaler.metrics.window": "1 min"}
-
-    (context,) = make_fetcher(job_defaults=defaults).fetch().jobs
-
-    assert context.configuration == {
-        "jobmanager.scheduler": "adaptive",
-        "job.autoscaler.enabled": "true",
-        "job.autoscaler.metrics.window": "1 min",
-    }
-
-
-def test_masked_values_do_not_hide_real_ones(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
-    flink.add_job("orders", configuration={"s3.secret-key": "******", "other.token": "******"})
-
-    (context,) = make_fetcher(job_defaults={"s3.secret-key": "real"}).fetch().jobs
-
-    assert context.configuration["s3.secret-key"] == "real"
-    assert "other.token" not in context.configuration
-
-
 def test_running_job_with_tasks_missing_counts_as_created(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
     flink.add_job("orders", tasks={"running": 2, "total": 3})
 
-    (context,) = make_fetcher().fetch().jobs
+    (context,) = make_fetcher(flink).fetch().jobs
 
     assert context.status is JobStatus.CREATED
 
@@ -96,7 +33,7 @@ def test_running_job_with_tasks_missing_counts_as_created(flink: FakeFlink, make
 def test_configuration_is_remembered_between_passes(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
     flink.add_job("orders")
     flink.add_job("payments")
-    fetcher = make_fetcher()
+    fetcher = make_fetcher(flink)
 
     for _ in range(3):
         fetcher.fetch()
@@ -105,25 +42,9 @@ def test_configuration_is_remembered_between_passes(flink: FakeFlink, make_fetch
     assert _config_requests(flink) == 2
 
 
-def test_configuration_is_read_again_after_a_while(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
-    job = flink.add_job("orders")
-    clock = Clock()
-    fetcher = make_fetcher(clock=clock)
-    fetcher.fetch()
-    job.configuration["job.autoscaler.enabled"] = "true"
-
-    clock.now = REFRESH_AFTER * (1 - SPREAD) - 1
-    before = fetcher.fetch().jobs[0].configuration
-    clock.now = REFRESH_AFTER
-    after = fetcher.fetch().jobs[0].configuration
-
-    assert "job.autoscaler.enabled" not in before
-    assert after["job.autoscaler.enabled"] == "true"
-
-
 def test_configuration_is_read_again_when_the_job_changed(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
     job = flink.add_job("orders")
-    fetcher = make_fetcher()
+    fetcher = make_fetcher(flink)
     fetcher.fetch()
 
     job.configuration["job.autoscaler.enabled"] = "true"
@@ -133,22 +54,10 @@ def test_configuration_is_read_again_when_the_job_changed(flink: FakeFlink, make
     assert context.configuration["job.autoscaler.enabled"] == "true"
 
 
-def test_job_whose_configuration_cannot_be_read_is_unreadable(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
-    bad = flink.add_job("bad")
-    flink.add_job("good")
-    flink.fault(bad.job_id, Fault.HTML)
-
-    job_list = make_fetcher().fetch()
-
-    assert [context.job_key for context in job_list.jobs] == ["main/good"]
-    assert list(job_list.unreadable) == ["main/bad"]
-    assert isinstance(job_list.unreadable["main/bad"], FlinkRestError)
-
-
 def test_unreadable_job_is_read_in_the_next_pass(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
     flink.add_job("orders")
     flink.fault("/jobmanager/config", Canned(b"{}", status=500), times=3)
-    fetcher = make_fetcher()
+    fetcher = make_fetcher(flink)
 
     first, second = fetcher.fetch(), fetcher.fetch()
     while second.unreadable:
@@ -168,12 +77,12 @@ def test_list_that_cannot_be_read_is_an_error(
     flink.fault("/jobs/overview", fault)
 
     with pytest.raises(FlinkRestError):
-        make_fetcher(timeout=0.5).fetch()
+        make_fetcher(flink, timeout=0.5).fetch()
 
 
 def test_fetch_works_again_after_an_error(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
     flink.add_job("orders")
-    fetcher = make_fetcher(timeout=1.0)
+    fetcher = make_fetcher(flink, timeout=1.0)
     flink.pause()
     with pytest.raises(FlinkRestError):
         fetcher.fetch()
@@ -188,7 +97,7 @@ def test_many_configurations_are_read_at_once_within_the_limit(flink: FakeFlink,
         flink.add_job(f"job {number}", chain(vertices=1))
     flink.delay = 0.02
 
-    job_list = make_fetcher().fetch()
+    job_list = make_fetcher(flink).fetch()
 
     assert len(job_list.jobs) == 40
     assert 1 < flink.most_at_once <= flink.endpoint().max_connections

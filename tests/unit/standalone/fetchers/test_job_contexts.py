@@ -16,7 +16,7 @@ from flink_autoscaler.standalone.fetchers.job_keys import keyed_jobs
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
 from testkit.fakes.flink import Canned, FakeFlink, FakeJob, Fault, chain
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 
 ENABLED = "job.autoscaler.enabled"
 ON = {ENABLED: "true"}

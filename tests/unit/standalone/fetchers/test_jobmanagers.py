@@ -1,56 +1,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from flink_autoscaler.clients.flink.client_cache import ClientCache
-from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError, FlinkRestError
-from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
-from flink_autoscaler.standalone.settings.schema.clusters import AuthKind, AuthSettings, ClusterSettings, EngineKind
-from flink_autoscaler.standalone.settings.schema.settings import Cluster
+from flink_autoscaler.standalone.settings.schema.clusters import AuthKind, AuthSettings
 from testkit.fakes.flink import Canned, FakeFlink, Fault, flink_error
-from testkit.scenarios.watching import LogLines
+from testkit.fakes.flink.fetching import MakeFetcher
+from testkit.scenarios.runner import LogLines
 
 LIST = "/jobs/overview"
-MakeFetcher = Callable[..., FlinkClusterFetcher]
+Three = tuple[FakeFlink, FakeFlink, FakeFlink]
 
 
 @pytest.fixture
-def jobmanagers() -> Iterator[tuple[FakeFlink, FakeFlink, FakeFlink]]:
+def jobmanagers() -> Iterator[Three]:
     with FakeFlink() as a, FakeFlink() as b, FakeFlink() as c:
         for flink in (a, b, c):
             flink.add_job("orders", job_id="1" * 32, start_ms=1)
         yield a, b, c
-
-
-@pytest.fixture
-def make_fetcher() -> Iterator[MakeFetcher]:
-    loop = EventLoopThread()
-    clients = ClientCache(loop)
-
-    def make(
-        *flinks: FakeFlink, timeout: float = 5.0, meanwhile: Callable[[], object] = lambda: None, **settings: Any
-    ) -> FlinkClusterFetcher:
-        def clients_of(endpoint: Endpoint) -> FlinkRestClient:
-            meanwhile()
-            return clients(endpoint)
-
-        urls = settings.pop("url", tuple(flink.url for flink in flinks))
-        configured = ClusterSettings(name="main", url=urls, **settings)
-        cluster = Cluster("main", Endpoint(urls[0], timeout=timeout), 10.0, EngineKind.INLINE, {}, configured)
-        return FlinkClusterFetcher(cluster, loop=loop, clients=clients_of)
-
-    yield make
-    clients.close()
-    loop.close()
 
 
 def lists(*flinks: FakeFlink) -> list[int]:
@@ -74,7 +47,7 @@ def url_of(fetcher: FlinkClusterFetcher) -> str:
     ],
 )
 def test_the_next_jobmanager_is_asked_in_the_same_pass(
-    jobmanagers: tuple[FakeFlink, FakeFlink, FakeFlink], make_fetcher: MakeFetcher, fault: Fault | Canned
+    jobmanagers: Three, make_fetcher: MakeFetcher, fault: Fault | Canned
 ) -> None:
     a, b, _ = jobmanagers
     a.fault(LIST, fault)
@@ -82,9 +55,7 @@ def test_the_next_jobmanager_is_asked_in_the_same_pass(
     assert url_of(make_fetcher(a, b, timeout=2.0)) == b.url
 
 
-def test_while_a_jobmanager_answers_it_alone_is_asked(
-    jobmanagers: tuple[FakeFlink, FakeFlink, FakeFlink], make_fetcher: MakeFetcher
-) -> None:
+def test_while_a_jobmanager_answers_it_alone_is_asked(jobmanagers: Three, make_fetcher: MakeFetcher) -> None:
     a, b, c = jobmanagers
     fetcher = make_fetcher(a, b, c)
 
@@ -94,9 +65,7 @@ def test_while_a_jobmanager_answers_it_alone_is_asked(
     assert lists(a, b, c) == [3, 0, 0]
 
 
-def test_who_answered_last_is_asked_first(
-    jobmanagers: tuple[FakeFlink, FakeFlink, FakeFlink], make_fetcher: MakeFetcher
-) -> None:
+def test_who_answered_last_is_asked_first(jobmanagers: Three, make_fetcher: MakeFetcher) -> None:
     a, b, c = jobmanagers
     a.pause()
     fetcher = make_fetcher(a, b, c)
@@ -108,9 +77,7 @@ def test_who_answered_last_is_asked_first(
     assert lists(a, b) == [0, 3]
 
 
-def test_among_several_that_answer_the_first_is_taken(
-    jobmanagers: tuple[FakeFlink, FakeFlink, FakeFlink], make_fetcher: MakeFetcher
-) -> None:
+def test_among_several_that_answer_the_first_is_taken(jobmanagers: Three, make_fetcher: MakeFetcher) -> None:
     a, b, c = jobmanagers
     a.pause()
     b.delay = 0.1
@@ -118,9 +85,7 @@ def test_among_several_that_answer_the_first_is_taken(
     assert url_of(make_fetcher(a, b, c)) == b.url
 
 
-def test_the_others_are_asked_at_the_same_time(
-    jobmanagers: tuple[FakeFlink, FakeFlink, FakeFlink], make_fetcher: MakeFetcher
-) -> None:
+def test_the_others_are_asked_at_the_same_time(jobmanagers: Three, make_fetcher: MakeFetcher) -> None:
     a, b, c = jobmanagers
     a.pause()
     b.fault(LIST, Fault.HANG)
@@ -141,9 +106,7 @@ def test_the_others_are_asked_at_the_same_time(
     assert isinstance(error, FlinkRestError)
 
 
-def test_when_none_answers_every_one_is_named_with_the_reason(
-    jobmanagers: tuple[FakeFlink, FakeFlink, FakeFlink], make_fetcher: MakeFetcher
-) -> None:
+def test_when_none_answers_every_one_is_named_with_the_reason(jobmanagers: Three, make_fetcher: MakeFetcher) -> None:
     a, b, c = jobmanagers
     a.pause()
     b.fault(LIST, Fault.HTML)
@@ -156,9 +119,7 @@ def test_when_none_answers_every_one_is_named_with_the_reason(
         assert part in str(caught.value)
 
 
-def test_one_that_fails_again_is_left_for_the_one_before(
-    jobmanagers: tuple[FakeFlink, FakeFlink, FakeFlink], make_fetcher: MakeFetcher
-) -> None:
+def test_one_that_fails_again_is_left_for_the_one_before(jobmanagers: Three, make_fetcher: MakeFetcher) -> None:
     a, b, _ = jobmanagers
     fetcher = make_fetcher(a, b)
     a.pause()
@@ -169,7 +130,7 @@ def test_one_that_fails_again_is_left_for_the_one_before(
     assert (first, url_of(fetcher)) == (b.url, a.url)
 
 
-def test_a_change_is_told_once(jobmanagers: tuple[FakeFlink, FakeFlink, FakeFlink], make_fetcher: MakeFetcher) -> None:
+def test_a_change_is_told_once(jobmanagers: Three, make_fetcher: MakeFetcher) -> None:
     a, b, _ = jobmanagers
     fetcher = make_fetcher(a, b)
     fetcher.fetch()
@@ -184,9 +145,7 @@ def test_a_change_is_told_once(jobmanagers: tuple[FakeFlink, FakeFlink, FakeFlin
     assert "connection refused" in line["error"]
 
 
-def test_a_change_is_not_told_while_nobody_answers(
-    jobmanagers: tuple[FakeFlink, FakeFlink, FakeFlink], make_fetcher: MakeFetcher
-) -> None:
+def test_a_change_is_not_told_while_nobody_answers(jobmanagers: Three, make_fetcher: MakeFetcher) -> None:
     a, b, _ = jobmanagers
     fetcher = make_fetcher(a, b)
     a.pause()
@@ -207,16 +166,6 @@ def test_the_path_of_a_proxy_stays_in_front(make_fetcher: MakeFetcher) -> None:
     assert job_list.jobs == ()
     assert flink.paths()[0] == "/flink/one/jobs/overview"
     assert all(path.startswith("/flink/one/") for path in flink.paths())
-
-
-def test_headers_go_with_every_request(make_fetcher: MakeFetcher) -> None:
-    with FakeFlink() as flink:
-        flink.add_job("orders")
-        fetcher = make_fetcher(flink, headers={"X-Tenant": "a"})
-        (context,) = fetcher.fetch().jobs
-
-    assert {request.headers.get("x-tenant") for request in flink.requests} == {"a"}
-    assert context.endpoint.headers == (("X-Tenant", "a"),)
 
 
 def test_a_replaced_token_is_used_in_the_next_pass(make_fetcher: MakeFetcher, tmp_path: Path) -> None:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from flink_autoscaler.clients.flink.client_cache import ClientCache
-from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
-from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
 from testkit.fakes.flink import Canned, FakeFlink
 from testkit.fakes.flink.answers import overview
+from testkit.fakes.flink.fetching import MakeFetcher
 
 
 class Listing:
     """A cluster and who lists it; ``spoil`` changes entries of the next lists."""
 
-    def __init__(self, flink: FakeFlink, loop: EventLoopThread, mode: JobKeyMode = JobKeyMode.NAME) -> None:
-        self.flink = flink
-        cluster = Cluster("main", flink.endpoint(), 1.0, EngineKind.INLINE, {}, ClusterSettings(name="main"))
-        self._fetcher = FlinkClusterFetcher(cluster, loop=loop, clients=ClientCache(loop), job_key=mode)
+    def __init__(self, flink: FakeFlink, fetcher: FlinkClusterFetcher) -> None:
+        self.flink, self._fetcher = flink, fetcher
 
     def fetch(self, spoiled: dict[int, object] | None = None) -> JobList:
         """Return the list; entries are replaced by their place, or updated where a dict is given."""
@@ -39,11 +33,8 @@ def _spoilt(entry: dict[str, Any], change: object) -> object:
 
 
 @pytest.fixture
-def listing() -> Iterator[Listing]:
-    loop = EventLoopThread()
-    with FakeFlink() as flink:
-        yield Listing(flink, loop)
-    loop.close()
+def listing(flink: FakeFlink, make_fetcher: MakeFetcher) -> Listing:
+    return Listing(flink, make_fetcher(flink))
 
 
 def keys(job_list: JobList) -> list[str]:
@@ -134,18 +125,10 @@ def test_an_entry_that_never_had_a_name_keeps_everybody_from_being_gone(listing:
     assert (job_list.unreadable, list(job_list.problems)) == ({}, ["entry 1 of the list of jobs"])
 
 
-def test_a_job_left_out_by_its_name_is_left_out_unreadable_as_well() -> None:
-    loop = EventLoopThread()
-    with FakeFlink() as flink:
-        settings = ClusterSettings(name="main", exclude=("sick*",))
-        cluster = Cluster("main", flink.endpoint(), 1.0, EngineKind.INLINE, {}, settings)
-        flink.add_job("sick one")
-        answer: Any = overview(list(flink.jobs.values()))
-        answer["jobs"][0]["tasks"] = ""
-        flink.fault("/jobs/overview", Canned.json(answer))
+def test_a_job_left_out_by_its_name_is_left_out_unreadable_as_well(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
+    flink.add_job("sick one")
 
-        job_list = FlinkClusterFetcher(cluster, loop=loop, clients=ClientCache(loop)).fetch()
-    loop.close()
+    job_list = Listing(flink, make_fetcher(flink, exclude=("sick*",))).fetch({0: {"tasks": ""}})
 
     assert not job_list.unreadable
     assert job_list.left_out == {"main/sick one"}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,34 +14,14 @@ from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.yarn import YarnFetcher
 from flink_autoscaler.standalone.settings.schema.settings import JobKeyMode
-from testkit.fakes.flink import Canned, FakeFlink, Fault, chain
-from testkit.fakes.yarn import FakeYarn
-from testkit.fakes.yarn.fetching import Clock, FetcherOf, fetchers_of, keys
-
-MakeFlink = Callable[[], FakeFlink]
+from testkit.fakes.flink import Canned, Fault, chain
+from testkit.fakes.yarn.fetching import Clock, YarnSite, keys
 
 
 @pytest.fixture
-def yarn() -> Iterator[FakeYarn]:
-    with FakeYarn() as fake:
-        yield fake
-
-
-@pytest.fixture
-def make_flink() -> Iterator[MakeFlink]:
-    with ExitStack() as open_ones:
-        yield lambda: open_ones.enter_context(FakeFlink())
-
-
-@pytest.fixture
-def flink(make_flink: MakeFlink) -> FakeFlink:
-    return make_flink()
-
-
-@pytest.fixture
-def make_fetcher(yarn: FakeYarn) -> Iterator[FetcherOf]:
-    with fetchers_of(yarn) as (fetcher_of, _):
-        yield fetcher_of
+def site() -> Iterator[YarnSite]:
+    with YarnSite() as site:
+        yield site
 
 
 def _spellings(count: int) -> list[str]:
@@ -51,13 +30,13 @@ def _spellings(count: int) -> list[str]:
     return ["".join(c.upper() if number >> i & 1 else c for i, c in enumerate(letters)) for number in range(count)]
 
 
-def test_jobs_of_all_applications_make_one_list(yarn: FakeYarn, make_flink: MakeFlink, make_fetcher: FetcherOf) -> None:
-    session, single = make_flink(), make_flink()
+def test_jobs_of_all_applications_make_one_list(site: YarnSite) -> None:
+    session, single = site.jobmanager(), site.jobmanager()
     orders, payments, clicks = session.add_job("orders"), session.add_job("payments"), single.add_job("clicks")
-    yarn.add("session", session)
-    yarn.add("application", single)
+    site.yarn.add("session", session)
+    site.yarn.add("application", single)
 
-    job_list = make_fetcher().fetch()
+    job_list = site.fetch()
 
     assert {context.job_key: context.job_id for context in job_list.jobs} == {
         "main/orders": orders.job_id,
@@ -67,116 +46,112 @@ def test_jobs_of_all_applications_make_one_list(yarn: FakeYarn, make_flink: Make
     assert (job_list.unreadable, job_list.problems, job_list.left_out) == ({}, {}, frozenset())
 
 
-def test_a_context_knows_where_its_job_comes_from(yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf) -> None:
-    flink.add_job("orders", configuration={"job.autoscaler.enabled": "true"})
-    application = yarn.add("session", flink, queue="orders", user="alice")
+def test_a_context_knows_where_its_job_comes_from(site: YarnSite) -> None:
+    site.flink.add_job("orders", configuration={"job.autoscaler.enabled": "true"})
+    application = site.yarn.add("session", site.flink, queue="orders", user="alice")
 
-    (context,) = make_fetcher().fetch().jobs
+    (context,) = site.fetch().jobs
 
     assert context.labels == {"yarn_application_id": application.id, "yarn_queue": "orders", "yarn_user": "alice"}
     assert (context.cluster, context.job_name, context.status) == ("main", "orders", JobStatus.RUNNING)
-    assert context.endpoint.url == flink.url
+    assert context.endpoint.url == site.flink.url
     assert context.options.enabled
 
 
-def test_a_warm_pass_asks_for_lists_only(yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf) -> None:
-    job = flink.add_job("orders")
+def test_a_warm_pass_asks_for_lists_only(site: YarnSite) -> None:
+    job = site.flink.add_job("orders")
     job.running_at_ms -= 3_600_000
-    yarn.add("session", flink)
-    fetcher = make_fetcher()
+    site.yarn.add("session", site.flink)
+    fetcher = site.fetcher()
     fetcher.fetch()
-    flink.requests.clear()
-    yarn.managers[0].requests.clear()
+    site.flink.requests.clear()
+    site.yarn.managers[0].requests.clear()
 
     fetcher.fetch()
 
-    assert flink.paths() == ["/jobs/overview"]
-    assert sorted(yarn.managers[0].paths()) == [f"/ws/v1/cluster/{each}" for each in ("apps", "metrics", "scheduler")]
+    assert site.flink.paths() == ["/jobs/overview"]
+    assert sorted(site.yarn.managers[0].paths()) == [
+        f"/ws/v1/cluster/{each}" for each in ("apps", "metrics", "scheduler")
+    ]
 
 
 @pytest.mark.parametrize("empty", [None, {}, ""], ids=["null", "object", "text"])
-def test_a_cluster_without_applications_has_no_jobs(yarn: FakeYarn, make_fetcher: FetcherOf, empty: object) -> None:
-    yarn.empty = empty
+def test_a_cluster_without_applications_has_no_jobs(site: YarnSite, empty: object) -> None:
+    site.yarn.empty = empty
 
-    assert make_fetcher().fetch() == JobList(())
-
-
-def test_a_list_of_one_may_be_an_object(yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf) -> None:
-    flink.add_job("orders")
-    yarn.add("session", flink)
-    yarn.single_as_object = True
-
-    assert keys(make_fetcher().fetch()) == ["main/orders"]
+    assert site.fetch() == JobList(())
 
 
-def test_only_what_is_configured_is_looked_at(yarn: FakeYarn, make_flink: MakeFlink, make_fetcher: FetcherOf) -> None:
-    wanted, other = make_flink(), make_flink()
+def test_a_list_of_one_may_be_an_object(site: YarnSite) -> None:
+    site.flink.add_job("orders")
+    site.yarn.add("session", site.flink)
+    site.yarn.single_as_object = True
+
+    assert keys(site.fetch()) == ["main/orders"]
+
+
+def test_only_what_is_configured_is_looked_at(site: YarnSite) -> None:
+    wanted, other = site.jobmanager(), site.jobmanager()
     wanted.add_job("orders")
-    yarn.add("prod-orders", wanted, queue="orders", tags="team-a,x")
+    site.yarn.add("prod-orders", wanted, queue="orders", tags="team-a,x")
     for values in ({"queue": "batch"}, {"user": "bob"}, {"tags": "y"}, {"application_type": "SPARK"}):
-        yarn.add("prod-x", other, **{"queue": "orders", "tags": "team-a", **values})
-    yarn.add("test-x", other, queue="orders", tags="team-a")
-    yarn.add("prod-x", other, queue="orders", tags="team-a", state="FINISHED")
+        site.yarn.add("prod-x", other, **{"queue": "orders", "tags": "team-a", **values})
+    site.yarn.add("test-x", other, queue="orders", tags="team-a")
+    site.yarn.add("prod-x", other, queue="orders", tags="team-a", state="FINISHED")
 
-    fetcher = make_fetcher(queues=("root.a.orders",), users=("alice",), tags=("Team-A",), names=("prod-*",))
+    fetcher = site.fetcher(queues=("root.a.orders",), users=("alice",), tags=("Team-A",), names=("prod-*",))
     job_list = fetcher.fetch()
 
     assert keys(job_list) == ["main/orders"]
     assert other.requests == []
 
 
-def test_jobs_are_chosen_by_name_too(yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf) -> None:
-    flink.add_job("prod-orders")
-    flink.add_job("test-orders")
-    yarn.add("session", flink)
+def test_jobs_are_chosen_by_name_too(site: YarnSite) -> None:
+    site.flink.add_job("prod-orders")
+    site.flink.add_job("test-orders")
+    site.yarn.add("session", site.flink)
 
-    job_list = make_fetcher(cluster={"include": ("prod-*",)}).fetch()
+    job_list = site.fetch(cluster={"include": ("prod-*",)})
 
     assert keys(job_list) == ["main/prod-orders"]
     assert job_list.left_out == {"main/test-orders"}
 
 
-def test_equal_job_ids_in_different_applications_are_different_jobs(
-    yarn: FakeYarn, make_flink: MakeFlink, make_fetcher: FetcherOf
-) -> None:
-    first, second = make_flink(), make_flink()
+def test_equal_job_ids_in_different_applications_are_different_jobs(site: YarnSite) -> None:
+    first, second = site.jobmanager(), site.jobmanager()
     for flink in (first, second):
         flink.add_job("orders", job_id="0" * 32)
-    ids = [yarn.add("a", first).id, yarn.add("b", second).id]
+    ids = [site.yarn.add("a", first).id, site.yarn.add("b", second).id]
 
-    by_name = make_fetcher().fetch()
-    by_id = make_fetcher(job_key=JobKeyMode.JOB_ID).fetch()
+    by_name = site.fetch()
+    by_id = site.fetch(job_key=JobKeyMode.JOB_ID)
 
     assert keys(by_name) == ["main/orders", f"main/orders#{'0' * 32}@{ids[1]}"]
     assert keys(by_id) == [f"{'0' * 32}@{each}" for each in ids]
 
 
-def test_a_job_that_is_submitted_again_as_another_application_keeps_its_key(
-    yarn: FakeYarn, make_flink: MakeFlink, make_fetcher: FetcherOf
-) -> None:
-    before, after = make_flink(), make_flink()
+def test_a_job_that_is_submitted_again_as_another_application_keeps_its_key(site: YarnSite) -> None:
+    before, after = site.jobmanager(), site.jobmanager()
     before.add_job("orders")
     job = after.add_job("orders")
-    first = yarn.add("application", before)
-    fetcher = make_fetcher()
+    first = site.yarn.add("application", before)
+    fetcher = site.fetcher()
     keys_before = keys(fetcher.fetch())
 
     first.state = "FINISHED"
-    yarn.add("application", after)
+    site.yarn.add("application", after)
     job_list = fetcher.fetch()
 
     assert keys(job_list) == keys_before == ["main/orders"]
     assert (job_list.jobs[0].job_id, job_list.problems) == (job.job_id, {})
 
 
-def test_a_name_is_not_free_while_an_application_that_has_it_cannot_be_read(
-    yarn: FakeYarn, make_flink: MakeFlink, make_fetcher: FetcherOf
-) -> None:
-    first, second = make_flink(), make_flink()
+def test_a_name_is_not_free_while_an_application_that_has_it_cannot_be_read(site: YarnSite) -> None:
+    first, second = site.jobmanager(), site.jobmanager()
     ids = [flink.add_job("orders", start_ms=ms).job_id for ms, flink in enumerate((first, second), start=1)]
-    yarn.add("a", first)
-    yarn.add("b", second)
-    fetcher = make_fetcher()
+    site.yarn.add("a", first)
+    site.yarn.add("b", second)
+    fetcher = site.fetcher()
     fetcher.fetch()
 
     first.pause()
@@ -185,12 +160,12 @@ def test_a_name_is_not_free_while_an_application_that_has_it_cannot_be_read(
     assert keys(job_list) == [f"main/orders#{ids[1]}"]
 
 
-def test_taskmanager_cpu_is_that_of_a_container(yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf) -> None:
-    flink.add_job("orders")
-    flink.configuration |= {"yarn.containers.vcores": "3", "taskmanager.numberOfTaskSlots": "2"}
-    yarn.add("session", flink)
+def test_taskmanager_cpu_is_that_of_a_container(site: YarnSite) -> None:
+    site.flink.add_job("orders")
+    site.flink.configuration |= {"yarn.containers.vcores": "3", "taskmanager.numberOfTaskSlots": "2"}
+    site.yarn.add("session", site.flink)
 
-    (context,) = make_fetcher().fetch().jobs
+    (context,) = site.fetch().jobs
 
     assert context.taskmanager_cpu == 3.0
     assert context.capacity is None or not context.capacity.is_fixed
@@ -202,39 +177,35 @@ class TestTroubles:
     @pytest.mark.parametrize(
         "fault", [Fault.HANG, Fault.HTML, Fault.RESET, Fault.TRUNCATED_JSON, Fault.HUGE, Canned(b"{}", 500)]
     )
-    def test_one_that_does_not_answer_is_a_problem_under_its_id(
-        self, yarn: FakeYarn, make_flink: MakeFlink, make_fetcher: FetcherOf, fault: Fault | Canned
-    ) -> None:
-        good, bad = make_flink(), make_flink()
+    def test_one_that_does_not_answer_is_a_problem_under_its_id(self, site: YarnSite, fault: Fault | Canned) -> None:
+        good, bad = site.jobmanager(), site.jobmanager()
         good.add_job("orders")
         bad.add_job("payments")
         bad.fault("/", fault)
-        yarn.add("good", good)
-        application = yarn.add("bad", bad)
+        site.yarn.add("good", good)
+        application = site.yarn.add("bad", bad)
 
-        job_list = make_fetcher(timeout=2.0, access="direct").fetch()
+        job_list = site.fetch(timeout=2.0, access="direct")
 
         assert keys(job_list) == ["main/orders"]
         assert list(job_list.problems) == [application.id]
         assert isinstance(job_list.problems[application.id], FlinkRestError)
 
-    def test_one_that_has_not_registered_yet_is_not_ready(self, yarn: FakeYarn, make_fetcher: FetcherOf) -> None:
-        application = yarn.add("starting", None)
+    def test_one_that_has_not_registered_yet_is_not_ready(self, site: YarnSite) -> None:
+        application = site.yarn.add("starting", None)
 
-        job_list = make_fetcher().fetch()
+        job_list = site.fetch()
 
         assert isinstance(job_list.problems[application.id], NotReadyError)
 
-    def test_many_that_hang_are_looked_at_together_and_seldom(
-        self, yarn: FakeYarn, make_flink: MakeFlink, make_fetcher: FetcherOf
-    ) -> None:
-        good, bad = make_flink(), make_flink()
+    def test_many_that_hang_are_looked_at_together_and_seldom(self, site: YarnSite) -> None:
+        good, bad = site.jobmanager(), site.jobmanager()
         good.add_job("orders")
         bad.fault("/", Fault.HANG)
         for host in _spellings(30):
-            yarn.add("bad", bad, extra={"amRPCAddress": f"{host}:{urlsplit(bad.url).port}"})
-        yarn.add("good", good)
-        fetcher = make_fetcher(timeout=2.0, access="direct")
+            site.yarn.add("bad", bad, extra={"amRPCAddress": f"{host}:{urlsplit(bad.url).port}"})
+        site.yarn.add("good", good)
+        fetcher = site.fetcher(timeout=2.0, access="direct")
 
         seconds = []
         for _ in range(4):
@@ -247,102 +218,94 @@ class TestTroubles:
         assert max(seconds) < 30 * 2.0  # one after the other
         assert seconds[2] < 2.0 <= seconds[0]
 
-    def test_a_job_whose_configuration_cannot_be_read_is_unreadable(
-        self, yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf
-    ) -> None:
-        bad = flink.add_job("bad")
-        flink.add_job("good")
-        flink.fault(bad.job_id, Fault.HTML)
-        yarn.add("session", flink)
+    def test_a_job_whose_configuration_cannot_be_read_is_unreadable(self, site: YarnSite) -> None:
+        bad = site.flink.add_job("bad")
+        site.flink.add_job("good")
+        site.flink.fault(bad.job_id, Fault.HTML)
+        site.yarn.add("session", site.flink)
 
-        job_list = make_fetcher().fetch()
+        job_list = site.fetch()
 
         assert keys(job_list) == ["main/good"]
         assert list(job_list.unreadable) == ["main/bad"]
 
-    def test_no_list_of_applications_is_an_error(self, yarn: FakeYarn, make_fetcher: FetcherOf) -> None:
-        yarn.managers[0].pause()
+    def test_no_list_of_applications_is_an_error(self, site: YarnSite) -> None:
+        site.yarn.managers[0].pause()
 
         with pytest.raises(ConnectError):
-            make_fetcher(timeout=1.0).fetch()
+            site.fetch(timeout=1.0)
 
-    def test_a_secret_that_is_missing_is_an_error_of_the_configuration(self, make_fetcher: FetcherOf) -> None:
-        fetcher = make_fetcher(auth={"kind": "bearer", "token-file": "/nowhere/token"})
+    def test_a_secret_that_is_missing_is_an_error_of_the_configuration(self, site: YarnSite) -> None:
+        fetcher = site.fetcher(auth={"kind": "bearer", "token-file": "/nowhere/token"})
 
         with pytest.raises(ConfigError, match=r"yarn\.auth\.token-file"):
             fetcher.fetch()
 
-    def test_two_applications_at_one_address_are_not_both_believed(
-        self, yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf
-    ) -> None:
-        flink.add_job("orders")
-        older, newer = yarn.add("older", flink), yarn.add("newer", flink)
+    def test_two_applications_at_one_address_are_not_both_believed(self, site: YarnSite) -> None:
+        site.flink.add_job("orders")
+        older, newer = site.yarn.add("older", site.flink), site.yarn.add("newer", site.flink)
 
-        job_list = make_fetcher().fetch()
+        job_list = site.fetch()
 
         assert job_list.jobs[0].labels["yarn_application_id"] == newer.id
         assert isinstance(job_list.problems[older.id], ResponseError)
 
-    def test_the_jobmanager_of_another_application_is_not_believed(
-        self, yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf
-    ) -> None:
-        flink.add_job("orders")
-        other = yarn.add("other", None)
-        application = yarn.add("application", flink)
-        flink.configuration["high-availability.cluster-id"] = other.id
+    def test_the_jobmanager_of_another_application_is_not_believed(self, site: YarnSite) -> None:
+        site.flink.add_job("orders")
+        other = site.yarn.add("other", None)
+        application = site.yarn.add("application", site.flink)
+        site.flink.configuration["high-availability.cluster-id"] = other.id
 
-        job_list = make_fetcher().fetch()
+        job_list = site.fetch()
 
         assert keys(job_list) == []
         assert f"JobManager of {other.id}" in str(job_list.problems[application.id])
 
-    def test_an_id_of_the_past_that_was_chosen_for_recovery_is_fine(
-        self, yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf
-    ) -> None:
-        flink.add_job("orders")
-        flink.configuration["high-availability.cluster-id"] = "application_1_1"
-        yarn.add("application", flink)
+    def test_an_id_of_the_past_that_was_chosen_for_recovery_is_fine(self, site: YarnSite) -> None:
+        site.flink.add_job("orders")
+        site.flink.configuration["high-availability.cluster-id"] = "application_1_1"
+        site.yarn.add("application", site.flink)
 
-        assert keys(make_fetcher().fetch()) == ["main/orders"]
+        assert keys(site.fetch()) == ["main/orders"]
 
 
 class TestAbsence:
     """What is not listed has not ended."""
 
     @pytest.fixture
-    def known(self, yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf) -> tuple[YarnFetcher, Clock]:
+    def known(self, site: YarnSite) -> tuple[YarnFetcher, Clock]:
         """Give a fetcher that has seen the application of the cluster."""
-        flink.add_job("orders")
-        yarn.add("application", flink, queue="orders")
+        site.flink.add_job("orders")
+        site.application.queue = "orders"
         clock = Clock()
-        fetcher = make_fetcher(queues=("orders",), clock=clock)
+        fetcher = site.fetcher(queues=("orders",), clock=clock)
         assert keys(fetcher.fetch()) == ["main/orders"]
         return fetcher, clock
 
     @pytest.mark.parametrize("state", ["ACCEPTED", "SUBMITTED", "NEW", "NEW_SAVING"])
     def test_between_two_attempts_it_is_a_problem_that_is_not_ready(
-        self, yarn: FakeYarn, known: tuple[YarnFetcher, Clock], state: str
+        self, site: YarnSite, known: tuple[YarnFetcher, Clock], state: str
     ) -> None:
-        yarn.applications[0].state = state
+        site.yarn.applications[0].state = state
 
         job_list = known[0].fetch()
 
         assert keys(job_list) == []
-        assert isinstance(job_list.problems[yarn.applications[0].id], NotReadyError)
+        assert isinstance(job_list.problems[site.yarn.applications[0].id], NotReadyError)
 
     @pytest.mark.parametrize("state", ["FINISHED", "FAILED", "KILLED"])
     def test_one_that_has_ended_is_gone_at_once(
-        self, yarn: FakeYarn, known: tuple[YarnFetcher, Clock], state: str
+        self, site: YarnSite, known: tuple[YarnFetcher, Clock], state: str
     ) -> None:
-        yarn.applications[0].state = state
+        site.yarn.applications[0].state = state
 
         assert known[0].fetch() == JobList(())
 
     def test_one_that_is_not_known_is_gone_after_a_while(
-        self, yarn: FakeYarn, known: tuple[YarnFetcher, Clock]
+        self, site: YarnSite, known: tuple[YarnFetcher, Clock]
     ) -> None:
         fetcher, clock = known
-        application = yarn.applications.pop()
+        application = site.yarn.applications.pop()
 
         clock.now = 1.0
         at_first = fetcher.fetch()
@@ -354,58 +317,54 @@ class TestAbsence:
         assert list(at_first.problems) == list(later.problems) == [application.id]
         assert at_last == JobList(())
 
-    def test_one_that_returns_is_looked_after_again(self, yarn: FakeYarn, known: tuple[YarnFetcher, Clock]) -> None:
+    def test_one_that_returns_is_looked_after_again(self, site: YarnSite, known: tuple[YarnFetcher, Clock]) -> None:
         fetcher, _ = known
-        yarn.managers[0].listed = []
+        site.yarn.managers[0].listed = []
         assert fetcher.fetch().problems
 
-        yarn.managers[0].listed = None
+        site.yarn.managers[0].listed = None
         job_list = fetcher.fetch()
 
         assert keys(job_list) == ["main/orders"]
         assert job_list.problems == {}
 
     def test_one_that_moved_to_another_queue_is_left_out(
-        self, yarn: FakeYarn, known: tuple[YarnFetcher, Clock]
+        self, site: YarnSite, known: tuple[YarnFetcher, Clock]
     ) -> None:
-        yarn.applications[0].queue = "batch"
+        site.yarn.applications[0].queue = "batch"
 
         first, second = known[0].fetch(), known[0].fetch()
 
         assert first == second == JobList((), left_out=frozenset({"main/orders"}))
 
-    def test_question_that_fails_is_a_problem(self, yarn: FakeYarn, known: tuple[YarnFetcher, Clock]) -> None:
-        application = yarn.applications[0]
+    def test_question_that_fails_is_a_problem(self, site: YarnSite, known: tuple[YarnFetcher, Clock]) -> None:
+        application = site.yarn.applications[0]
         application.state = "ACCEPTED"
-        yarn.managers[0].fault(f"/apps/{application.id}", Fault.HTML)
+        site.yarn.managers[0].fault(f"/apps/{application.id}", Fault.HTML)
 
         job_list = known[0].fetch()
 
         assert isinstance(job_list.problems[application.id], ResponseError)
 
-    def test_an_empty_list_of_many_costs_few_questions(
-        self, yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf
-    ) -> None:
+    def test_an_empty_list_of_many_costs_few_questions(self, site: YarnSite) -> None:
         for number in range(100):
-            yarn.add("application", flink, extra={"amRPCAddress": f"127.0.0.1:{number + 1}"})
-        fetcher = make_fetcher(timeout=5.0, access="direct", headroom=False)
+            site.yarn.add("application", site.flink, extra={"amRPCAddress": f"127.0.0.1:{number + 1}"})
+        fetcher = site.fetcher(timeout=5.0, access="direct", headroom=False)
         fetcher.fetch()
-        for application in yarn.applications:
+        for application in site.yarn.applications:
             application.state = "ACCEPTED"
 
         job_list = fetcher.fetch()
 
         assert len(job_list.problems) == 100
-        assert sum("/apps/" in path for path in yarn.managers[0].paths()) == 64
+        assert sum("/apps/" in path for path in site.yarn.managers[0].paths()) == 64
 
-    def test_all_that_have_ended_are_forgotten_bit_by_bit(
-        self, yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf
-    ) -> None:
+    def test_all_that_have_ended_are_forgotten_bit_by_bit(self, site: YarnSite) -> None:
         for number in range(100):
-            yarn.add("application", flink, extra={"amRPCAddress": f"127.0.0.1:{number + 1}"})
-        fetcher = make_fetcher(timeout=5.0, access="direct", headroom=False)
+            site.yarn.add("application", site.flink, extra={"amRPCAddress": f"127.0.0.1:{number + 1}"})
+        fetcher = site.fetcher(timeout=5.0, access="direct", headroom=False)
         fetcher.fetch()
-        for application in yarn.applications:
+        for application in site.yarn.applications:
             application.state = "KILLED"
 
         first, second = fetcher.fetch(), fetcher.fetch()
@@ -418,67 +377,59 @@ class TestFailOver:
     """Two ResourceManagers."""
 
     @pytest.fixture
-    def yarn(self) -> Iterator[FakeYarn]:
-        with FakeYarn(2) as fake:
-            yield fake
+    def site(self) -> Iterator[YarnSite]:
+        with YarnSite(2) as site:
+            yield site
 
-    def test_jobs_stay_listed_and_the_change_is_told(
-        self, yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf
-    ) -> None:
-        flink.add_job("orders")
-        yarn.add("application", flink)
-        fetcher = make_fetcher()
+    def test_jobs_stay_listed_and_the_change_is_told(self, site: YarnSite) -> None:
+        site.flink.add_job("orders")
+        site.yarn.add("application", site.flink)
+        fetcher = site.fetcher()
         before = keys(fetcher.fetch())
 
-        yarn.fail_over()
+        site.yarn.fail_over()
         with capture_logs() as lines:
             after = keys(fetcher.fetch())
 
         assert before == after == ["main/orders"]
         (line,) = [line for line in lines if line["event"] == "resource_manager_changed"]
-        assert (line["cluster"], line["before"], line["now"]) == ("main", *yarn.urls)
+        assert (line["cluster"], line["before"], line["now"]) == ("main", *site.yarn.urls)
 
-    def test_fail_over_in_the_middle_of_the_list(
-        self, yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf
-    ) -> None:
-        flink.add_job("orders")
-        yarn.add("application", flink)
-        fetcher = make_fetcher()
+    def test_fail_over_in_the_middle_of_the_list(self, site: YarnSite) -> None:
+        site.flink.add_job("orders")
+        site.yarn.add("application", site.flink)
+        fetcher = site.fetcher()
         fetcher.fetch()
 
-        yarn.fail_over()
-        yarn.managers[0].fault("/apps", Fault.HALF_CLOSE)
+        site.yarn.fail_over()
+        site.yarn.managers[0].fault("/apps", Fault.HALF_CLOSE)
         job_list = fetcher.fetch()
 
         assert keys(job_list) == ["main/orders"]
         assert job_list.problems == {}
 
-    def test_an_older_list_cleans_nothing_up(
-        self, yarn: FakeYarn, make_flink: MakeFlink, make_fetcher: FetcherOf
-    ) -> None:
-        old, new = make_flink(), make_flink()
+    def test_an_older_list_cleans_nothing_up(self, site: YarnSite) -> None:
+        old, new = site.jobmanager(), site.jobmanager()
         old.add_job("orders")
         new.add_job("payments")
-        first, second = yarn.add("old", old), yarn.add("new", new)
-        fetcher = make_fetcher()
+        first, second = site.yarn.add("old", old), site.yarn.add("new", new)
+        fetcher = site.fetcher()
         fetcher.fetch()
 
-        yarn.fail_over()
-        yarn.managers[1].listed = [first]
+        site.yarn.fail_over()
+        site.yarn.managers[1].listed = [first]
         job_list = fetcher.fetch()
 
         assert keys(job_list) == ["main/orders"]
         assert list(job_list.problems) == [second.id]
 
-    def test_recovering_applications_are_not_gone(
-        self, yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf
-    ) -> None:
-        flink.add_job("orders")
-        application = yarn.add("application", flink)
-        fetcher = make_fetcher()
+    def test_recovering_applications_are_not_gone(self, site: YarnSite) -> None:
+        site.flink.add_job("orders")
+        application = site.yarn.add("application", site.flink)
+        fetcher = site.fetcher()
         fetcher.fetch()
 
-        yarn.fail_over()
+        site.yarn.fail_over()
         application.state = "ACCEPTED"
         meanwhile = fetcher.fetch()
         application.state = "RUNNING"
@@ -491,96 +442,52 @@ class TestFailOver:
 class TestHeadroom:
     """What queue and nodes can still give."""
 
-    def test_every_job_knows_the_headroom_of_its_queue(
-        self, yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf
-    ) -> None:
-        flink.add_job("orders")
-        yarn.add("application", flink, queue="orders")
+    def test_every_job_knows_the_headroom_of_its_queue(self, site: YarnSite) -> None:
+        site.flink.add_job("orders")
+        site.yarn.add("application", site.flink, queue="orders")
 
-        (context,) = make_fetcher().fetch().jobs
+        (context,) = site.fetch().jobs
 
         assert context.headroom is not None
         assert context.headroom.source.startswith("YARN queue root.streaming.orders")
 
-    def test_it_can_be_switched_off(self, yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf) -> None:
-        flink.add_job("orders")
-        yarn.add("application", flink, queue="orders")
+    def test_it_can_be_switched_off(self, site: YarnSite) -> None:
+        site.flink.add_job("orders")
+        site.yarn.add("application", site.flink, queue="orders")
 
-        (context,) = make_fetcher(headroom=False).fetch().jobs
+        (context,) = site.fetch(headroom=False).jobs
 
         assert context.headroom is None
-        assert yarn.managers[0].paths() == ["/ws/v1/cluster/apps"]
+        assert site.yarn.managers[0].paths() == ["/ws/v1/cluster/apps"]
 
-    def test_without_it_jobs_are_listed_and_that_is_told_once(
-        self, yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf
-    ) -> None:
-        flink.add_job("orders")
-        yarn.add("application", flink, queue="orders")
-        yarn.managers[0].fault("/scheduler", Canned(b"[]"))
-        fetcher = make_fetcher()
+    def test_without_it_jobs_are_listed_and_that_is_told_once(self, site: YarnSite) -> None:
+        site.flink.add_job("orders")
+        site.yarn.add("application", site.flink, queue="orders")
+        site.yarn.managers[0].fault("/scheduler", Canned(b"[]"))
+        fetcher = site.fetcher()
 
         with capture_logs() as lines:
             failed = [fetcher.fetch() for _ in range(3)]
-            yarn.managers[0].clear_faults()
+            site.yarn.managers[0].clear_faults()
             fetcher.fetch()
 
         assert all(each.jobs[0].headroom is None and not each.problems for each in failed)
         assert [line["event"] for line in lines] == ["yarn_headroom_unknown", "yarn_headroom_known"]
 
-    def test_a_queue_that_is_not_listed_has_none(
-        self, yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf
-    ) -> None:
-        flink.add_job("orders")
-        yarn.add("application", flink, queue="nowhere")
+    def test_a_queue_that_is_not_listed_has_none(self, site: YarnSite) -> None:
+        site.flink.add_job("orders")
+        site.yarn.add("application", site.flink, queue="nowhere")
 
-        (context,) = make_fetcher().fetch().jobs
+        (context,) = site.fetch().jobs
 
         assert context.headroom is None
 
 
-def test_many_applications_are_read_through_the_proxy(
-    yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf
-) -> None:
-    flink.add_job("orders", chain(vertices=1))
+def test_many_applications_are_read_through_the_proxy(site: YarnSite) -> None:
+    site.flink.add_job("orders", chain(vertices=1))
     for _ in range(40):
-        yarn.add("application", flink, is_visible=False)
+        site.yarn.add("application", site.flink, is_visible=False)
 
-    job_list = make_fetcher(timeout=10.0, access="proxy", headroom=False).fetch()
+    job_list = site.fetch(timeout=10.0, access="proxy", headroom=False)
 
     assert len(job_list.jobs) == 40
-
-
-@pytest.mark.parametrize("field", ["amRPCAddress", "trackingUrl", "name", "queue"])
-def test_application_with_a_field_of_another_type_harms_no_other(
-    yarn: FakeYarn, make_flink: MakeFlink, make_fetcher: FetcherOf, field: str
-) -> None:
-    flink, other = make_flink(), make_flink()
-    flink.add_job("orders")
-    other.add_job("clicks")
-    yarn.add("good", flink)
-    bad = yarn.add("bad", other)
-    bad.extra = {field: {"a": ["b"]}}
-
-    job_list = make_fetcher().fetch()
-
-    assert [key.rpartition("/")[2] for key in keys(job_list)] == ["orders"]
-    assert field in str(job_list.problems[bad.id])
-
-
-def test_credentials_of_jobmanagers_go_to_nodes_of_the_cluster_only(
-    yarn: FakeYarn, make_flink: MakeFlink, make_fetcher: FetcherOf
-) -> None:
-    flink, stranger = make_flink(), make_flink()
-    flink.add_job("orders")
-    port = urlsplit(stranger.url).port
-    yarn.add("good", flink)
-    bad = yarn.add("bad", stranger)
-    bad.extra = {"amRPCAddress": f"localhost:{port}", "trackingUrl": f"http://localhost:{port}/proxy/{bad.id}/"}
-    yarn.answers["/nodes"] = b'{"nodes": {"node": [{"nodeHostName": "127.0.0.1"}]}}'
-
-    secret = {"headers": {"X-Key": "secret"}}
-    job_list = make_fetcher(cluster=secret, access="direct").fetch()
-
-    assert len(keys(job_list)) == 1
-    assert [request for request in stranger.requests if "x-key" in request.headers] == []
-    assert "no credentials are sent" in str(job_list.problems[bad.id])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -22,7 +21,7 @@ from flink_autoscaler.standalone.ha.leadership import (
 from flink_autoscaler.stores.sql.lease import Lease
 from testkit.builders.core import RecordingEvents, RecordingRealizer, a_context
 from testkit.clusters.flink.waiting import wait_until
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 
 TTL = 30.0
 CONTEXT = a_context({})
@@ -90,12 +89,6 @@ def lease() -> FakeLease:
 @pytest.fixture
 def leadership(lease: FakeLease) -> LeaseLeadership:
     return LeaseLeadership(lease, ttl=TTL)
-
-
-@pytest.fixture
-def lines() -> Iterator[LogLines]:
-    with LogLines() as lines:
-        yield lines
 
 
 def lose(lease: FakeLease, leadership: LeaseLeadership) -> None:

@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.standalone.ha.store_watch import StoreWatch, WatchedStore, watched
 from testkit.builders.core import RecordingEvents, RecordingStore, a_context
 from testkit.clusters.flink.waiting import wait_until
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 
 AWAY = StoreError("PostgreSQL at host: cannot be reached; password=hunter2")
 EVENT = Event(EventType.NORMAL, "Scaling", "text")
@@ -51,12 +51,6 @@ class Bench:
             interval=60.0,
             retry_interval=0.01,
         )
-
-
-@pytest.fixture
-def lines() -> Iterator[LogLines]:
-    with LogLines() as lines:
-        yield lines
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from testkit.builders.history import NOON_MS, a_storage, part_files, sample_rows, write
 from testkit.fakes.flink import FakeFlink
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 HISTORY = {
     "autoscaler__history__enabled": "true",

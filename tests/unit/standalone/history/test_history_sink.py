@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -22,14 +21,12 @@ from structlog.testing import capture_logs
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.pipeline.history.buffer import Buffer
-from flink_autoscaler.pipeline.history.catalog import find_all
 from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.schema import TABLES
-from flink_autoscaler.pipeline.history.storage import read_rows
+from flink_autoscaler.pipeline.history.store import find_all, read_rows
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
-from flink_autoscaler.standalone.history.sink import MOST_PASSES, HistorySink
-from flink_autoscaler.standalone.history.writer import spill_folder
+from flink_autoscaler.standalone.history.sink import MOST_PASSES, HistorySink, spill_folder
 from flink_autoscaler.standalone.records.codec import PassRecord
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from testkit.builders.history import NOON_MS, a_storage, files_of, part_files, sample_rows, write
@@ -187,7 +184,7 @@ def test_rows_wait_until_they_are_due(tmp_path: Path, sinks: list[HistorySink]) 
     sinks.append(sink := HistorySink(settings_of(tmp_path, flush_interval=900.0), clock=clock))
     add(sink, scaled_up().records[0], now_ms=NOON_MS)
     pending = tmp_path / "_pending"
-    spilled = wait_until("rows are spilled", lambda: list(pending.rglob("*.arrows")), PATIENCE, interval=0.01)
+    spilled = wait_until("rows are spilled", lambda: list(pending.rglob("*.jsonl")), PATIENCE, interval=0.01)
     before = part_files(tmp_path)
     clock.at_ms += 900_000
 
@@ -266,26 +263,6 @@ def test_path_that_is_not_writable_warns_once_and_recovers(tmp_path: Path, sinks
     told = [line["event"] for line in logs if line["log_level"] in {"warning", "info"}]
     assert told == ["history_unavailable", "history_available"]
     assert count(blocked) == 1
-
-
-def test_add_returns_at_once_while_the_history_hangs(tmp_path: Path, sinks: list[HistorySink]) -> None:
-    let_go = threading.Event()
-
-    def hang() -> AbstractContextManager[Any]:
-        let_go.wait(PATIENCE)
-        return nullcontext()
-
-    sinks.append(sink := HistorySink(settings_of("hdfs://nowhere/history"), sessions=hang))
-    add(sink, scaled_up().records[0])
-    began = time.monotonic()
-    is_flushed = sink.flush(0.05)
-
-    for number in range(100):
-        add(sink, scaled_up().records[0], job_key=f"main/job {number}")
-
-    assert not is_flushed
-    assert time.monotonic() - began < PATIENCE / 2
-    let_go.set()
 
 
 def test_passes_become_rows_that_are_spilled_while_the_history_hangs(tmp_path: Path, sinks: list[HistorySink]) -> None:
@@ -471,7 +448,7 @@ def test_daemon_that_stands_by_leaves_the_compaction_to_the_leader(tmp_path: Pat
 
     wait_until("a compaction", is_compacted, PATIENCE)
     assert before == 2
-    assert sink.status().compacted_at is not None
+    assert sink.status().last_compaction_timestamp_seconds is not None
 
 
 def test_two_daemons_and_a_compaction_share_a_history(tmp_path: Path) -> None:

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from flink_autoscaler.standalone.history.sink import HistorySink
-from flink_autoscaler.standalone.history.status import HistoryMetrics
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from testkit.builders.history import NOON_MS, part_files
@@ -27,15 +25,15 @@ class Bench:
         self.at_ms = NOON_MS
         settings = HistorySettings(enabled=True, path=str(root), interval=0.0, compaction_interval=0.0, **values)
         self.sink = HistorySink(settings, clock=lambda: self.at_ms / 1000)
-        self._registry = CollectorRegistry()
-        self._registry.register(HistoryMetrics(self.sink.status))
+        self._gauges = Gauges()
+        self._gauges.follow_history(self.sink.status)
 
     def add(self) -> None:
         record = window_filling().records[0]
         self.sink.add([record.outcome], [record.request.context], self.at_ms)
 
     def series(self, name: str) -> float | None:
-        return self._registry.get_sample_value(f"flink_autoscaler_history_{name}")
+        return self._gauges.registry.get_sample_value(f"flink_autoscaler_history_{name}")
 
 
 @pytest.fixture
@@ -73,7 +71,7 @@ def test_rows_that_wait_are_shown_with_the_size_of_what_is_spilled(bench: Bench,
     wait_until("rows wait", lambda: bench.series("rows_waiting"), PATIENCE, interval=0.01)
 
     waiting, spilled = bench.series("rows_waiting"), bench.series("spilled_bytes")
-    size = sum(file.stat().st_size for file in (tmp_path / "spill").rglob("*.arrows"))
+    size = sum(file.stat().st_size for file in (tmp_path / "spill").rglob("*.jsonl"))
     bench.sink.flush(PATIENCE)
 
     assert (waiting, spilled) == (5, size)

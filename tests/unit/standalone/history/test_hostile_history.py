@@ -13,8 +13,8 @@ from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
 from testkit.builders.history import part_files
 from testkit.fakes.flink import FakeFlink, FakeJob
-from testkit.scenarios.watching import LogLines
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.runner import LogLines
+from testkit.scenarios.runner.wired import settings_of
 
 PASSES = 3
 LARGEST = 2**63 - 1

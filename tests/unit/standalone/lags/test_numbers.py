@@ -26,15 +26,12 @@ from flink_autoscaler.core.model.source_lag import SourceLag, TopicLag, topic_la
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.lag_sources import LagQuery
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
 from flink_autoscaler.standalone.records.explain import explain
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from testkit.builders.core import a_context
 from testkit.contracts.lags import LagSourceContract
 from testkit.fakes.flink import FakeFlink, chain
-from testkit.scenarios.watching.wired import settings_of
+from testkit.scenarios.runner.wired import passes_of, settings_of
 
 
 class Service(BaseHTTPRequestHandler):
@@ -195,35 +192,19 @@ def test_word_in_a_pattern_of_promql_is_the_word_itself(word: str) -> None:
 
 
 def passed(flink: FakeFlink, **options: str) -> PassOutcome:
-    values = {
-        "autoscaler.clusters.0.name": "main",
-        "autoscaler.clusters.0.url": flink.url,
-        "autoscaler.engine.kind": "inline",
-        "autoscaler.standalone.state-store.type": "heap",
-        "job.autoscaler.enabled": "true",
-        "job.autoscaler.stabilization.interval": "0 s",
-        **options,
-    }
-    settings = settings_of(values)
-    with Wiring(settings) as wiring:
-        report = wiring.cluster_pass(settings.effective_clusters()[0]).run()
-        return report.reports["main/orders"].outcome
+    with passes_of(flink, **options) as passes:
+        return passes.run().reports["main/orders"].outcome
 
 
 def test_the_daemon_takes_the_lag_from_a_service_that_its_configuration_declares(url: str) -> None:
-    declared = {
-        "autoscaler.numbers.0.name": "queue",
-        "autoscaler.numbers.0.url": url,
-        "autoscaler.numbers.0.path": "/queues/{job}",
-        "autoscaler.numbers.0.json-pointer": "/waiting/1",
-    }
+    declared = numbers_at(url, "/waiting/1")
     with FakeFlink() as flink:
         source = flink.add_job("orders", chain(vertices=2)).vertices[0].vertex_id
         off = passed(flink, **declared)
-        on = passed(flink, **declared, **{"job.autoscaler.lag.sources": "queue,flink"})
+        on = passed(flink, **declared, **{"job.autoscaler.lag.sources": "gateway,flink"})
 
     assert off.origins == {}
-    assert on.origins == {source: {FlinkMetric.PENDING_RECORDS: "queue"}}
+    assert on.origins == {source: {FlinkMetric.PENDING_RECORDS: "gateway"}}
     assert on.sample is not None
     assert on.sample.vertices[source][ScalingMetric.LAG] == 70.0
 
@@ -274,22 +255,17 @@ def test_what_is_no_number_is_unknown_and_told_once(url: str, option: str, told:
 @pytest.mark.parametrize("option", ["arrival-rate.sources", "floor.sources"])
 @pytest.mark.parametrize(("name", "words"), [("gateway", "there is no 'gateway'"), ("broker", "which tells lag")])
 def test_other_numbers_come_from_declared_services_only(option: str, name: str, words: str) -> None:
-    broker = ["autoscaler.kafka.0.name=broker", "autoscaler.kafka.0.bootstrap-servers=b:1"]
-    overrides = [f"job.autoscaler.{option}={name}", "autoscaler.clusters.0.name=main", *broker]
+    broker = {"autoscaler.kafka.0.name": "broker", "autoscaler.kafka.0.bootstrap-servers": "b:1"}
 
     with pytest.raises(ConfigError, match=words):
-        load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+        settings_of({f"job.autoscaler.{option}": name, "autoscaler.clusters.0.name": "main", **broker})
 
 
 def test_a_service_that_is_away_is_told_about_and_the_lag_is_unknown() -> None:
-    declared = {
-        "autoscaler.numbers.0.name": "queue",
-        "autoscaler.numbers.0.url": "http://127.0.0.1:1",
-        "job.autoscaler.lag.sources": "queue",
-    }
+    away = {**numbers_at("http://127.0.0.1:1", "/waiting/1"), "job.autoscaler.lag.sources": "gateway"}
     with FakeFlink() as flink:
         source = flink.add_job("orders", chain(vertices=2)).vertices[0].vertex_id
-        outcome = passed(flink, **declared)
+        outcome = passed(flink, **away)
 
     assert outcome.sample is not None
     assert math.isnan(outcome.sample.vertices[source][ScalingMetric.LAG])
@@ -297,10 +273,9 @@ def test_a_service_that_is_away_is_told_about_and_the_lag_is_unknown() -> None:
 
 
 def test_what_nobody_declares_is_refused_before_the_start() -> None:
-    overrides = ["job.autoscaler.lag.sources=http://169.254.169.254/", "autoscaler.clusters.0.name=main"]
-
+    values = {"job.autoscaler.lag.sources": "http://169.254.169.254/", "autoscaler.clusters.0.name": "main"}
     with pytest.raises(ConfigError, match=r"169\.254"):
-        load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+        settings_of(values)
 
 
 @pytest.mark.parametrize(("group", "path"), [("orders", "/queues/orders"), ("a/../b?c", "/queues/a%2F..%2Fb%3Fc")])

@@ -17,7 +17,7 @@ from flink_autoscaler.standalone.notifications.messages import CloudEvent
 from flink_autoscaler.standalone.notifications.targets import NotSentError
 from flink_autoscaler.stores.outbox import HeapOutbox
 from testkit.contracts.stores.outbox import CLAIM
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 
 
 class Chat:

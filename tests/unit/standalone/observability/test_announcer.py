@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 
 import pytest
 
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, NotReadyError
 from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.job import Endpoint, JobStatus
+from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.core.ports.deployment import JobList
+from flink_autoscaler.core.ports.deployment import JobList, JobListFetcher
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.loop import Watch
 from flink_autoscaler.standalone.observability.announcer import MOST_REASONS
+from testkit.builders.cluster_passes import a_listed_job
 from testkit.fakes.flink import Canned, FakeFlink, Fault, flink_error
-from testkit.scenarios.watching import LogLines, Watching, run_passes
+from testkit.scenarios.runner import LogLines, Watching, run_passes
 
 FAULTS = [
     pytest.param(Fault.RESET, id="resets connections"),
@@ -28,94 +30,79 @@ FAULTS = [
 ]
 
 
-@pytest.fixture
-def lines() -> Iterator[LogLines]:
-    with LogLines() as lines:
-        yield lines
+class Site:
+    """A cluster, what looks after it, and what is logged.
+
+    Attributes:
+        timeout: Of requests, seconds.
+        fetcher: Lists the jobs; that of the daemon unless given.
+    """
+
+    def __init__(self, flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+        self.flink, self.watching, self.lines = flink, watching, lines
+        self.timeout = 5.0
+        self.fetcher: JobListFetcher | None = None
+
+    @cached_property
+    def watch(self) -> Watch:
+        return self.watching.watch(self.flink, timeout=self.timeout, fetcher=self.fetcher)
+
+    def run(self, count: int = 1) -> list[PassReport]:
+        return run_passes(self.watch, count)
 
 
 @pytest.fixture
-def watching(lines: LogLines) -> Iterator[Watching]:
-    with Watching() as watching:
-        yield watching
+def site(flink: FakeFlink, watching: Watching, lines: LogLines) -> Site:
+    return Site(flink, watching, lines)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_bad_cluster_is_reported_once_and_once_when_it_is_back(
-    flink: FakeFlink, watching: Watching, lines: LogLines, fault: Fault | Canned
-) -> None:
-    flink.add_job("orders")
-    watch = watching.watch(flink, timeout=1.0)
-    flink.fault("/jobs/overview", fault)
+def test_bad_cluster_is_reported_once_and_once_when_it_is_back(site: Site, fault: Fault | Canned) -> None:
+    site.flink.add_job("orders")
+    site.timeout = 1.0
+    site.flink.fault("/jobs/overview", fault)
 
-    run_passes(watch, 3)
-    flink.clear_faults()
-    run_passes(watch, 2)
+    site.run(3)
+    site.flink.clear_faults()
+    site.run(2)
 
-    assert len(lines.of("cluster_failed", cluster="main")) == 1
-    assert len(lines.of("cluster_recovered", cluster="main")) == 1
-    assert lines.of("job_gone") == []
+    assert len(site.lines.of("cluster_failed", cluster="main")) == 1
+    assert len(site.lines.of("cluster_recovered", cluster="main")) == 1
+    assert site.lines.of("job_gone") == []
 
 
-def test_cluster_that_refuses_connections_is_reported_once(
-    flink: FakeFlink, watching: Watching, lines: LogLines
-) -> None:
-    watch = watching.watch(flink)
-    flink.pause()
+def test_cluster_that_refuses_connections_is_reported_once(site: Site) -> None:
+    site.flink.pause()
 
-    run_passes(watch, 2)
+    site.run(2)
 
-    (line,) = lines.all()
+    (line,) = site.lines.all()
     assert line["event"] == "cluster_failed"
     assert line["level"] == "warning"
-    assert flink.url in line["error"]
+    assert site.flink.url in line["error"]
     assert "exception" not in line
 
 
-def test_another_error_is_news(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
-    watch = watching.watch(flink)
-    flink.fault("/jobs/overview", Fault.HTML)
-    run_passes(watch, 2)
+def test_another_error_is_news(site: Site) -> None:
+    site.flink.fault("/jobs/overview", Fault.HTML)
+    site.run(2)
 
-    flink.pause()
-    run_passes(watch, 2)
+    site.flink.pause()
+    site.run(2)
 
-    assert len(lines.of("cluster_failed")) == 2
-    assert lines.of("cluster_recovered") == []
-
-
-def test_one_bad_cluster_leaves_the_others_alone(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
-    with FakeFlink() as other:
-        other.add_job("orders")
-        flink.fault("/jobs", Fault.TRUNCATED_JSON)
-        watches = [watching.watch(flink, "main"), watching.watch(other, "other")]
-
-        bad, good = (run_passes(watch)[0] for watch in watches)
-
-        assert bad.error is not None
-        assert good.is_clean
-        assert watching.sample("cluster_up", cluster="main") == 0
-        assert watching.sample("cluster_up", cluster="other") == 1
+    assert len(site.lines.of("cluster_failed")) == 2
+    assert site.lines.of("cluster_recovered") == []
 
 
-def test_new_job_is_announced_once(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
-    job = flink.add_job("orders")
+def test_phase_is_told_when_it_changes(site: Site) -> None:
+    site.flink.add_job("orders", configuration={"job.autoscaler.stabilization.interval": "0 s"})
 
-    run_passes(watching.watch(flink), 3)
-
-    (line,) = lines.of("job_found")
-    assert (line["cluster"], line["job_key"], line["job_id"]) == ("main", "main/orders", job.job_id)
-
-
-def test_phase_is_told_when_it_changes(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
-    flink.add_job("orders", configuration={"job.autoscaler.stabilization.interval": "0 s"})
-
-    reports = run_passes(watching.watch(flink), 4)
+    reports = site.run(4)
 
     phases = [report.reports["main/orders"].outcome.phase for report in reports]
     changes = [phase for phase, before in zip(phases, [None, *phases], strict=False) if phase is not before]
     assert phases[0] is PassPhase.COLLECTING
-    assert [line["phase"] for line in lines.of("job_phase")] == changes
+    assert [line["phase"] for line in site.lines.of("job_phase")] == changes
 
 
 def decided(report: PassReport, *reasons: Reason, phase: PassPhase = PassPhase.EXECUTED) -> PassReport:
@@ -125,19 +112,16 @@ def decided(report: PassReport, *reasons: Reason, phase: PassPhase = PassPhase.E
     return replace(report, reports={"main/orders": replace(job, outcome=outcome)})
 
 
-def test_reasons_are_told_when_their_codes_change_and_not_when_their_figures_do(
-    flink: FakeFlink, watching: Watching, lines: LogLines
-) -> None:
-    flink.add_job("orders")
-    watch = watching.watch(flink)
-    (report,) = run_passes(watch)
+def test_reasons_are_told_when_their_codes_change_and_not_when_their_figures_do(site: Site) -> None:
+    site.flink.add_job("orders")
+    (report,) = site.run()
 
     for figure in range(5):
-        watch.announcer.announce(decided(report, Reason("WAITS", f"{figure} s", None, (("left", figure / 3),))))
-    watch.announcer.announce(decided(report, Reason("DOES_NOT_PAY", "too dear", None, (("late", math.inf),))))
+        site.watch.announcer.announce(decided(report, Reason("WAITS", f"{figure} s", None, (("left", figure / 3),))))
+    site.watch.announcer.announce(decided(report, Reason("DOES_NOT_PAY", "too dear", None, (("late", math.inf),))))
 
-    assert [line["phase"] for line in lines.of("job_phase")][1:] == ["executed"]
-    (line,) = lines.of("job_reasons")
+    assert [line["phase"] for line in site.lines.of("job_phase")][1:] == ["executed"]
+    (line,) = site.lines.of("job_reasons")
     assert (line["decision"], line["reasons"]) == ("hold", ["too dear"])
     assert line["codes"] == [{"code": "DOES_NOT_PAY", "late": "Infinity"}]
 
@@ -145,125 +129,98 @@ def test_reasons_are_told_when_their_codes_change_and_not_when_their_figures_do(
 @pytest.mark.parametrize(
     "phases", [(PassPhase.EXECUTED, PassPhase.EXECUTED), (PassPhase.EXECUTED, PassPhase.NOT_READY)]
 )
-def test_reasons_that_flap_do_not_flood_the_log(
-    flink: FakeFlink, watching: Watching, lines: LogLines, phases: tuple[PassPhase, PassPhase]
-) -> None:
-    flink.add_job("orders")
-    watch = watching.watch(flink)
-    (report,) = run_passes(watch)
+def test_reasons_that_flap_do_not_flood_the_log(site: Site, phases: tuple[PassPhase, PassPhase]) -> None:
+    site.flink.add_job("orders")
+    (report,) = site.run()
 
     for number in range(200):
         reason = Reason(("ONE", "OTHER")[number % 2], "a reason")
-        watch.announcer.announce(decided(report, reason, phase=phases[number % 2]))
+        site.watch.announcer.announce(decided(report, reason, phase=phases[number % 2]))
 
-    told = [line["event"] for line in lines.all() if line["event"].startswith(("job_reasons", "job_phase"))]
+    told = [line["event"] for line in site.lines.all() if line["event"].startswith(("job_reasons", "job_phase"))]
     assert len(told) == MOST_REASONS + 1
     assert [event for event in told if event == "job_reasons_flapping"] == told[-1:]
 
 
-def test_job_that_is_gone_is_announced_and_loses_its_series(
-    flink: FakeFlink, watching: Watching, lines: LogLines
-) -> None:
-    job = flink.add_job("orders")
-    flink.add_job("payments")
-    watch = watching.watch(flink)
-    run_passes(watch)
+def test_job_that_is_gone_is_announced_and_loses_its_series(site: Site) -> None:
+    job = site.flink.add_job("orders")
+    site.flink.add_job("payments")
+    site.run()
 
-    del flink.jobs[job.job_id]
-    run_passes(watch, 2)
+    del site.flink.jobs[job.job_id]
+    site.run(2)
 
-    assert [line["job_key"] for line in lines.of("job_gone")] == ["main/orders"]
-    assert "main/orders" not in b"".join(watching.gauges.texts()).decode()
-    assert "main/payments" in b"".join(watching.gauges.texts()).decode()
-    assert watching.store.job_keys() == {"main/payments"}
+    assert [line["job_key"] for line in site.lines.of("job_gone")] == ["main/orders"]
+    assert "main/orders" not in b"".join(site.watching.gauges.texts()).decode()
+    assert "main/payments" in b"".join(site.watching.gauges.texts()).decode()
+    assert site.watching.store.job_keys() == {"main/payments"}
 
 
-def test_job_that_vanishes_between_two_requests_disturbs_nobody(
-    flink: FakeFlink, watching: Watching, lines: LogLines
-) -> None:
-    doomed = flink.add_job("doomed")
-    flink.add_job("orders")
-    watch = watching.watch(flink)
-    run_passes(watch)
+def test_job_that_vanishes_between_two_requests_disturbs_nobody(site: Site) -> None:
+    doomed = site.flink.add_job("doomed")
+    site.flink.add_job("orders")
+    site.run()
 
-    flink.fault(f"/jobs/{doomed.job_id}", flink_error(404, f"Job {doomed.job_id} not found"))
-    during = run_passes(watch)[0]
-    del flink.jobs[doomed.job_id]
-    after = run_passes(watch)[0]
+    site.flink.fault(f"/jobs/{doomed.job_id}", flink_error(404, f"Job {doomed.job_id} not found"))
+    during = site.run()[0]
+    del site.flink.jobs[doomed.job_id]
+    after = site.run()[0]
 
     assert during.error is None
     assert during.reports["main/orders"].errors == ()
-    assert "not found" in lines.of("job_failed", job_key="main/doomed")[0]["error"]
+    assert "not found" in site.lines.of("job_failed", job_key="main/doomed")[0]["error"]
     assert [context.job_key for context in after.gone] == ["main/doomed"]
     assert after.is_clean
 
 
-def test_failing_job_is_reported_once_and_once_when_it_recovers(
-    flink: FakeFlink, watching: Watching, lines: LogLines
-) -> None:
-    job = flink.add_job("orders")
-    flink.add_job("payments")
-    watch = watching.watch(flink)
-    flink.fault(f"/jobs/{job.job_id}/vertices", Fault.HTML)
+def test_failing_job_is_reported_once_and_once_when_it_recovers(site: Site) -> None:
+    job = site.flink.add_job("orders")
+    site.flink.add_job("payments")
+    site.flink.fault(f"/jobs/{job.job_id}/vertices", Fault.HTML)
 
-    run_passes(watch, 3)
-    flink.clear_faults()
-    run_passes(watch, 2)
+    site.run(3)
+    site.flink.clear_faults()
+    site.run(2)
 
-    assert [line["job_key"] for line in lines.of("job_failed")] == ["main/orders"]
-    assert [line["job_key"] for line in lines.of("job_recovered")] == ["main/orders"]
+    assert [line["job_key"] for line in site.lines.of("job_failed")] == ["main/orders"]
+    assert [line["job_key"] for line in site.lines.of("job_recovered")] == ["main/orders"]
 
 
-def test_invalid_job_stays_alone_and_has_its_event(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
-    flink.add_job("invalid", configuration={"job.autoscaler.utilization.target": "7"})
-    flink.add_job("valid")
+def test_invalid_job_stays_alone_and_has_its_event(site: Site) -> None:
+    site.flink.add_job("invalid", configuration={"job.autoscaler.utilization.target": "7"})
+    site.flink.add_job("valid")
 
-    (report,) = run_passes(watching.watch(flink))
+    (report,) = site.run()
 
     assert report.reports["main/invalid"].outcome.phase is PassPhase.INVALID_CONFIG
     assert report.reports["main/valid"].outcome.phase is PassPhase.COLLECTING
-    assert [line["job_key"] for line in lines.of("autoscaler_event")] == ["main/invalid"]
+    assert [line["job_key"] for line in site.lines.of("autoscaler_event")] == ["main/invalid"]
 
 
-def test_cluster_that_restarted_empty_and_got_its_job_back(
-    flink: FakeFlink, watching: Watching, lines: LogLines
-) -> None:
-    flink.add_job("orders")
-    watch = watching.watch(flink)
-    run_passes(watch)
+def test_cluster_that_restarted_empty_and_got_its_job_back(site: Site) -> None:
+    site.flink.add_job("orders")
+    site.run()
 
-    flink.pause()
-    run_passes(watch)
-    flink.jobs.clear()
-    resubmitted = flink.add_job("orders")
-    flink.resume()
-    (report,) = run_passes(watch)
+    site.flink.pause()
+    site.run()
+    site.flink.jobs.clear()
+    resubmitted = site.flink.add_job("orders")
+    site.flink.resume()
+    (report,) = site.run()
 
     assert report.is_clean
-    assert lines.of("job_gone") == []
-    assert [line["job_id"] for line in lines.of("job_found")][-1] == resubmitted.job_id
+    assert site.lines.of("job_gone") == []
+    assert [line["job_id"] for line in site.lines.of("job_found")][-1] == resubmitted.job_id
 
 
-def test_warm_pass_needs_few_requests(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
-    flink.add_job("orders")
-    watch = watching.watch(flink)
-    run_passes(watch, 2)
-    before = len(flink.requests)
+def test_no_line_without_news(site: Site) -> None:
+    site.flink.add_job("orders", configuration={"job.autoscaler.enabled": "false"})
+    site.run()
+    before = len(site.lines.all())
 
-    run_passes(watch)
+    site.run(5)
 
-    assert len(flink.requests) - before <= 12
-
-
-def test_no_line_without_news(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
-    flink.add_job("orders", configuration={"job.autoscaler.enabled": "false"})
-    watch = watching.watch(flink)
-    run_passes(watch)
-    before = len(lines.all())
-
-    run_passes(watch, 5)
-
-    assert len(lines.all()) == before
+    assert len(site.lines.all()) == before
 
 
 class Gaps:
@@ -280,137 +237,91 @@ class Gaps:
         pass
 
 
-def a_job(name: str, **labels: str) -> JobAutoScalerContext:
-    endpoint = Endpoint("http://127.0.0.1:1")
-    return JobAutoScalerContext(
-        f"main/{name}", "ab" * 16, JobStatus.FINISHED, {}, endpoint, name, "main", labels=labels
-    )
+def test_each_gap_is_told_once_and_once_when_it_is_closed(site: Site) -> None:
+    fetcher = site.fetcher = Gaps()
 
-
-def test_each_gap_is_told_once_and_once_when_it_is_closed(
-    flink: FakeFlink, watching: Watching, lines: LogLines
-) -> None:
-    fetcher = Gaps()
-    watch = watching.watch(flink, fetcher=fetcher)
-    fetcher.gaps = {"application_1_1": ConnectError("no answer"), "application_1_2": ConnectError("no answer")}
-    run_passes(watch, 3)
-    gaps_then = watching.sample("list_gaps", cluster="main")
-
+    fetcher.gaps = {"application_1_1": ConnectError("no answer"), "application_1_2": NotReadyError("it is starting")}
+    site.run(3)
+    gaps_then = site.watching.sample("list_gaps", cluster="main")
     del fetcher.gaps["application_1_1"]
-    run_passes(watch, 3)
+    site.run(3)
 
-    assert [(line["part"], line["level"]) for line in lines.of("list_gap", cluster="main")] == [
+    assert [(line["part"], line["level"]) for line in site.lines.of("list_gap", cluster="main")] == [
         ("application_1_1", "warning"),
-        ("application_1_2", "warning"),
+        ("application_1_2", "info"),  # it will pass
     ]
-    assert [line["part"] for line in lines.of("list_gap_closed")] == ["application_1_1"]
-    assert (gaps_then, watching.sample("list_gaps", cluster="main")) == (2, 1)
+    assert [line["part"] for line in site.lines.of("list_gap_closed")] == ["application_1_1"]
+    assert (gaps_then, site.watching.sample("list_gaps", cluster="main")) == (2, 1)
+    assert site.watching.sample("cluster_up", cluster="main") == 1
+    assert site.watching.health.readiness().clusters["main"].ready
 
 
-def test_another_reason_for_a_gap_is_news(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
-    fetcher = Gaps()
-    watch = watching.watch(flink, fetcher=fetcher)
-    for reason in ("no answer", "no answer", "not for this user"):
-        fetcher.gaps = {"application_1_1": ConnectError(reason)}
-        run_passes(watch)
-
-    assert [line["error"] for line in lines.of("list_gap")] == ["no answer", "not for this user"]
-
-
-def test_gap_that_will_pass_is_no_warning(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
-    fetcher = Gaps()
-    fetcher.gaps = {"application_1_1": NotReadyError("it is still being started")}
-
-    run_passes(watching.watch(flink, fetcher=fetcher), 2)
-
-    assert [line["level"] for line in lines.of("list_gap")] == ["info"]
-
-
-def test_cluster_with_a_gap_is_up(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
-    fetcher = Gaps()
-    fetcher.gaps = {"application_1_1": ConnectError("no answer")}
-
-    run_passes(watching.watch(flink, fetcher=fetcher))
-
-    assert watching.sample("cluster_up", cluster="main") == 1
-    assert watching.health.readiness().clusters["main"].ready
-
-
-def test_flapping_cluster_does_not_flood_the_log(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
-    flink.taskmanagers = [{"id": "a", "slotsNumber": 16, "freeSlots": 8}]
-    watch = watching.watch(flink)
+def test_flapping_cluster_does_not_flood_the_log(site: Site) -> None:
+    site.flink.taskmanagers = [{"id": "a", "slotsNumber": 16, "freeSlots": 8}]
     for _ in range(15):
-        flink.fault("/jobs/overview", Fault.HTML)
-        run_passes(watch)
-        flink.clear_faults()
-        run_passes(watch)
+        site.flink.fault("/jobs/overview", Fault.HTML)
+        site.run()
+        site.flink.clear_faults()
+        site.run()
 
-    events = [line["event"] for line in lines.all()]
+    events = [line["event"] for line in site.lines.all()]
     assert events == ["cluster_failed", "cluster_recovered"] * 2 + ["cluster_failed", "cluster_flapping"]
-    assert watching.passes("main", "failed") == 15
+    assert site.watching.passes("main", "failed") == 15
 
 
-def test_flapping_job_does_not_flood_the_log(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
-    job = flink.add_job("orders")
-    watch = watching.watch(flink)
+def test_flapping_job_does_not_flood_the_log(site: Site) -> None:
+    job = site.flink.add_job("orders")
     for _ in range(15):
-        flink.fault(f"/jobs/{job.job_id}/vertices", Fault.HTML)
-        run_passes(watch)
-        flink.clear_faults()
-        run_passes(watch)
+        site.flink.fault(f"/jobs/{job.job_id}/vertices", Fault.HTML)
+        site.run()
+        site.flink.clear_faults()
+        site.run()
 
-    assert len(lines.of("job_failed") + lines.of("job_recovered")) == 5
-    assert len(lines.of("job_flapping", job_key="main/orders")) == 1
+    assert len(site.lines.of("job_failed") + site.lines.of("job_recovered")) == 5
+    assert len(site.lines.of("job_flapping", job_key="main/orders")) == 1
 
 
-def test_labels_are_facts_of_every_line_about_a_job(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+def test_labels_are_facts_of_every_line_about_a_job(site: Site) -> None:
     fetcher = Gaps()
-    fetcher.jobs = [a_job("orders", yarn_application_id="application_1_2", yarn_queue="root.a", yarn_user="ann")]
-    watch = watching.watch(flink, fetcher=fetcher)
-    run_passes(watch)
+    fetcher.jobs = [
+        a_listed_job(
+            "main/orders",
+            JobStatus.FINISHED,
+            yarn_application_id="application_1_2",
+            yarn_queue="root.a",
+            yarn_user="ann",
+        )
+    ]
+    site.fetcher = fetcher
+    site.run()
 
     fetcher.jobs = []
-    run_passes(watch)
+    site.run()
 
-    about = [line for line in lines.all() if line.get("job_key") == "main/orders" and "deleted" not in line["event"]]
+    about = [
+        line for line in site.lines.all() if line.get("job_key") == "main/orders" and "deleted" not in line["event"]
+    ]
     assert {line["event"] for line in about} >= {"job_found", "job_phase", "job_gone"}
     assert {(line["yarn_application_id"], line["yarn_queue"], line["yarn_user"]) for line in about} == {
         ("application_1_2", "root.a", "ann")
     }
 
 
-def test_job_info_follows_the_job(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
-    fetcher = Gaps()
-    fetcher.jobs = [a_job("orders", yarn_queue="root.a")]
-    watch = watching.watch(flink, fetcher=fetcher)
-    run_passes(watch)
-    shown = b"".join(watching.gauges.texts()).decode()
-
-    fetcher.jobs = []
-    run_passes(watch)
-
-    assert 'yarn_queue="root.a"' in shown
-    assert "root.a" not in b"".join(watching.gauges.texts()).decode()
-
-
-def test_outcome_that_cannot_be_told_keeps_no_other_job_from_being_told_of(
-    flink: FakeFlink, watching: Watching, lines: LogLines
-) -> None:
+def test_outcome_that_cannot_be_told_keeps_no_other_job_from_being_told_of(site: Site) -> None:
     for name in ("bad", "good", "last"):
-        flink.add_job(name)
-    watch = watching.watch(flink)
-    (report,) = run_passes(watch)
+        site.flink.add_job(name)
+    (report,) = site.run()
     reasons = (Reason("NEWS", "something new"),)
     outcomes = {key: replace(each.outcome, decision=Hold(reasons)) for key, each in report.reports.items()}
     hold = {key: replace(each, outcome=outcomes[key]) for key, each in report.reports.items()}
     bad = next(key for key in hold if key.endswith("bad"))
     hold[bad] = replace(hold[bad], outcome=replace(hold[bad].outcome, decision=Hold((42,))))  # type: ignore[arg-type]
-    before = len(lines.all())
+    before = len(site.lines.all())
 
     for _ in range(3):
-        watch.announcer.announce(replace(report, reports=hold))
+        site.watch.announcer.announce(replace(report, reports=hold))
 
-    told = lines.all()[before:]
+    told = site.lines.all()[before:]
     assert [line["job_key"] for line in told if line["event"] == "job_not_told"] == [bad]
     news = sorted(line["job_key"] for line in told if line.get("codes") == [{"code": "NEWS"}])
     assert news == sorted(hold.keys() - {bad})

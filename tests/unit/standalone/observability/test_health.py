@@ -20,7 +20,7 @@ from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health, HealthMetrics
 from flink_autoscaler.standalone.observability.http import HttpServer, create_app
 from testkit.fakes.flink import FakeFlink, Fault
-from testkit.scenarios.watching import LogLines, Watching
+from testkit.scenarios.runner import LogLines, Watching
 
 AWAY = StoreStatus(up=False, error="it cannot be reached")
 
@@ -73,12 +73,6 @@ def test_gauges_follow_store_and_leadership(value: bool) -> None:
 
     for name in ("store_up", "leader"):
         assert gauges.registry.get_sample_value(f"flink_autoscaler_{name}") == float(value)
-
-
-@pytest.fixture
-def lines() -> Iterator[LogLines]:
-    with LogLines() as lines:
-        yield lines
 
 
 @pytest.fixture

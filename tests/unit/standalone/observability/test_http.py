@@ -76,43 +76,25 @@ def test_healthz_follows_the_loop(pages: Pages) -> None:
     assert (alive, dead) == (200, 503)
 
 
-def test_not_ready_before_every_cluster_was_looked_at(pages: Pages) -> None:
+def test_ready_from_the_success_of_every_cluster_until_one_is_stale(pages: Pages) -> None:
     pages.health.succeeded("one")
+    before = pages.readiness()
+    pages.health.succeeded("two")
+    pages.now = 12.0
+    ready = pages.readiness()
+    pages.now = 30.0
+    pages.health.succeeded("one")
+    stale = pages.readiness()
 
-    status, body = pages.readiness()
-
-    assert status == 503
-    assert body["clusters"]["one"]["ready"]
-    assert body["clusters"]["two"] == {
+    assert [status for status, _ in (before, ready, stale)] == [503, 200, 503]
+    assert before[1]["clusters"]["two"] == {
         "ready": False,
         "last_success_age_seconds": None,
         "stale_after_seconds": 30.0,
         "error": None,
     }
-
-
-def test_ready_after_a_success_of_every_cluster(pages: Pages) -> None:
-    pages.health.succeeded("one")
-    pages.health.succeeded("two")
-    pages.now = 12.0
-
-    status, body = pages.readiness()
-
-    assert status == 200
-    assert body["ready"]
-    assert body["clusters"]["two"]["last_success_age_seconds"] == 12.0
-
-
-def test_not_ready_once_a_success_is_stale(pages: Pages) -> None:
-    pages.health.succeeded("one")
-    pages.health.succeeded("two")
-    pages.now = 30.0
-    pages.health.succeeded("one")
-
-    status, body = pages.readiness()
-
-    assert status == 503
-    assert (body["clusters"]["one"]["ready"], body["clusters"]["two"]["ready"]) == (True, False)
+    assert (ready[1]["ready"], ready[1]["clusters"]["two"]["last_success_age_seconds"]) == (True, 12.0)
+    assert [stale[1]["clusters"][name]["ready"] for name in ("one", "two")] == [True, False]
 
 
 def test_readiness_shows_the_error_until_it_is_over_without_secrets(pages: Pages) -> None:
@@ -175,10 +157,6 @@ def test_every_answer_is_dated_when_it_is_given(pages: Pages) -> None:
     assert abs(date() - datetime.now(UTC)) < timedelta(minutes=1)
 
 
-def test_other_pages_do_not_exist(pages: Pages) -> None:
-    assert pages.get("/")[0] == 404
-
-
 def test_used_port_is_a_configuration_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -188,17 +166,12 @@ def test_used_port_is_a_configuration_error() -> None:
             HttpServer(app, host="127.0.0.1", port=port)
 
 
-def test_closed_server_frees_its_port(pages: Pages) -> None:
-    pages.server.close()
-
-    with socket.create_server(("127.0.0.1", pages.port)) as again:
-        assert again.getsockname()[1] == pages.port
-
-
-def test_a_server_without_clients_ends_at_once(pages: Pages) -> None:
+def test_closed_server_frees_its_port_and_ends_its_thread(pages: Pages) -> None:
     pages.server.close()
 
     assert not any(thread.name == "http" for thread in threading.enumerate())
+    with socket.create_server(("127.0.0.1", pages.port)) as again:
+        assert again.getsockname()[1] == pages.port
 
 
 @pytest.mark.parametrize("sent", [UNFINISHED, b""], ids=["half a request", "nothing at all"])

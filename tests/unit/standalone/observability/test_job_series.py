@@ -170,24 +170,17 @@ def test_nothing_is_shown_of_a_forgotten_job(site: Site) -> None:
     assert [sample.name for sample in samples] == ["flink_autoscaler_jobs_left_out"]
 
 
-def test_jobs_beyond_the_limit_are_counted_instead_of_shown() -> None:
+def test_jobs_beyond_the_limit_are_counted_instead_of_shown_until_one_is_gone() -> None:
     series, registry = JobSeries(most_jobs=1), CollectorRegistry()
     registry.register(series)
+
+    def shown() -> list[float | None]:
+        labels = [{**JOB, "job_key": key} for key in KEYS]
+        return [registry.get_sample_value("flink_autoscaler_job_balanced_total", each) for each in labels]
+
     for key in KEYS:
         series.put("c", JobPassReport(key, PassOutcome(key, PassPhase.EXECUTED, HOLD)))
-
-    shown = [registry.get_sample_value("flink_autoscaler_job_balanced_total", {**JOB, "job_key": key}) for key in KEYS]
-    assert shown == [1, None]
-    assert registry.get_sample_value("flink_autoscaler_jobs_left_out") == 1
-
-
-def test_a_job_takes_the_place_of_one_that_is_gone() -> None:
-    series, registry = JobSeries(most_jobs=1), CollectorRegistry()
-    registry.register(series)
-    for key in KEYS:
-        series.put("c", JobPassReport(key, PassOutcome(key, PassPhase.EXECUTED, HOLD)))
-
+    before, left_out = shown(), registry.get_sample_value("flink_autoscaler_jobs_left_out")
     series.forget("c", KEYS[0])
 
-    more = {**JOB, "job_key": KEYS[1]}
-    assert registry.get_sample_value("flink_autoscaler_job_balanced_total", more) == 1
+    assert (before, left_out, shown()) == ([1, None], 1, [None, 1])

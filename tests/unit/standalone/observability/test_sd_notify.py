@@ -4,7 +4,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,28 +21,28 @@ def service_manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[
         yield name, server
 
 
-def test_ready_sends_readiness_and_status(service_manager: tuple[str, socket.socket]) -> None:
+@pytest.mark.parametrize(
+    ("tell", "expected"),
+    [
+        pytest.param(
+            lambda to: to.ready("watching 2 clusters"),
+            b"READY=1\nSTATUS=watching 2 clusters",
+            id="readiness and status",
+        ),
+        pytest.param(
+            lambda to: to.ready("two\nSTOPPING=1 lines"), b"READY=1\nSTATUS=two STOPPING=1 lines", id="one line"
+        ),
+        pytest.param(lambda to: to.stopping("finishing"), b"STOPPING=1\nSTATUS=finishing", id="the end"),
+    ],
+)
+def test_what_is_told_is_sent(
+    service_manager: tuple[str, socket.socket], tell: Callable[[ServiceNotifier], None], expected: bytes
+) -> None:
     address, server = service_manager
 
-    ServiceNotifier(address).ready("watching 2 clusters")
+    tell(ServiceNotifier(address))
 
-    assert server.recv(4096) == b"READY=1\nSTATUS=watching 2 clusters"
-
-
-def test_status_is_one_line(service_manager: tuple[str, socket.socket]) -> None:
-    address, server = service_manager
-
-    ServiceNotifier(address).ready("two\nSTOPPING=1 lines")
-
-    assert server.recv(4096) == b"READY=1\nSTATUS=two STOPPING=1 lines"
-
-
-def test_stopping_is_sent(service_manager: tuple[str, socket.socket]) -> None:
-    address, server = service_manager
-
-    ServiceNotifier(address).stopping("finishing")
-
-    assert server.recv(4096) == b"STOPPING=1\nSTATUS=finishing"
+    assert server.recv(4096) == expected
 
 
 @pytest.mark.parametrize(

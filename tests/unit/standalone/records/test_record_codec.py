@@ -19,8 +19,14 @@ from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.records import codec as record_codec
-from flink_autoscaler.standalone.records.codec import decode, encode, read_export, to_document
-from flink_autoscaler.standalone.records.samples import samples_document, samples_of
+from flink_autoscaler.standalone.records.codec import (
+    decode,
+    encode,
+    read_export,
+    samples_document,
+    samples_of,
+    to_document,
+)
 from flink_autoscaler.standalone.settings.secrets import MASK, is_sensitive
 from flink_autoscaler.stores.testing.store_contract import same_state
 from testkit.builders.core import a_context

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.standalone.cli.main import app
-from flink_autoscaler.standalone.settings.loading import state_directory
-from testkit.builders.commands import Call, commands
+from flink_autoscaler.standalone.settings.loading import SettingsLoader, state_directory
+from flink_autoscaler.standalone.settings.schema.settings import StandaloneSettings
+from testkit.builders.commands import Call, commands, restored_logging
 from testkit.fakes.flink import FakeFlink
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 
 AT_ONCE = {"job__autoscaler__stabilization__interval": "0 s", "autoscaler__records__interval": "0 s"}
 
@@ -32,9 +33,9 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
         yield call
 
 
-def looked_once(daemon: DaemonProcess, flink: FakeFlink, **options: str) -> None:
+def looked_once(daemon: DaemonProcess, flink: FakeFlink) -> None:
     """Have a daemon look at the job until it knows two samples."""
-    daemon.configure({"main": flink.url}, **AT_ONCE, **options)
+    daemon.configure({"main": flink.url}, **AT_ONCE)
     daemon.start()
     phases = ("window_filling", "executed")
     daemon.wait_for("two samples", lambda: any(line["phase"] in phases for line in daemon.lines("job_phase")))
@@ -59,29 +60,14 @@ def test_state_directory_is_the_first_that_the_environment_names(
     assert state_directory(environment) == Path(expected)
 
 
-def test_daemon_without_a_store_says_where_it_keeps_state_and_goes_on_after_a_restart(
-    flink: FakeFlink, tmp_path: Path
-) -> None:
-    with DaemonProcess(tmp_path) as daemon:
-        looked_once(daemon, flink)
-        before = len(daemon.text())
-        daemon.start(wait=False)
-        daemon.wait_for("a pass", lambda: '"job_phase"' in daemon.text()[before:])
-        daemon.stop()
-        lines = [json.loads(line) for line in daemon.text()[before:].splitlines() if line.startswith("{")]
-
-    kept = daemon.lines("state_kept")
-    assert {line["path"] for line in kept} == {str(tmp_path / "daemon.state" / "autoscaler.db")}
-    first_phase = next(line for line in lines if line["event"] == "job_phase")
-    assert first_phase["phase"] != "collecting"
-    assert (tmp_path / "daemon.state").stat().st_mode & 0o777 == 0o700
-
-
-def test_commands_find_what_a_daemon_without_a_store_has_kept(
+def test_what_a_daemon_without_a_store_keeps_is_found_by_the_next_one_and_by_commands(
     flink: FakeFlink, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with DaemonProcess(tmp_path) as daemon:
         looked_once(daemon, flink)
+        daemon.start(wait=False)
+        daemon.wait_for("a pass", lambda: daemon.lines("job_phase"))
+        daemon.stop()
     monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "daemon.state"))
     config = ("--config", str(daemon.file))
 
@@ -90,39 +76,46 @@ def test_commands_find_what_a_daemon_without_a_store_has_kept(
     ordered = call("orders", "--json", *config)
     events = call("events", "--json", *config)
 
-    assert explained.returncode == 0, explained.stderr
+    kept = daemon.lines("state_kept")
+    assert {line["path"] for line in kept} == {str(tmp_path / "daemon.state" / "autoscaler.db")}
+    assert daemon.lines("job_phase")[0]["phase"] != "collecting"
+    assert (tmp_path / "daemon.state").stat().st_mode & 0o777 == 0o700
+    assert (explained.returncode, paused.returncode) == (0, 0), explained.stderr + paused.stderr
     assert "main/orders" in explained.stdout
-    assert paused.returncode == 0, paused.stderr
     assert "a test" in ordered.stdout
     assert any("a test" in json.loads(line)["message"] for line in events.stdout.splitlines())
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param({"autoscaler__standalone__state-store.type": "MEMORY"}, id="memory was asked for"),
-        pytest.param({"autoscaler__standalone__state-store.type": "heap"}, id="heap was asked for"),
-    ],
-)
+def settings_of_a_daemon(*overrides: str) -> StandaloneSettings:
+    with restored_logging():
+        return SettingsLoader(None, ["autoscaler.log.format=json", *overrides]).read_for_daemon().standalone
+
+
+@pytest.mark.parametrize("store", ["MEMORY", "heap"])
 def test_daemon_that_is_told_to_keep_state_in_memory_writes_no_file(
-    flink: FakeFlink, tmp_path: Path, options: dict[str, str]
+    tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with DaemonProcess(tmp_path) as daemon:
-        looked_once(daemon, flink, **options)
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "state"))
 
-    assert not (tmp_path / "daemon.state").exists()
-    assert daemon.lines("state_kept") + daemon.lines("state_in_memory") == []
+    settings = settings_of_a_daemon(f"autoscaler.standalone.state-store.type={store}")
+
+    assert (settings.state_store, settings.jdbc_url) == ("heap", None)
+    assert not (tmp_path / "state").exists()
+    assert capsys.readouterr().err == ""
 
 
-def test_daemon_that_can_write_nowhere_says_so_and_keeps_state_in_memory(flink: FakeFlink, tmp_path: Path) -> None:
-    (tmp_path / "daemon.state").write_text("not a directory")
+def test_daemon_that_can_write_nowhere_says_so_and_keeps_state_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "state").write_text("not a directory")
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "state"))
 
-    with DaemonProcess(tmp_path) as daemon:
-        looked_once(daemon, flink)
+    settings = settings_of_a_daemon()
 
-    (line,) = daemon.lines("state_in_memory")
-    assert line["level"] == "warning"
-    assert "daemon.state" in line["reason"]
+    line = json.loads(capsys.readouterr().err)
+    assert (settings.state_store, settings.jdbc_url) == (None, None)
+    assert (line["event"], line["level"]) == ("state_in_memory", "warning")
+    assert str(tmp_path / "state") in line["reason"]
 
 
 def test_once_keeps_no_state(flink: FakeFlink, call: Call) -> None:

@@ -41,15 +41,12 @@ def clusters(number: int, name: Callable[[int], str]) -> str:
     [
         pytest.param("".join(f"autoscaler.htpp.key{n}: 1\n" for n in range(19_000)), "unknown key", id="keys of ours"),
         pytest.param("".join(f"job.autoscaler.key{n}: 1\n" for n in range(19_000)), "unknown key", id="keys of jobs"),
-        pytest.param(clusters(6_000, lambda _: "same"), "and 5997 more", id="clusters of one name"),
+        pytest.param(clusters(2_000, lambda _: "same"), "and 1997 more", id="clusters of one name"),
         pytest.param("x: [" + "a, " * 300_000 + "]", "more than 20000 values", id="a list of 900 kB"),
         pytest.param("x:\n" + "- a\n" * 250_000, "more than 20000 values", id="a list of 250,000 lines"),
         pytest.param("x: " + "[" * 500_000, "40 levels", id="half a million levels"),
         pytest.param("autoscaler.event-handlers: " + "a;" * 500_000, "at most 65536", id="a value of 1 MB"),
         pytest.param("? autoscaler." + "a" * 1_000_000 + "\n: 1", "at most 1000", id="a key of 1 MB"),
-        pytest.param("job.autoscaler.schedule.plans.9999999999.days: mon", "0 to 999", id="plan 9,999,999,999"),
-        pytest.param("job.autoscaler.schedule.plans.900.days: mon", "more plans are empty", id="plan 901 alone"),
-        pytest.param(f"job.autoscaler.schedule.plans.{'9' * 900}.days: mon", "0 to 999", id="a plan of 900 digits"),
         pytest.param(f"autoscaler.clusters.{'9' * 900}.name: a", "0 to 9999", id="a cluster of 900 digits"),
         pytest.param(
             "autoscaler.clusters.99999.options.job.autoscaler.enabled: true", "0 to 9999", id="option of cluster 99,999"

@@ -12,17 +12,14 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
 from flink_autoscaler.standalone.web.api.endpoints import ENDPOINTS, PREFIX, Endpoint
-from flink_autoscaler.standalone.web.rights import Access
-from testkit.builders.web import OPERATOR, TOKEN, WebSite
+from testkit.builders.web import OPERATOR, WebSite, operated
 
 CHECKS = [not_a_server_error, response_schema_conformance, status_code_conformance]
 
 
 @pytest.fixture(scope="module")
 def web() -> Iterator[WebSite]:
-    with WebSite(access=Access(operator_token=TOKEN)) as web:
-        web.client.headers.update(OPERATOR)
-        web.add("orders")
+    with operated() as web:
         web.decide("orders")
         yield web
 

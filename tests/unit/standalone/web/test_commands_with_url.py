@@ -16,10 +16,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.cli.main import app
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.web.rights import Access
-from testkit.builders.orders import unchanged_logging
 from testkit.builders.web import TOKEN, WebSite
-
-__all__ = ["unchanged_logging"]
 
 
 @pytest.fixture
@@ -44,13 +41,6 @@ def test_explain_asks_the_daemon_which_needs_no_database_for_it(web: WebSite, tm
     assert json.loads(whole.output)["phase"] == "executed"
     assert (exported.exit_code, again.exit_code) == (0, 0), again.output
     assert "the same again" in again.output
-
-
-def test_jobs_are_those_of_the_last_passes(web: WebSite) -> None:
-    shown = run(web, "jobs")
-
-    assert "main/orders" in shown.output
-    assert "RUNNING" in shown.output
 
 
 def test_orders_go_to_the_daemon_and_come_back_from_it(web: WebSite) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, chain
-from testkit.scenarios.watching.process import DaemonProcess
+from testkit.scenarios.runner.process import DaemonProcess
 from testkit.servers.tls import Authority
 
 HALF_OPEN = 200
@@ -26,12 +26,6 @@ def flink() -> Iterator[FakeFlink]:
     with FakeFlink() as flink:
         flink.add_job("orders", chain(sources=1, vertices=2), start_ms=1, running_at_ms=1, obeys=True)
         yield flink
-
-
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
-    with DaemonProcess(tmp_path) as daemon:
-        yield daemon
 
 
 def client_of(daemon: DaemonProcess, *, verify: ssl.SSLContext | bool = True) -> httpx.Client:
@@ -81,23 +75,7 @@ def test_an_order_with_the_token_of_a_file_reaches_the_cluster(
     assert "operators-token" not in daemon.text()
 
 
-def test_the_endpoint_speaks_https_with_a_certificate(daemon: DaemonProcess, flink: FakeFlink, tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    server = authority.issue("127.0.0.1")
-    tls = {
-        "autoscaler__http__tls-cert-file": server.certificate_file,
-        "autoscaler__http__tls-key-file": server.key_file,
-    }
-    daemon.configure({"main": flink.url}, **tls)
-    daemon.start()
-    with client_of(daemon, verify=ssl.create_default_context(cafile=authority.ca_file)) as client:
-        answer = client.get("/healthz")
-
-    assert str(answer.url).startswith("https://")
-    assert answer.text == "ok\n"
-
-
-def test_handshakes_that_nobody_goes_on_with_hold_nobody_up(
+def test_https_is_spoken_and_handshakes_that_nobody_goes_on_with_hold_nobody_up(
     daemon: DaemonProcess, flink: FakeFlink, tmp_path: Path
 ) -> None:
     authority = Authority(tmp_path)
@@ -122,14 +100,6 @@ def test_handshakes_that_nobody_goes_on_with_hold_nobody_up(
         wait_until("a pass", lambda: len(flink.paths("GET")) > asked, 300)
 
     assert answers == {200}
-
-
-def has_ended(pid: int) -> bool:
-    """Tell whether a process has ended, be it that nobody has asked how; whoever inherits it may never."""
-    try:
-        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 @pytest.mark.parametrize(

@@ -14,20 +14,17 @@ from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
-from flink_autoscaler.standalone.web.rights import Access
 from flink_autoscaler.stores.testing.event_handler_contract import a_context, a_report
 from testkit.builders.backtests import a_history, job_rows
 from testkit.builders.history import NOON_MS
-from testkit.builders.web import OPERATOR, TOKEN, WebSite
+from testkit.builders.web import WebSite, operated
 
 KEY = "main/orders"
 
 
 @pytest.fixture
 def web() -> Iterator[WebSite]:
-    with WebSite(access=Access(operator_token=TOKEN)) as web:
-        web.client.headers.update(OPERATOR)
-        web.add("orders")
+    with operated() as web:
         yield web
 
 
@@ -99,10 +96,8 @@ def test_orders_of_the_page_are_events_also_in_the_database(tmp_path: Path) -> N
         "autoscaler.standalone.state-store.type": "jdbc",
         "autoscaler.standalone.event-handler.type": "jdbc",
     }
-    with WebSite(database, Access(operator_token=TOKEN)) as web:
-        web.client.headers.update(OPERATOR)
+    with operated(options=database) as web:
         web.wiring.storage.start()
-        web.add("orders")
         web.run()
         order(web, "pause")
         found = web.get("/events", job="orders")
@@ -125,18 +120,6 @@ def test_a_scaling_report_is_an_event_without_a_database(web: WebSite) -> None:
     web.wiring.order_events.handle_scaling_report(a_context(), a_report(is_executed=True))
 
     assert [each["reason"] for each in web.get("/events")["events"]] == ["ScalingReport"]
-
-
-def test_figures_of_a_cluster_that_is_away_are_marked_as_old(web: WebSite) -> None:
-    web.run()
-    before = web.client.get("/").text
-    web.flink.fault("/jobs/overview", 503)  # type: ignore[arg-type]
-    web.run()
-    after = web.client.get("/").text
-
-    assert 'class="old"' not in before
-    assert '<tr class="old">' in after
-    assert "Its cluster does not answer" in page(web)
 
 
 def test_the_last_hours_come_from_the_history_after_a_restart(tmp_path: Path) -> None:

@@ -79,13 +79,6 @@ def test_only_one_of_many_acquires(database: Database) -> None:
     assert rows_of(database, LEASE)[0]["token"] == 5
 
 
-def test_groups_do_not_compete(database: Database) -> None:
-    other = Lease(database, name="other group", owner="b", ttl=TTL)
-
-    assert a_lease(database, "a").acquire()
-    assert other.acquire()
-
-
 def test_an_expired_lease_goes_to_somebody_else_with_a_greater_token(database: Database) -> None:
     first, second = a_lease(database, "first"), a_lease(database, "second")
     first.acquire()
@@ -147,29 +140,6 @@ def test_the_holder_counts_from_before_the_renewal_was_sent_and_stops_early(data
     assert lease.remaining() == pytest.approx(TTL * (1 - MARGIN) - 10.0)
 
 
-def test_a_holder_that_is_paused_stops_by_itself(database: Database, clock: Clock) -> None:
-    lease = a_lease(database, "first", clock=clock)
-    lease.acquire()
-
-    clock.now += TTL * (1 - MARGIN)
-
-    assert lease.remaining() == 0
-    assert lease.token == 1
-
-
-def test_clock_differences_between_hosts_do_not_matter(database: Database) -> None:
-    early, late = Clock(), Clock()
-    late.now = early.now + 1e9
-    first, second = a_lease(database, "first", clock=early), a_lease(database, "second", clock=late)
-    first.acquire()
-
-    assert not second.acquire()
-
-    expire(database)
-    assert second.acquire()
-    assert not first.renew()
-
-
 def test_the_lease_lasts_as_long_as_it_should_by_the_clock_of_the_database(database: Database) -> None:
     # No shorter: as long a transaction may be idle, which one is on a busy machine.
     first, second = a_lease(database, "first", ttl=2.0), a_lease(database, "second", ttl=2.0)
@@ -203,14 +173,6 @@ def test_renewals_fail_without_the_database_and_the_lease_lasts_as_long_as_it_di
 def check(database: Database, lease: Lease, token: int | None) -> None:
     with database.transaction() as connection:
         LeaseFence(lease, lambda: token).check(connection)
-
-
-def test_the_fence_lets_the_holder_write(database: Database) -> None:
-    lease = a_lease(database, "first")
-    lease.acquire()
-
-    for _ in range(3):
-        check(database, lease, lease.token)
 
 
 @pytest.mark.parametrize("token", [pytest.param(None, id="no token"), pytest.param(7, id="another token")])

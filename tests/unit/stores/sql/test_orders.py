@@ -22,7 +22,7 @@ from flink_autoscaler.stores.sql.lease import Lease, LeaseFence
 from flink_autoscaler.stores.sql.orders import SqlOrderBook
 from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, ORDERS, SET_ASIDE
 from testkit.contracts.stores.orders import OrderBookContract, pausing, pinning, resuming
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 from testkit.servers.databases import counting, create_tables, rows_of
 
 _FOREVER = 10**15
@@ -68,13 +68,6 @@ def test_a_book_that_has_not_changed_is_one_small_query(database: Database, book
     assert second is first
     assert len(statements.texts) == 1
     assert "sum(" in statements.texts[0]
-
-
-def test_an_empty_book_is_one_small_query(database: Database, book: SqlOrderBook) -> None:
-    with counting(database) as statements:
-        assert book.orders("main") == {}
-
-    assert len(statements.texts) == 1
 
 
 def test_a_changed_book_is_read_once(database: Database, book: SqlOrderBook) -> None:

@@ -26,12 +26,6 @@ def test_a_job_without_records_has_no_latest_one(store: RecordStore) -> None:
     assert store.job_keys() == frozenset()
 
 
-def test_nothing_to_add_is_fine(store: RecordStore) -> None:
-    store.add([])
-
-    assert store.job_keys() == frozenset()
-
-
 def test_what_was_added_is_found_to_the_letter(store: RecordStore) -> None:
     record = StoredRecord(
         "main/\u00e9\U0001f680 %_", 1_700_000_000_123, "window_filling", "rescale", "text \u4e16" * 9000

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -105,14 +104,6 @@ def test_upgrade_makes_the_tables_as_they_are_declared(empty: Database) -> None:
         METADATA.create_all(connection)
 
     assert everything_about_tables(empty) == upgraded
-
-
-def test_upgrade_of_a_current_schema_does_nothing(empty: Database) -> None:
-    upgrade(empty)
-
-    change = upgrade(empty)
-
-    assert change.before.is_current
 
 
 def test_reference_schema_is_upgraded_in_place(served: Database) -> None:
@@ -243,20 +234,6 @@ def test_daemon_upgrades_by_itself_in_a_file_only(empty: Database) -> None:
     else:
         with pytest.raises(ConfigError, match="run flink-autoscaler db upgrade"):
             require_current(empty)
-
-
-def test_current_schema_is_enough(empty: Database) -> None:
-    upgrade(empty)
-
-    require_current(empty)
-
-
-def test_threads_upgrade_at_the_same_time(empty: Database) -> None:
-    with ThreadPoolExecutor(4) as threads:
-        changes = list(threads.map(lambda _: upgrade(empty), range(4)))
-
-    assert sorted(change.before.is_current for change in changes) == [False, True, True, True]
-    assert status(empty).is_current
 
 
 def test_processes_upgrade_at_the_same_time(database_settings: DatabaseSettings, empty: Database) -> None:

@@ -100,14 +100,6 @@ def test_jobs_without_a_row_of_ours_are_not_marked(database: Database, tombstone
     assert rows_of(database, TOMBSTONES) == []
 
 
-def test_jobs_known_by_their_id_alone_are_marked(database: Database, tombstones: SqlTombstones) -> None:
-    with_job(database, "ab" * 16, updated_at=datetime.now() - 100 * DAY)
-
-    tombstones.mark("main", ["ab" * 16])
-
-    assert tombstones.due("main", 0.0) == {"ab" * 16}
-
-
 def grow_older(database: Database) -> None:
     with database.transaction() as connection:
         connection.execute(update(JOBS).values(updated_at=datetime.now() - 100 * DAY))

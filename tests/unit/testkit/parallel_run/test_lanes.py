@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.parallel_run.lanes import LAST, LONGEST, WAITING, chosen, is_for_waiting, turn
+from testkit.parallel_run.lanes import LAST, LONGEST, ON_ONE_SPARK, WAITING, chosen, scope_of, turn
 
 TESTS = Path(__file__).parents[3]
 PROJECT = Path(__file__).parents[4]
@@ -16,25 +16,9 @@ WAITS = "tests/e2e/test_waits.py"
 COMPUTES = "tests/unit/test_computes.py"
 
 
-@pytest.mark.parametrize(("workers", "waiting"), [(1, [0]), (2, [0]), (3, [0]), (4, [0, 1])])
-def test_half_of_the_workers_but_at_least_one_starts_with_what_waits(workers: int, waiting: list[int]) -> None:
-    assert [number for number in range(workers) if is_for_waiting(f"gw{number}", workers)] == waiting
-
-
-def test_a_worker_in_the_place_of_one_that_crashed_has_its_kind() -> None:
-    assert [is_for_waiting(worker, 2) for worker in ("gw2", "gw3")] == [True, False]
-
-
 @pytest.mark.parametrize(("waiting", "first"), [(True, WAITS), (False, COMPUTES)])
 def test_a_worker_takes_its_own_kind_first(waiting: bool, first: str) -> None:
     assert [chosen(scopes, waiting=waiting) for scopes in ([WAITS, COMPUTES], [COMPUTES, WAITS])] == [first, first]
-
-
-@pytest.mark.parametrize("waiting", [True, False])
-def test_a_worker_with_nothing_of_its_kind_left_helps_the_others(waiting: bool) -> None:
-    other = COMPUTES if waiting else WAITS
-
-    assert chosen([other, other + "x"], waiting=waiting) == other
 
 
 def test_files_that_take_long_are_begun_first() -> None:
@@ -43,12 +27,17 @@ def test_files_that_take_long_are_begun_first() -> None:
     assert sorted(files, key=turn) == [files[3], files[1], files[0], files[2]]
 
 
+def test_files_that_share_a_spark_stay_together_and_others_alone() -> None:
+    assert {scope_of(f"{file}::test_it[1]") for file in ON_ONE_SPARK} == {ON_ONE_SPARK[0]}
+    assert scope_of(f"{COMPUTES}::test_it") == COMPUTES
+
+
 def test_spark_connect_comes_after_everything_else_that_waits() -> None:
     assert max([LAST, WAITS, "tests/e2e/test_demo_on_flink.py"], key=turn) == LAST
     assert chosen([COMPUTES, LAST], waiting=True) == LAST
 
 
-@pytest.mark.parametrize("start", sorted({*LONGEST, *WAITING}))
+@pytest.mark.parametrize("start", sorted({*LONGEST, *WAITING, *ON_ONE_SPARK}))
 def test_files_that_are_named_exist(start: str) -> None:
     assert (PROJECT / start).exists()
 

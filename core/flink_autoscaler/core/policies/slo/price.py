@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import floor, inf, isfinite
 from typing import Final, Self
 
+from flink_autoscaler.core.options.policies import SloOptions
 from flink_autoscaler.core.options.safety import DOWN_SHARE
-from flink_autoscaler.core.options.slo import SloOptions
 from flink_autoscaler.core.policies.slo.budget import DAY, NOTHING_USED, Budget
 from flink_autoscaler.core.policies.slo.lateness import LEAST_HEADROOM, LagTerms
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -23,12 +23,11 @@ from flink_autoscaler.standalone.settings.schema.clusters import (
     AuthKind,
     ClusterSettings,
     PrometheusSettings,
-    SourceKind,
 )
 from flink_autoscaler.standalone.settings.schema.options import LISTS, daemon_option, place_of
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.secrets import from_file, from_variable, is_sensitive, named
-from flink_autoscaler.standalone.settings.sources.layer import Value
+from flink_autoscaler.standalone.settings.sources.layer import FileUnreadableError, Value, read_bytes
 
 FLINK: Final = "flink"
 YARN: Final = "yarn"
@@ -124,13 +123,13 @@ def cluster_places(settings: Settings, values: Mapping[str, Value]) -> list[Plac
 
 def cluster_problems(places: Sequence[PlacedCluster]) -> Iterator[str]:
     """Yield what is wrong with the configured clusters, one sentence per problem. Reads the files that are named."""
-    yield from _duplicate_names(places)
+    yield from duplicate_names((place, cluster.name) for place, cluster in places)
     for place, cluster in places:
         yield from _type_problems(cluster, place)
         yield from _url_problems(cluster, place)
         yield from access_problems(cluster, place, cluster.url)
         yield from access_problems(cluster.yarn, place.section("yarn"), cluster.yarn.url)
-        if cluster.metrics.source is SourceKind.PROMETHEUS:
+        if cluster.metrics.source == "prometheus":
             yield from _prometheus_problems(cluster.metrics.prometheus, place.section("metrics.prometheus"))
         else:
             chosen = f"{place.prefix}metrics.source prometheus, which is rest"
@@ -150,17 +149,17 @@ def cluster_warnings(places: Sequence[PlacedCluster]) -> Iterator[str]:
             yield f"{place.of(name)}: looks like a regular expression; * stands for any text, and ? for one character"
 
 
-def _duplicate_names(places: Sequence[PlacedCluster]) -> Iterator[str]:
+def duplicate_names(named_places: Iterable[tuple[EntrySection, str]]) -> Iterator[str]:
+    """Yield a sentence for every name that more than one entry has."""
     same: dict[str, list[EntrySection]] = defaultdict(list)
-    for place, cluster in places:
-        same[cluster.name].append(place)
+    for place, name in named_places:
+        same[name].append(place)
     for name, found in same.items():
         if len(found) > 1:
-            origins = [
-                f"{each.prefix}name ({each.values[f'{each.prefix}name'].origin})" for each in found[:_MOST_NAMED]
-            ]
+            keys = [f"{place.prefix}name" for place in found[:_MOST_NAMED]]
+            origins = ", ".join(f"{key} ({place.values[key].origin})" for key, place in zip(keys, found, strict=False))
             more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-            yield f"the cluster name '{name}' is used more than once: {', '.join(origins)}{more}"
+            yield f"the {found[0].what} name '{name}' is used more than once: {origins}{more}"
 
 
 def _type_problems(cluster: ClusterSettings, place: EntrySection) -> Iterator[str]:
@@ -326,16 +325,11 @@ def _secret_problems(place: EntrySection) -> Iterator[str]:
 
 
 def _keytab_problems(settings: AccessSettings, place: EntrySection) -> Iterator[str]:
-    if settings.auth.keytab is None:
-        return
     try:
-        with Path(settings.auth.keytab).open("rb") as stream:
-            if not stream.read(1):
-                yield f"{place.of('auth.keytab')}: the file is empty"
-    except OSError as error:
-        yield f"{place.of('auth.keytab')}: {error.strerror or 'cannot be read'}"
-    except ValueError:
-        yield f"{place.of('auth.keytab')}: not the name of a file"
+        if settings.auth.keytab is not None and not read_bytes(Path(settings.auth.keytab)):
+            yield f"{place.of('auth.keytab')}: the file is empty"
+    except FileUnreadableError as error:
+        yield f"{place.of('auth.keytab')}: {error}"
 
 
 def _certificate_problems(settings: AccessSettings, place: EntrySection) -> Iterator[str]:

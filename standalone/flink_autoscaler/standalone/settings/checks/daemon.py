@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -11,23 +10,22 @@ from flink_autoscaler.clients.flink.pass_plugins import POLICIES
 from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.model.source_lag import FLINK
 from flink_autoscaler.core.model.syntax import Duration
-from flink_autoscaler.core.options.checks import unreadable_options, validate
+from flink_autoscaler.core.options.checks import problems as option_problems
+from flink_autoscaler.core.options.checks import unreadable_options
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.options.option import PREFIX as JOB_PREFIX
 from flink_autoscaler.core.options.option import Option, nearest
 from flink_autoscaler.core.options.policies import OPTIONS_OF
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, plugin_names, unknown_plugin
 from flink_autoscaler.standalone.settings.checks.clusters import PlacedCluster, cluster_places, cluster_problems
 from flink_autoscaler.standalone.settings.checks.notifications import notification_problems
 from flink_autoscaler.standalone.settings.removed import removed_plugin
-from flink_autoscaler.standalone.settings.schema.clusters import NumberType
+from flink_autoscaler.standalone.settings.schema.clusters import NUMBER_TYPES
 from flink_autoscaler.standalone.settings.schema.options import allowed, daemon_keys, job_keys
 from flink_autoscaler.standalone.settings.schema.settings import HEAP, JDBC, LOGGING, Settings, needs_database
 from flink_autoscaler.standalone.settings.schema.types import AUTO, OFF
 from flink_autoscaler.standalone.settings.secrets import named
 from flink_autoscaler.standalone.settings.sources.layer import Value
 
-_KEY_IN_TEXT: Final = re.compile(re.escape(JOB_PREFIX) + r"[a-z.-]*[a-z]")
 _WITHOUT_PROVIDER: Final = frozenset({"rescale-api", "log-only"})
 """The realizers that come along and never change the number of TaskManagers; what a plug-in does is its business."""
 
@@ -171,26 +169,20 @@ def _read(texts: Mapping[str, str]) -> tuple[list[tuple[str, str]], AutoscalerOp
 
     The autoscaler is switched on in them: jobs may do so themselves.
     """
-    unreadable = [job_keys()[error.key] for error in unreadable_options(AutoscalerOptions(texts))]
-    problems = [(_set_key(option, texts), f"expected {allowed(option)}") for option in unreadable]
+    problems, unreadable = [], []
+    for error in unreadable_options(AutoscalerOptions(texts)):
+        unreadable.append(option := job_keys()[error.key])
+        # Of plans there may be many, with several fields each: say what is wrong with which.
+        detail = f"{error.expected}; " if option is AutoscalerOptions.schedule_plans else ""
+        problems.append((_set_key(option, texts), f"{detail}expected {allowed(option)}"))
     broken = {key for option in unreadable for key in option.keys}
     kept = {key: text for key, text in texts.items() if key not in broken}
     options = AutoscalerOptions({**kept, AutoscalerOptions.enabled.key: "true"})
-    problems += [*_invalid(options), *_policy_problems(options)]
+    problems += [(_set_key(option, texts), problem) for option, problem in option_problems(options)]
+    problems += _policy_problems(options)
     if options.rest_client_timeout.nanoseconds == 0:
         problems.append((_set_key(AutoscalerOptions.rest_client_timeout, texts), "expected more than 0 s"))
     return problems, options
-
-
-def _invalid(options: AutoscalerOptions) -> Iterator[tuple[str, str]]:
-    """Yield every problem that the core has with options that can be read, with its key; not only the first one."""
-    # Validated again and again, each time without the option that was found last.
-    while (problem := validate(options)) is not None:
-        option = next(job_keys()[key] for key in _KEY_IN_TEXT.findall(problem) if key in job_keys())
-        yield _set_key(option, options.configuration), problem
-        if not options.is_set(option):
-            return
-        options = options.with_changes({}, option.keys)
 
 
 def _policy_problems(options: AutoscalerOptions) -> Iterator[tuple[str, str]]:
@@ -241,9 +233,9 @@ def _lag_problems(settings: Settings) -> Iterator[str]:
         if "bootstrap.servers" in {*kafka.properties, *kafka.properties_env, *kafka.properties_file}:
             yield f"autoscaler.kafka: '{kafka.name}' names its brokers by bootstrap-servers, not by a property"
     for number in settings.numbers:
-        if number.type in tuple(NumberType) and len(number.url) != 1:
+        if number.type in NUMBER_TYPES and len(number.url) != 1:
             yield f"autoscaler.numbers: '{number.name}' needs one url"
-        if number.type == NumberType.PROMQL and number.query is None:
+        if number.type == "promql" and number.query is None:
             yield f"autoscaler.numbers: '{number.name}' has no query"
     yield from _place_problems(settings, names)
 

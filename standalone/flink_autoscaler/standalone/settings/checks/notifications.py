@@ -16,9 +16,10 @@ from flink_autoscaler.standalone.settings.checks.clusters import (
     EntrySection,
     access_problems,
     access_warnings,
+    duplicate_names,
     entries,
 )
-from flink_autoscaler.standalone.settings.schema.clusters import RuleSettings, TargetSettings, TargetType
+from flink_autoscaler.standalone.settings.schema.clusters import RuleSettings, TargetSettings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.secrets import from_either, without_target
 from flink_autoscaler.standalone.settings.sources.layer import Value
@@ -35,8 +36,7 @@ def notification_problems(settings: Settings, values: Mapping[str, Value]) -> It
     notifications = settings.notifications
     places = entries(_TARGETS, values)
     names = [target.name for target in notifications.targets]
-    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
-        yield f"the target name '{name}' is used more than once in autoscaler.notifications.targets"
+    yield from duplicate_names(zip(places, names, strict=True))
     for place, target in zip(places, notifications.targets, strict=True):
         yield from _target_problems(target, place)
     rules = zip(entries("autoscaler.notifications.rules", values), notifications.rules, strict=True)
@@ -47,7 +47,7 @@ def notification_problems(settings: Settings, values: Mapping[str, Value]) -> It
 def notification_warnings(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
     """Yield what looks dangerous about how targets are reached, one sentence each."""
     for place, target in zip(entries(_TARGETS, values), settings.notifications.targets, strict=True):
-        if target.type is TargetType.WEBHOOK and target.url is not None:
+        if target.type == "webhook" and target.url is not None:
             yield from access_warnings(target, place, [without_target(target.url)])
 
 
@@ -62,7 +62,7 @@ def _target_problems(target: TargetSettings, place: EntrySection) -> Iterator[st
     except ConfigError as error:
         yield str(error)
         return
-    yield from (_apprise_problems if target.type is TargetType.APPRISE else _webhook_problems)(target, place, url)
+    yield from (_apprise_problems if target.type == "apprise" else _webhook_problems)(target, place, url)
 
 
 def _apprise_problems(target: TargetSettings, place: EntrySection, url: str) -> Iterator[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
+from importlib import resources
 from typing import Any, Final, NamedTuple, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -61,19 +63,29 @@ class DocumentedOption:
         key: The key; has ``<n>`` for the number of a list entry and ``<key>`` for any key.
         default_text: The default as a user would write it; empty when unset.
         allowed: What is accepted, as the end of "expected ...".
-        description: One line.
         old_keys: Keys that are looked up where the key is not set.
         path: Where the value goes in the nested input of :class:`DaemonSettings`; placeholders as in the key.
         is_required: Whether it has to be set wherever its section is there.
+        section: What declares it; None for an option of the core.
     """
 
     key: str
     default_text: str
     allowed: str
-    description: str
     old_keys: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     is_required: bool = False
+    section: type[OptionSection] | None = None
+
+    @property
+    def description(self) -> str:
+        """One sentence, from the ``descriptions.toml`` of the core or of this package."""
+        if self.section is None:
+            return job_keys()[self.key].description
+        name = self.path[-2 if self.path[-1] == FREE else -1]
+        tables = descriptions()
+        # A section has the options of those that it is made of.
+        return next(table[name] for kind in self.section.__mro__ if name in (table := tables.get(kind.__name__, {})))
 
     @property
     def is_pattern(self) -> bool:
@@ -101,6 +113,12 @@ class OptionPlace(NamedTuple):
         return tuple(_with(self.filled, each) for each in ranked[: ranked.index(self.template)])
 
 
+@cache
+def descriptions() -> Mapping[str, Mapping[str, str]]:
+    """What the options of each section are for, by the name of its class and the key in it."""
+    return tomllib.loads(resources.files(__package__).joinpath("descriptions.toml").read_text(encoding="utf-8"))
+
+
 def _with(filled: Iterable[str], key: str) -> str:
     texts = iter(filled)
     return re.sub(f"{INDEX}|{FREE}", lambda _: next(texts, ""), key)
@@ -117,7 +135,7 @@ def _walk(section: type[OptionSection], path: tuple[str, ...]) -> Iterator[Docum
         here = (*path, str(field.validation_alias or name))
         nested, is_list = _nested(field.annotation)
         if nested is None:
-            yield _leaf(field, here)
+            yield _leaf(section, field, here)
         else:
             yield from _walk(nested, (*here, INDEX) if is_list else here)
 
@@ -131,7 +149,7 @@ def _nested(annotation: Any) -> tuple[type[OptionSection] | None, bool]:
     return None, False
 
 
-def _leaf(field: FieldInfo, path: tuple[str, ...]) -> DocumentedOption:
+def _leaf(section: type[OptionSection], field: FieldInfo, path: tuple[str, ...]) -> DocumentedOption:
     syntax = syntax_of(field)
     full_path = (*path, FREE) if syntax.is_map else path
     default = None if field.is_required() else field.get_default(call_default_factory=True)
@@ -139,10 +157,10 @@ def _leaf(field: FieldInfo, path: tuple[str, ...]) -> DocumentedOption:
         key=PREFIX + ".".join(full_path),
         default_text="" if default is None else syntax.write(default),
         allowed=_allowed_by(field, syntax),
-        description=field.description or "",
         old_keys=next((item.keys for item in field.metadata if isinstance(item, OldKeys)), ()),
         path=full_path,
         is_required=field.is_required(),
+        section=section,
     )
 
 

@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 from enum import StrEnum
-from typing import Annotated, Any, Final, Self, TypeVar, get_args
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, get_args, get_origin
 from urllib.parse import urlsplit
 
-from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import AliasGenerator, BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
-from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.model.load_profile import zone_named
 from flink_autoscaler.core.model.vertex_patterns import parse_patterns
-from flink_autoscaler.core.options.declare import positive_duration
+from flink_autoscaler.core.options.declare import positive_duration, time_zone
+
+T = TypeVar("T")
 
 AUTO: Final = "auto"
 OFF: Final = "off"
@@ -80,8 +80,6 @@ def _by_name(part: str) -> str:
         raise ValueError(f"no days from {first} to {last}")
     return ",".join(dict.fromkeys(_DAY_NAMES[day] for day in range(first, last + 1, int(found[3] or 1) or 1)))
 
-
-T = TypeVar("T")
 
 EXPECTED: Final[Mapping[Callable[[str], Any], str]] = {
     syntax.parse_bool: "true or false",
@@ -154,42 +152,15 @@ class OptionSection(BaseModel):
     )
 
 
-def option(
-    default: T,
-    description: str,
-    *,
-    ge: float | None = None,
-    gt: float | None = None,
-    le: float | None = None,
-    key: str | None = None,
-) -> T:
-    """Declare an option of a section.
-
-    Args:
-        default: Its value where it is not set.
-        description: One line for the reference page and the sample configuration.
-        ge: Least value.
-        gt: What values have to be above.
-        le: Greatest value.
-        key: Where it is not the name of the field, with hyphens.
-    """
-    field: T = Field(default=default, description=description, ge=ge, gt=gt, le=le, validation_alias=key)
-    return field
-
-
 def syntax_of(field: FieldInfo) -> Syntax:
-    """Return how values of a field are written; an enumeration lists its members."""
-    kind = _enumeration(field)
-    if kind is not None:
-        *others, last = kind
-        return Syntax(f"{', '.join(others)} or {last}")
-    optional = (item for part in get_args(field.annotation) for item in getattr(part, "__metadata__", ()))
-    return next(item for item in (*field.metadata, *optional) if isinstance(item, Syntax))
-
-
-def _enumeration(field: FieldInfo) -> type[StrEnum] | None:
+    """Return how values of a field are written; of named values all are listed."""
     kinds = (field.annotation, *get_args(field.annotation))
-    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum)), None)
+    for kind in kinds:
+        if get_origin(kind) is Literal or (isinstance(kind, type) and issubclass(kind, StrEnum)):
+            *others, last = get_args(kind) or tuple(kind)
+            return Syntax(f"{', '.join(others)} or {last}")
+    optional = (item for part in kinds[1:] for item in getattr(part, "__metadata__", ()))
+    return next(item for item in (*field.metadata, *optional) if isinstance(item, Syntax))
 
 
 def _write_seconds(value: float) -> str:
@@ -211,14 +182,6 @@ def _name(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise ValueError("1 to 64 letters, digits, dots, underscores or hyphens")
     return text
-
-
-def _zone(text: str) -> str:
-    try:
-        zone_named(text.strip())
-    except ConfigError as error:
-        raise ValueError("a time zone that this machine knows") from error
-    return text.strip()
 
 
 def _not_blank(text: str) -> str:
@@ -268,13 +231,16 @@ def _write_plugin(value: str) -> str:
     return {"heap": "MEMORY", "logging": "LOGGING"}.get(value, value)
 
 
+OneOf = Annotated[T, Syntax("", str.lower)]
+"""One of the words of a ``Literal``, in any case."""
+
 Flag = Annotated[bool, Syntax(EXPECTED[syntax.parse_bool], syntax.parse_bool, lambda value: str(value).lower())]
 Count = Annotated[int, Syntax(EXPECTED[syntax.parse_int], syntax.parse_int)]
 Seconds = Annotated[float, Syntax(EXPECTED[syntax.parse_time], _seconds, _write_seconds)]
 MemorySize = Annotated[int, Syntax(EXPECTED[syntax.parse_memory], syntax.parse_memory, _write_memory)]
 Text = Annotated[str, Syntax("text that is not blank", _not_blank)]
 Schedule = Annotated[str, Syntax(SCHEDULE, parse_schedule)]
-TimeZone = Annotated[str, Syntax("a time zone such as Europe/Berlin", _zone)]
+TimeZone = Annotated[str, Syntax("a time zone such as Europe/Berlin", time_zone)]
 ClusterName = Annotated[str, Syntax("1 to 64 letters, digits, dots, underscores or hyphens", _name)]
 BaseUrls = Annotated[tuple[str, ...], Syntax(f"{_BASE_URL}; several as a list", base_urls, write_list)]
 Texts = Annotated[tuple[str, ...], Syntax(EXPECTED[syntax.parse_list], syntax.parse_list, write_list)]

@@ -8,8 +8,7 @@ another, and every message names the key and the place. Decision 19 says why it 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
@@ -19,8 +18,6 @@ from typing import Final
 from flink_autoscaler.core.model.syntax import LONGEST, shortened
 from flink_autoscaler.core.options.option import PREFIX as JOB_PREFIX
 from flink_autoscaler.core.options.option import nearest
-from flink_autoscaler.core.options.policies import ScheduleOptions
-from flink_autoscaler.core.options.schedule_plans import format_plans, plan_problems
 from flink_autoscaler.standalone.settings.schema.options import (
     FREE,
     INDEX,
@@ -41,13 +38,6 @@ from flink_autoscaler.standalone.settings.sources.layer import HALF_CHARACTER, L
 CONFIG_VARIABLE = "FLINK_AUTOSCALER_CONFIG"
 _LONGEST_KEY: Final = 1_000
 _NUMBER: Final = re.compile(r"\d+", re.ASCII)
-_PLAN_OPTIONS: Final = "|".join(map(re.escape, ScheduleOptions.schedule_plans.keys))
-_PLAN_FIELD: Final = re.compile(
-    rf"(?P<key>(autoscaler\.clusters\.\d+\.options\.)?({_PLAN_OPTIONS}))\.(?P<number>\d+)\.(?P<field>.+)",
-    re.ASCII | re.DOTALL,
-)
-_PLAN_NUMBER: Final = re.compile(r"0|[1-9]\d{0,2}", re.ASCII)
-_MOST_MISSING: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +86,8 @@ def merge_layers(layers: Iterable[Layer]) -> Configuration:
     warnings: list[str] = []
     for layer in layers:
         values, unreadable = _readable(layer.values)
-        values, wrong_plans = _with_plans(values)
         unknown = _unknown(values, is_compared=not layer.is_of_flink)
-        problems += [*layer.problems, *unreadable, *wrong_plans]
+        problems += [*layer.problems, *unreadable]
         warnings += layer.warnings
         # Mistakes in our own file; in Flink's a vendor's options are there on purpose.
         if layer.is_of_flink:
@@ -226,52 +215,3 @@ def _read_overrides(overrides: Sequence[str]) -> Layer:
         else:
             problems.append(f"--set number {number}: expected key=value")
     return Layer(values, tuple(problems))
-
-
-def _with_plans(values: Mapping[str, Value]) -> tuple[dict[str, Value], list[str]]:
-    """Return values in which plans that are listed as maps are text, as if it had been written, and what is wrong.
-
-    What is wrong with a plan names the key, the number of the plan and the field; nothing is set then.
-    """
-    listed: dict[str, dict[int, dict[str, Value]]] = defaultdict(lambda: defaultdict(dict))
-    others, problems = dict[str, Value](), list[str]()
-    for key, value in values.items():
-        match = _PLAN_FIELD.fullmatch(key)
-        if match is None:
-            others[key] = value
-        elif _PLAN_NUMBER.fullmatch(match["number"]):
-            listed[match["key"]][int(match["number"])][match["field"]] = value
-        else:
-            problems.append(f"{shortened(key)} ({value.origin}): expected the number of a plan, 0 to 999")
-    problems += [problem for key, plans in listed.items() for problem in _plan_problems(key, plans, others)]
-    if not problems:
-        others |= {key: _plans_text(plans) for key, plans in listed.items()}
-    return others, problems
-
-
-def _plan_problems(key: str, plans: Mapping[int, Mapping[str, Value]], others: Mapping[str, Value]) -> Iterator[str]:
-    first = _origin(plans[min(plans)])
-    if key in others:
-        yield f"{key} is set as text ({others[key].origin}) and as a list ({first}): expected one of them"
-    missing = [number for number in range(max(plans)) if number not in plans]
-    for number in missing[:_MOST_MISSING]:
-        yield f"{key} ({first}): plan {number + 1} is empty"
-    if len(missing) > _MOST_MISSING:
-        yield f"{key} ({first}): {len(missing) - _MOST_MISSING} more plans are empty"
-    for number, plan in sorted(plans.items()):
-        texts = {name: value.text for name, value in plan.items()}
-        for name, problem in plan_problems(texts).items():
-            if name:
-                place = f"{key}.{number}.{shortened(name)} = '{shortened(texts[name])}' ({plan[name].origin})"
-                yield f"{place}: plan {number + 1}: {problem}"
-            else:
-                yield f"{key}.{number} ({_origin(plan)}): plan {number + 1} {problem}"
-
-
-def _plans_text(plans: Mapping[int, Mapping[str, Value]]) -> Value:
-    texts = [{name: value.text for name, value in plan.items()} for _, plan in sorted(plans.items())]
-    return Value(format_plans(texts), _origin(plans[min(plans)]))
-
-
-def _origin(plan: Mapping[str, Value]) -> str:
-    return next(iter(plan.values())).origin

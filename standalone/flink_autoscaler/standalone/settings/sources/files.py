@@ -15,6 +15,8 @@ from typing import Any
 import yaml
 
 from flink_autoscaler.core.model.syntax import format_list
+from flink_autoscaler.core.options.policies import ScheduleOptions
+from flink_autoscaler.core.options.schedule_plans import format_plans
 from flink_autoscaler.standalone.settings.sources.layer import FileUnreadableError, Layer, Value, failed, read_text
 
 DIRECTORY_VARIABLE = "FLINK_CONF_DIR"
@@ -138,18 +140,34 @@ class _Flattening:
             self.store(key, self.text(node), line)
 
     def sequence(self, node: yaml.SequenceNode, key: str, *, depth: int, line: int) -> None:
-        """A list of maps becomes numbered keys, any other list Flink's text of a list."""
-        if node.value and all(isinstance(item, yaml.MappingNode) for item in node.value):
+        """A list of maps becomes numbered keys, any other list Flink's text of a list, and so do plans."""
+        if not node.value or not all(isinstance(item, yaml.MappingNode) for item in node.value):
+            self.store(key, self.listed(node), line)
+        elif key.endswith(ScheduleOptions.schedule_plans.key):
+            self.store(key, format_plans(map(self.plan, node.value)), line)
+        else:
             for index, item in enumerate(node.value):
                 self.value(item, f"{key}.{index}", depth=depth + 1, line=item.start_mark.line + 1)
-            return
+
+    def listed(self, node: yaml.SequenceNode) -> str:
         texts = []
         for item in node.value:
-            self.visit(item, depth)
+            self.visit(item, 0)
             if not isinstance(item, yaml.ScalarNode) or _is_null(item):
                 raise self.invalid(item, "a list holds either maps or plain values")
             texts.append(self.text(item))
-        self.store(key, format_list(texts), line)
+        return format_list(texts)
+
+    def plan(self, node: yaml.MappingNode) -> list[tuple[str, str]]:
+        fields = []
+        for name, value in node.value:
+            self.visit(value, 0)
+            if not _is_null(value):
+                text = self.listed(value) if isinstance(value, yaml.SequenceNode) else self.text(value)
+                fields.append((self.text(name), text))
+        if not fields:
+            raise self.invalid(node, "a plan is empty")
+        return fields
 
     def text(self, node: yaml.Node) -> str:
         if node.tag not in _SCALARS:

@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
@@ -197,14 +197,7 @@ def _from_memory(job: JobNow, since_ms: int, until_ms: int, asked: Asked) -> Ser
 
 
 def _point(point: Point | SeriesPoint, at_ms: int) -> SeriesPointDoc:
-    return SeriesPointDoc(
-        at_ms=at_ms,
-        load=point.load,
-        capacity=point.capacity,
-        lag=point.lag,
-        lag_seconds=point.lag_seconds,
-        slots=point.slots,
-    )
+    return SeriesPointDoc.model_validate(replace(point, at_ms=at_ms), from_attributes=True)
 
 
 def _with_latest(job: JobNow, found: JobSeries, span: Span) -> Iterator[SeriesPointDoc]:
@@ -254,15 +247,7 @@ def _rescales(job: JobNow, found: JobSeries | None, since_ms: int, until_ms: int
 
 
 def _recorded(rescale: RecordedRescale) -> SeriesRescaleDoc:
-    return SeriesRescaleDoc(
-        decided_ms=rescale.decided_ms,
-        origin=rescale.origin,
-        stage=rescale.stage,
-        outage_ms=rescale.outage_ms,
-        is_reverted=rescale.is_reverted,
-        before=dict(rescale.before),
-        target=dict(rescale.target),
-    )
+    return SeriesRescaleDoc.model_validate(rescale, from_attributes=True)
 
 
 def _remembered(job: JobNow) -> Iterator[SeriesRescaleDoc]:

@@ -24,26 +24,6 @@ def test_edges_of_lateness(arrival: float, capacity: float, outage: float, late:
     assert late_seconds(arrival, capacity, outage, limit=30) == late
 
 
-def a_case(limit: float) -> ScaleDownCase:
-    late = late_seconds(100e3, 140e3, 60, limit) + late_seconds(130e3, 200e3, 60, limit)
-    return ScaleDownCase(slots_now=40, slots_new=28, outage_down=60, outage_up=60, hold=3_600, late=late)
-
-
-def test_a_scale_down_that_makes_the_job_late_does_not_pay() -> None:
-    case = a_case(limit=30)
-
-    assert case.saved == 43_200
-    assert case.cost == pytest.approx(42_223, abs=1)
-    assert not case.pays(2)
-
-
-def test_a_scale_down_whose_outages_are_within_the_limit_pays() -> None:
-    case = a_case(limit=120)
-
-    assert case.cost == 4_080
-    assert case.pays(2)
-
-
 def test_a_smaller_size_is_never_assumed_to_last_for_more_than_a_day() -> None:
     case = ScaleDownCase(slots_now=2, slots_new=1, outage_down=0, outage_up=0, hold=1e9, late=0)
 

@@ -100,12 +100,6 @@ def codes(run: Run) -> set[str]:
 UP, DOWN, MIXED = {A: (4, 8)}, {A: (4, 2)}, {A: (4, 8), B: (4, 2)}
 
 
-def test_a_plan_that_nothing_speaks_against_stays_as_it_is() -> None:
-    run = a_run(MIXED)
-
-    assert (after_filters(run, MIXED), codes(run)) == ({A: 8, B: 2}, set())
-
-
 @pytest.mark.parametrize(
     ("direction", "until_ms", "left"),
     [
@@ -239,13 +233,6 @@ def test_a_scale_down_that_has_been_needed_for_long_is_expected_to_last(hours: t
     assert bool(after_filters(run, FORTY_TO_28)) is goes
 
 
-def test_a_scale_down_beside_a_scale_up_need_not_pay() -> None:
-    plan = {A: (40, 41), B: (40, 28)}
-    run = a_run(plan, {**ECONOMICS, "slo.lag": "1 s"}, rates=(200_000.0, 100_000.0))
-
-    assert after_filters(run, plan) == {A: 41, B: 28}
-
-
 def test_a_scale_down_that_frees_no_slot_costs_only_its_outage_and_is_left_alone() -> None:
     plan = {B: (4, 2)}
     run = a_run(plan, {**ECONOMICS, "slo.lag": "1 s"})
@@ -258,14 +245,6 @@ def test_how_much_a_scale_down_has_to_save_is_configurable(factor: str, goes: bo
     run = a_run(FORTY_TO_28, {**ECONOMICS, "scale-down.economics.factor": factor}, rates=(200_000.0, 100_000.0))
 
     assert bool(after_filters(run, FORTY_TO_28)) is goes
-
-
-def test_what_a_scale_down_would_cost_is_explained() -> None:
-    run = a_run(FORTY_TO_28, {**ECONOMICS, "slo.lag": "1 s"}, rates=(200_000.0, 100_000.0))
-
-    after_filters(run, FORTY_TO_28)
-
-    assert "it saves 43200 slot-seconds (12 slots for 3600 s) and costs " in run.reasons[0].text
 
 
 def memory(mebibytes: int, slots: int = 4) -> Capacity:
@@ -292,13 +271,6 @@ def test_network_memory_limits_scale_ups(plan: Wanted, capacity: Capacity | None
     assert [event.reason for event in run.events] == (["NetworkMemoryLimited"] if is_held else [])
 
 
-def test_the_check_of_network_memory_can_be_switched_off() -> None:
-    plan = {A: (100, 200), B: (100, 200)}
-    run = a_run(plan, {"network-precheck.enabled": "false"}, capacity=memory(64))
-
-    assert after_filters(run, plan) == {A: 200, B: 200}
-
-
 def test_a_filter_sees_what_the_one_before_left() -> None:
     options = {"scale-up.enabled": "false", **BUDGET}
     run = a_run(MIXED, options, past=rescales(6))
@@ -306,9 +278,3 @@ def test_a_filter_sees_what_the_one_before_left() -> None:
     # Without its scale-up the plan is a scale-down, for which the budget is spent.
     assert after_filters(run, MIXED) == {}
     assert codes(run) == {"DIRECTION_OFF", "BUDGET_SPENT"}
-
-
-def test_the_reference_knows_no_filters() -> None:
-    run = a_run(UP, {"compat": "reference"}, quarantine=(failed(5),))
-
-    assert after_filters(run, UP) == {A: 8}

@@ -24,63 +24,7 @@ from testkit.builders.core import a_plan, a_topology, a_vertex, vertex_id
 
 GIB = 1 << 30
 MB = 1 << 20
-SIZE = TaskManagerSize(slots=4, cpu=2.0, memory=4 * GIB)
 ROOMY = Headroom("somebody")
-
-
-@pytest.mark.parametrize(
-    ("headroom", "expected"),
-    [
-        pytest.param(ROOMY, None, id="no limit"),
-        pytest.param(replace(ROOMY, cpu=5.0), 2, id="CPUs"),
-        pytest.param(replace(ROOMY, memory=12 * GIB), 3, id="memory that is used up exactly"),
-        pytest.param(replace(ROOMY, memory=12 * GIB - 1), 2, id="one byte short"),
-        pytest.param(replace(ROOMY, taskmanagers=1), 1, id="TaskManagers"),
-        pytest.param(replace(ROOMY, cpu=5.0, memory=100 * GIB, taskmanagers=7), 2, id="the tightest of them"),
-        pytest.param(replace(ROOMY, cpu=0.0, memory=100 * GIB), 0, id="nothing left of one"),
-        pytest.param(replace(ROOMY, cpu=-3.0), 0, id="less than nothing"),
-        # 4 GiB become 6 GiB.
-        pytest.param(replace(ROOMY, memory=17 * GIB, memory_step=3 * GIB), 2, id="memory in steps"),
-    ],
-)
-def test_a_headroom_is_worth_whole_taskmanagers(headroom: Headroom, expected: int | None) -> None:
-    room = room_in(headroom, SIZE, 0)
-
-    assert (room.taskmanagers, room.unchecked) == (expected, ())
-
-
-@pytest.mark.parametrize(
-    ("headroom", "expected", "unchecked"),
-    [
-        pytest.param(replace(ROOMY, cpu=1.0), None, ("CPU",), id="CPUs alone"),
-        pytest.param(replace(ROOMY, memory=1), None, ("memory",), id="memory alone"),
-        pytest.param(replace(ROOMY, cpu=1.0, memory=1), None, ("CPU", "memory"), id="both"),
-        pytest.param(replace(ROOMY, cpu=1.0, taskmanagers=2), 2, ("CPU",), id="TaskManagers still count"),
-    ],
-)
-def test_limits_are_not_applied_to_sizes_that_are_not_known(
-    headroom: Headroom, expected: int | None, unchecked: tuple[str, ...]
-) -> None:
-    room = room_in(headroom, TaskManagerSize(slots=4), 0)
-
-    assert (room.taskmanagers, room.unchecked) == (expected, unchecked)
-
-
-@pytest.mark.parametrize(
-    ("told", "reported", "expected"), [(None, 3, 3), (2, 3, 2), (0, 3, 0), (None, -1, 0), (-1, 3, 0)]
-)
-def test_free_slots_are_those_of_the_headroom_or_else_of_the_cluster(
-    told: int | None, reported: int, expected: int
-) -> None:
-    assert room_in(replace(ROOMY, slots=told), SIZE, reported).free_slots == expected
-
-
-@pytest.mark.parametrize(
-    ("more_slots", "expected"),
-    [(0, 0), (2, 0), (3, 1), (6, 1), (7, 2), (-9, 0)],
-)
-def test_free_slots_are_used_before_taskmanagers_are_added(more_slots: int, expected: int) -> None:
-    assert Room(free_slots=2, taskmanagers=0, slots_per_taskmanager=4).added_for(more_slots) == expected
 
 
 GROUPS = a_topology(

@@ -262,15 +262,6 @@ def test_half_as_many_as_a_job_has_go_however_many_it_wants(room: int, expected:
     assert [dict(each)["wanted"] for each in waits] == ([] if expected else [16.0])
 
 
-def test_a_cut_plan_expects_what_the_cut_parallelism_brings() -> None:
-    outcome = doubled_within(replace(QUEUE, taskmanagers=2))
-
-    assert isinstance(outcome.decision, Rescale)
-    metrics = outcome.decision.summaries[SINGLE_SOURCE].metrics
-    assert metrics[ScalingMetric.EXPECTED_PROCESSING_RATE].current == 300.0
-    assert metrics[ScalingMetric.RECOMMENDED_PARALLELISM].current == 6.0
-
-
 def test_nothing_is_decided_or_remembered_where_nothing_is_left() -> None:
     outcome = doubled_within(replace(QUEUE, memory=0))
 

@@ -23,20 +23,6 @@ def test_from_the_flink_size() -> None:
     assert pools.flink == 2 << 30
 
 
-def test_from_the_process_size() -> None:
-    pools = layout({"process.size": "2g"})
-
-    assert (pools.overhead, pools.flink, pools.managed) == (214748368, 1664299824, 665719939)
-    assert (pools.network, pools.task_heap) == (166429984, 563714445)
-
-
-def test_from_the_process_size_of_the_tuning_example() -> None:
-    pools = layout({"process.size": "4g"})
-
-    assert (pools.overhead, pools.metaspace, pools.flink) == (429496736, 268435456, 3597035104)
-    assert (pools.managed, pools.network, pools.heap) == (1438814063, 359703515, 1664299798)
-
-
 def test_from_the_pools() -> None:
     pools = layout({"task.heap.size": "512m", "managed.size": "256m"})
 
@@ -63,13 +49,6 @@ def test_a_task_heap_leaves_the_rest_to_the_network() -> None:
 
     assert pools.managed == 256 * MIB
     assert pools.network == 256 * MIB
-
-
-@pytest.mark.parametrize("key", ["taskmanager.memory.size", "taskmanager.memory.managed.size"])
-def test_managed_memory_has_two_names(key: str) -> None:
-    options = FlinkOptions({"taskmanager.memory.flink.size": "2g", key: "100m"})
-
-    assert memory_layout(options).managed == 100 * MIB
 
 
 def test_the_number_of_buffers_fixes_the_network_memory() -> None:

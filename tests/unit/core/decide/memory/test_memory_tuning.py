@@ -5,7 +5,6 @@ import pytest
 
 from flink_autoscaler.core.decide.memory.tuning import (
     TuningInput,
-    format_memory,
     network_memory,
     recommendation_event,
     tune,
@@ -37,13 +36,6 @@ def test_network_memory_counts_the_channels_of_both_ends(
     two_slots = FlinkOptions({"taskmanager.memory.segment-size": "1 kb", "taskmanager.numberOfTaskSlots": "2"})
 
     assert network_memory(topology, {}, two_slots) == segments * 1024 * 2
-
-
-def test_network_memory_is_that_of_the_planned_parallelism() -> None:
-    topology = a_topology(a_vertex(1, parallelism=99), a_vertex(2, parallelism=30, inputs={1: HASH}))
-    options = FlinkOptions({"taskmanager.memory.segment-size": "1 kb"})
-
-    assert network_memory(topology, a_plan({1: (99, 12)}), options) == (68 + 32) * 1024
 
 
 TOPOLOGY = a_topology(a_vertex(1, parallelism=8), a_vertex(2, parallelism=12, inputs={1: HASH}))
@@ -131,10 +123,6 @@ def test_more_taskmanagers_do_not_shrink_the_heap() -> None:
     assert with_compensation == tune(dataclasses.replace(given(off), summaries=growing))
 
 
-def test_nothing_is_recommended_without_a_valid_configuration() -> None:
-    assert tune(dataclasses.replace(given(), flink_options=FlinkOptions({}))) is None
-
-
 @pytest.mark.parametrize("memory", [0, -1])
 def test_nothing_is_recommended_without_the_memory_of_a_taskmanager(memory: int) -> None:
     assert tune(dataclasses.replace(given(), taskmanager_memory=memory)) is None
@@ -147,22 +135,6 @@ def test_unknown_usage_counts_as_none() -> None:
 
     assert changes is not None
     assert changes.overrides["taskmanager.memory.jvm-metaspace.size"] == "0 bytes"
-
-
-@pytest.mark.parametrize(
-    ("size", "expected"),
-    [
-        (0, "0 bytes"),
-        (1023, "1023 bytes"),
-        (2304 << 10, "2304 kb"),
-        (180 << 20, "180 mb"),
-        (4 << 30, "4 gb"),
-        (5 << 40, "5120 gb"),
-        (3703580943, "3703580943 bytes"),
-    ],
-)
-def test_sizes_print_in_the_largest_unit_that_divides_them(size: int, expected: str) -> None:
-    assert format_memory(size) == expected
 
 
 @pytest.mark.parametrize(("enabled", "word"), [("true", "enabled"), ("false", "disabled")])

@@ -1,11 +1,10 @@
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.decide.sizing.alignment import (
-    Aligned,
     AlignmentMode,
     balanced,
     built_in_mode,
@@ -19,9 +18,21 @@ from flink_autoscaler.core.decide.sizing.alignment import (
     within_increase,
     yielded,
 )
+from flink_autoscaler.core.model.decision import Hold, PassPhase
+from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.topology import ShipStrategy
-from flink_autoscaler.core.ports.plugins import AlignmentRequest
-from testkit.builders.core import options_with, vertex_id
+from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.core.ports.plugins import AlignmentContext, AlignmentRequest, Plugins
+from testkit.builders.core import (
+    MINUTE,
+    SINGLE_SOURCE,
+    SINGLE_SOURCE_OPTIONS,
+    JobDriver,
+    a_context,
+    options_with,
+    single_source,
+    vertex_id,
+)
 
 HASH = frozenset({ShipStrategy.HASH})
 
@@ -30,47 +41,7 @@ def request(current: int, target: int, partitions: int, max_parallelism: int, up
     return AlignmentRequest(vertex_id(1), current, target, partitions, max_parallelism, 1, upper, HASH)
 
 
-def limited(parallelism: int) -> Aligned:
-    return Aligned(parallelism, is_limited=True)
-
-
-@pytest.mark.parametrize(
-    ("given_request", "expected"),
-    [
-        pytest.param(request(10, 13, 0, 120), (14, 15, 15, 14), id="10 to 13 of 120"),
-        pytest.param(request(10, 17, 0, 120), (18, 20, 20, 18), id="10 to 17 of 120"),
-        pytest.param(request(10, 61, 0, 120), (120, 120, 120, 120), id="10 to 61 of 120"),
-        pytest.param(request(30, 26, 0, 120), (30, 30, 30, 30), id="30 to 26 of 120: stays"),
-        pytest.param(request(26, 23, 0, 120), (24, 24, 24, 24), id="26 to 23 of 120"),
-        pytest.param(request(60, 35, 0, 128), (43, 35, limited(32), 43), id="60 to 35 of 128"),
-        pytest.param(request(5, 7, 97, 128), (8, 97, 97, 8), id="5 to 7 of 97 partitions"),
-        pytest.param(request(50, 34, 97, 128), (49, 34, limited(33), 49), id="50 to 34 of 97 partitions"),
-        pytest.param(request(20, 30, 24, 128), (30, 30, limited(24), limited(24)), id="beyond the partitions"),
-        pytest.param(request(16, 20, 30, 128, 25), (20, 20, limited(16), limited(16)), id="blocked by 25"),
-        pytest.param(request(14, 17, 40, 128, 18), (17, 17, limited(14), limited(14)), id="blocked by 18"),
-        pytest.param(request(8, 10, 0, 64, 12), (11, 10, 10, 11), id="8 to 10 of 64 within 12"),
-        pytest.param(request(10, 13, 0, 120, 14), (14, 13, limited(12), 14), id="10 to 13 of 120, 15 is not allowed"),
-        pytest.param(request(14, 13, 0, 120), (14, 13, limited(12), 14), id="14 to 13 of 120, 15 would be up"),
-        pytest.param(request(36, 18, 25, 30), (25, 25, 25, 25), id="36 to 18 of 25 partitions"),
-    ],
-)
-def test_modes_align_as_documented(given_request: AlignmentRequest, expected: tuple[int | Aligned, ...]) -> None:
-    modes = (balanced, evenly_spread, legacy_evenly_spread, legacy_maximize_utilisation)
-
-    results = tuple(mode(given_request) for mode in modes)
-
-    assert results == tuple(Aligned(value) if isinstance(value, int) else value for value in expected)
-    assert off(given_request) == Aligned(given_request.target)
-
-
 ALL_MODES = [off, balanced, evenly_spread, legacy_evenly_spread, legacy_maximize_utilisation]
-
-
-@pytest.mark.parametrize("mode", ALL_MODES)
-def test_nothing_is_aligned_where_nothing_is_spread(mode: AlignmentMode) -> None:
-    plain = AlignmentRequest(vertex_id(1), 10, 13, 0, 120, 1, 200, frozenset({ShipStrategy.REBALANCE}))
-
-    assert mode(plain) == Aligned(13)
 
 
 @pytest.mark.parametrize(
@@ -168,3 +139,101 @@ def test_the_search_finds_what_trying_one_by_one_finds(
     )
 
     assert search(asked, accepts_less_load=accepts_less_load) == next(tried, None)
+
+
+MODE = "scaling.parallelism-alignment.mode"
+OPTIONS = {**SINGLE_SOURCE_OPTIONS, MODE: "mine", f"{MODE}.mine.class": "x.Mode", f"{MODE}.mine.limit": "7"}
+
+
+@dataclass
+class Mode:
+    """Aligns everything to one parallelism, or fails."""
+
+    parallelism: object
+    applies: bool = True
+    error: Exception | None = None
+    seen: list[AlignmentContext] = field(default_factory=list)
+
+    def is_applicable(self, context: AlignmentContext) -> bool:
+        return self.applies and context.metrics[ScalingMetric.TRUE_PROCESSING_RATE].average > 0
+
+    def align(self, context: AlignmentContext) -> int:
+        self.seen.append(context)
+        if self.error is not None:
+            raise self.error
+        return self.parallelism  # type: ignore[return-value]  # a foreign mode may return anything
+
+
+def aligned_by(mode: Mode, options: dict[str, str] | None = None) -> PassOutcome:
+    """Run a source of 24 partitions that wants to go from 4 to 7, which BALANCED makes 8."""
+    driver = JobDriver(a_context({**OPTIONS, **(options or {})}), plugins=Plugins(alignment_modes={"x.Mode": mode}))
+    for minute in (1, 2, 3):
+        reading = single_source(minute, rate=200.0, busy_ms=870.0, partitions=24)
+        outcome = driver.run(minute * MINUTE, reading)
+    return outcome
+
+
+def test_a_custom_mode_has_the_last_word_on_the_target() -> None:
+    mode = Mode(5)
+
+    outcome = aligned_by(mode)
+
+    assert outcome.wanted == {SINGLE_SOURCE: 5}
+    request = mode.seen[-1].request
+    assert (request.current, request.target, request.partitions) == (4, 7, 24)
+    assert mode.seen[-1].job.configuration["limit"] == "7"
+
+
+def test_a_custom_mode_that_does_not_apply_keeps_the_target() -> None:
+    mode = Mode(5, applies=False)
+
+    assert aligned_by(mode).wanted == {SINGLE_SOURCE: 7}
+    assert mode.seen == []
+
+
+def test_the_current_parallelism_means_no_change() -> None:
+    assert isinstance(aligned_by(Mode(4)).decision, Hold)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{MODE: "other"}, {f"{MODE}.mine.class": "y.Mode"}, {f"{MODE}.mine.class": ""}],
+    ids=["unknown name", "unknown class", "blank class"],
+)
+def test_balanced_stands_in_for_a_custom_mode_that_is_not_there(options: dict[str, str]) -> None:
+    assert aligned_by(Mode(5), options).wanted == {SINGLE_SOURCE: 8}
+
+
+def test_a_custom_mode_that_fails_fails_the_pass() -> None:
+    outcome = aligned_by(Mode(5, error=RuntimeError("boom")))
+
+    assert outcome.phase is PassPhase.ERROR
+    assert str(outcome.error) == "alignment mode 'mine' failed: RuntimeError: boom"
+
+
+@pytest.mark.parametrize("parallelism", [0, -3, "5"])
+def test_a_custom_mode_has_to_ask_for_a_parallelism(parallelism: object) -> None:
+    outcome = aligned_by(Mode(parallelism))
+
+    assert outcome.phase is PassPhase.ERROR
+    assert str(outcome.error) == f"alignment mode 'mine' returned {parallelism!r}, not a parallelism"
+
+
+def test_a_custom_mode_may_ask_for_a_single_subtask() -> None:
+    assert aligned_by(Mode(1)).wanted == {SINGLE_SOURCE: 1}
+
+
+def test_a_source_of_one_partition_keeps_what_it_has_but_takes_no_more() -> None:
+    # Three subtasks of which two would do.
+    readings = [single_source(minute, rate=100.0, busy_ms=300.0, parallelism=3, partitions=1) for minute in (1, 2, 3)]
+    plugins = Plugins(alignment_modes={"x.Mode": Mode(5)})
+
+    outcome = JobDriver(a_context(OPTIONS), plugins=plugins).run_each_minute(readings)
+
+    assert outcome.wanted == {}
+
+
+def test_built_in_names_cannot_be_taken() -> None:
+    options = {MODE: "OFF", f"{MODE}.OFF.class": "x.Mode"}
+
+    assert aligned_by(Mode(5), options).wanted == {SINGLE_SOURCE: 7}

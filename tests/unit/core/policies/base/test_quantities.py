@@ -5,8 +5,6 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given as for_all
-from hypothesis import strategies as st
 
 from flink_autoscaler.core.model.policy_values import JobObservation, ProposalDirection
 from flink_autoscaler.core.policies.base.proposals import direction_of
@@ -20,12 +18,10 @@ from flink_autoscaler.core.policies.base.quantities import (
     lags,
     needs_of,
     present_arrivals,
-    rounded_up,
-    shares_of,
     subtasks,
 )
 from flink_autoscaler.core.policies.varga import backlog_of
-from testkit.builders.policies import NOW, WINDOW, observation, vertex
+from testkit.builders.policies import NOW, observation, vertex
 
 
 def learned(obs: JobObservation, before: Memory | None = None) -> Memory:
@@ -39,35 +35,12 @@ def needs(obs: JobObservation, memory: Memory | None = None) -> dict[str, Need]:
 
 
 @pytest.mark.parametrize(
-    ("number", "expected"),
-    [
-        pytest.param(0.7 * 10 / 0.7, 10, id="noise of the arithmetic"),
-        pytest.param(12.000000001, 12, id="a billionth is noise"),
-        pytest.param(12.001, 13, id="a thousandth is not"),
-        pytest.param(0.0, 0, id="nothing"),
-        pytest.param(1e9 + 0.5, 1_000_000_000, id="relative to large numbers"),
-    ],
-)
-def test_rounded_up_ignores_noise(number: float, expected: int) -> None:
-    assert rounded_up(number) == expected
-
-
-@for_all(st.floats(0.0, 1e12))
-def test_rounded_up_is_the_next_whole_number(number: float) -> None:
-    assert math.ceil(number) - 1 - 1e-9 * number <= rounded_up(number) <= math.ceil(number)
-
-
-@pytest.mark.parametrize(
     ("needed", "expected"),
     [(3.2, 4), (0.0, 2), (99.0, 8), (math.inf, 8)],
     ids=["within", "below", "above", "infinite"],
 )
 def test_subtasks_are_within_the_bounds(needed: float, expected: int) -> None:
     assert subtasks(needed, vertex(min_parallelism=2, max_parallelism=8)) == expected
-
-
-def test_subtasks_greatest_bound_wins() -> None:
-    assert subtasks(1.0, vertex(min_parallelism=5, max_parallelism=3)) == 3
 
 
 @pytest.mark.parametrize(
@@ -86,33 +59,6 @@ def test_has_backlog_counts_seconds_of_input(lag: float | None, rate_in: float, 
     assert has_backlog(obs, 300.0) is expected
 
 
-def test_targets_are_carried_along_the_edges() -> None:
-    obs = observation(
-        vertex("source-a", rate_in=60.0, target_rate=100.0),
-        vertex("source-b", rate_in=10.0),
-        vertex("join", rate_in=130.0),
-        vertex("sink", rate_in=13.0),
-        edges={("source-a", "join"): 2.0, ("source-b", "join"): 1.0, ("join", "sink"): 0.1},
-    )
-
-    assert {v: need.up for v, need in needs(obs).items()} == pytest.approx(
-        {"source-a": 100.0, "source-b": 10.0, "join": 210.0, "sink": 21.0}
-    )
-
-
-def test_every_vertex_knows_its_sources() -> None:
-    obs = observation(
-        vertex("source-a"),
-        vertex("source-b"),
-        vertex("map"),
-        vertex("join"),
-        edges={("source-a", "map"): 1.0, ("map", "join"): 1.0, ("source-b", "join"): 1.0},
-    )
-
-    assert needs(obs)["map"].sources == {"source-a"}
-    assert needs(obs)["join"].sources == {"source-a", "source-b"}
-
-
 def test_rates_sent_tell_the_ratio_where_edges_do_not() -> None:
     obs = observation(vertex("source", rate_in=100.0, rate_out={"map": 250.0}), vertex("map"), edges={})
 
@@ -125,13 +71,6 @@ def test_the_last_ratio_counts_while_nothing_is_read() -> None:
     idle = observation(source, vertex("map", rate_in=0.0), edges={("source", "map"): 0.0})
 
     assert needs(idle, learned(idle, learned(before)))["map"].up == 100.0
-
-
-def test_a_ratio_that_was_never_seen_makes_the_need_unknown() -> None:
-    source = vertex("source", rate_in=0.0, target_rate=50.0)
-    obs = observation(source, vertex("map", rate_in=None), edges={("source", "map"): 0.0})
-
-    assert needs(obs)["map"].up is None
 
 
 def test_nothing_arrives_behind_a_source_without_arrivals() -> None:
@@ -192,15 +131,6 @@ def test_a_state_that_cannot_be_read_is_none(state: dict[str, Any]) -> None:
     assert Memory.read(state, obs) == Memory(frozenset({"source"}))
 
 
-@pytest.mark.parametrize(("after", "expected"), [(0.0, True), (WINDOW - 1, True), (WINDOW, False)])
-def test_a_backlog_blinds_for_one_window(after: float, expected: bool) -> None:
-    obs = observation(vertex())
-    behind = Memory.read({}, obs).learned(obs, has_backlog=True)
-    later = observation(vertex(), now=NOW + after)
-
-    assert learned(later, behind).is_blind(later) is expected
-
-
 @pytest.mark.parametrize(
     ("parallelism", "rate", "expected"),
     [(4, 10.0, None), (8, 10.0, 1.0), (8, 7.5, 0.5), (8, 5.0, 0.0), (2, 10.0, None)],
@@ -214,28 +144,6 @@ def test_gain_is_a_share_of_the_linear_one(parallelism: int, rate: float, expect
 
 def need(name: str, up: float, rate: float, sources: set[str], *, greatest: int = 128) -> Need:
     return Need(vertex(name, max_parallelism=greatest), rate, up, up, sources=frozenset(sources))
-
-
-def test_a_bottleneck_limits_what_its_sources_feed() -> None:
-    vertices = {
-        "source-a": need("source-a", 100.0, 10.0, {"source-a"}),
-        "source-b": need("source-b", 100.0, 10.0, {"source-b"}),
-        "map": need("map", 100.0, 10.0, {"source-a"}, greatest=4),
-        "join": need("join", 200.0, 10.0, {"source-a", "source-b"}),
-    }
-
-    shares = shares_of(vertices, {"source-a": 10.0, "source-b": 10.0, "map": 10.0, "join": 20.0}, 0.0)
-
-    assert shares == {"source-a": 0.4, "source-b": 1.0, "map": 1.0, "join": 1.0}
-
-
-def test_a_limit_counts_only_where_full_use_does_not_suffice() -> None:
-    vertices = {
-        "source": need("source", 100.0, 10.0, {"source"}),
-        "map": need("map", 100.0, 10.0, {"source"}, greatest=12),
-    }
-
-    assert shares_of(vertices, {"map": 15.0}, 0.0)["source"] == 1.0
 
 
 @pytest.mark.parametrize(

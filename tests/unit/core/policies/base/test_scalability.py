@@ -1,11 +1,9 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from flink_autoscaler.core.errors import EvaluationError
-from flink_autoscaler.core.model.state import HistoryEntry, ScalingSummary
+from flink_autoscaler.core.model.state import HistoryEntry
 from flink_autoscaler.core.policies.base.scalability import Gains, ineffective_gains, scalability_coefficient
 from testkit.builders.core import history_entry, options_with
 
@@ -18,25 +16,6 @@ def entries(*observations: tuple[int, float]) -> tuple[HistoryEntry, ...]:
 
 
 @pytest.mark.parametrize(
-    ("history", "expected"),
-    [
-        pytest.param(entries((4, 400.0), (8, 720.0), (16, 1280.0)), 0.83, id="rounded up"),
-        pytest.param(entries((4, 400.0), (1, 150.0), (8, 500.0)), 0.5, id="parallelism 1 is the baseline; clamped"),
-        pytest.param(entries((4, 400.0), (4, 380.0), (8, 760.0)), 1.0, id="the newest of the least; clamped"),
-        # (4 * 380 + 4 * 400 + 8 * 760) / (96 * 100)
-        pytest.param(entries((4, 380.0), (4, 400.0), (8, 760.0)), 0.96, id="the newest of the least, which is greater"),
-        pytest.param(entries((4, 400.0), (8, 720.0)), 1.0, id="too few"),
-        pytest.param(entries(), 1.0, id="none"),
-        pytest.param(entries((4, 400.0), (8, NAN), (16, 1280.0)), 1.0, id="a rate is unknown"),
-        pytest.param(entries((4, NAN), (8, 720.0), (16, 1280.0)), 1.0, id="the baseline is unknown"),
-        pytest.param(entries((4, 0.0), (8, 720.0), (16, 1280.0)), 1.0, id="a baseline of zero"),
-    ],
-)
-def test_the_coefficient_is_a_least_squares_fit(history: tuple[HistoryEntry, ...], expected: float) -> None:
-    assert scalability_coefficient(history, options_with()) == expected
-
-
-@pytest.mark.parametrize(
     "history",
     [entries((4, 0.0), (8, 0.0), (16, 0.0)), entries((4, INF), (8, 720.0), (16, 1280.0))],
     ids=["all rates are zero", "an infinite baseline"],
@@ -45,11 +24,6 @@ def test_an_undefined_coefficient_is_one_but_fails_in_the_reference(history: tup
     assert scalability_coefficient(history, options_with()) == 1.0
     with pytest.raises(EvaluationError, match="undefined"):
         scalability_coefficient(history, options_with({"compat": "reference"}))
-
-
-@given(st.lists(st.tuples(st.integers(1, 200), st.floats(min_value=0.0)), max_size=6))
-def test_the_coefficient_stays_between_its_minimum_and_one(observations: list[tuple[int, float]]) -> None:
-    assert 0.5 <= scalability_coefficient(entries(*observations), options_with()) <= 1.0
 
 
 LAST = (history_entry(0, 4, 8, rate=500.0, expected=1000.0),)
@@ -73,14 +47,6 @@ def test_a_scale_up_is_ineffective_when_it_gains_too_little(
 
 def test_unknown_gains_are_not_effective() -> None:
     assert ineffective_gains(LAST, 8, NAN, 0.1) is not None
-
-
-def test_a_decision_without_a_rate_tells_nothing_and_fails_nothing() -> None:
-    without_rate = HistoryEntry(9, ScalingSummary(16, 24, {}))
-    history = (*entries((4, 400.0), (8, 720.0)), without_rate)
-
-    assert scalability_coefficient(history, options_with({"compat": "reference"})) == 1.0
-    assert ineffective_gains(history, 24, 540.0, 0.1) is not None
 
 
 def test_an_undefined_coefficient_fails_in_the_reference_alone() -> None:

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.decide.sizing.alignment import balanced
-from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.policy_values import VertexLimits, VertexSizing
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, is_outside_bounds, limits_of, size_vertex
@@ -144,83 +143,11 @@ def test_parallelism_follows_the_capacity_that_is_needed(
     assert aligned(vertex, sizing) == parallelism
 
 
-def test_rounding_up_happens_in_double_arithmetic() -> None:
-    vertex = a_vertex(parallelism=100, max_parallelism=720, inputs=REBALANCE)
-
-    assert sized(vertex, target=5000.0, rate=800.0).wanted == 998
-
-
-@pytest.mark.parametrize(
-    ("vertex", "parallelism"),
-    [
-        pytest.param(a_vertex(parallelism=20, partitions=24), 24, id="up to the partitions"),
-        pytest.param(a_vertex(parallelism=30, partitions=24), 30, id="already beyond: not forced down"),
-        pytest.param(a_vertex(parallelism=20, partitions=0), 48, id="partitions unknown"),
-    ],
-)
-def test_a_source_stays_within_its_partitions(vertex: Vertex, parallelism: int) -> None:
-    rate = vertex.parallelism * 50.0
-
-    sizing = sized(vertex, target=1500.0, rate=rate, compat="improved")
-
-    assert sizing.target == parallelism
-
-
 @pytest.mark.parametrize(("target", "rate"), [(200.0, NAN), (NAN, 100.0)], ids=["rate", "target"])
 def test_nothing_is_said_about_a_vertex_with_something_unknown(target: float, rate: float) -> None:
     metrics = evaluated(target=target, rate=rate, parallelism=3)
 
     assert size_vertex(a_vertex(parallelism=3), metrics, settings()) is None
-
-
-@pytest.mark.parametrize(
-    ("options", "current", "raw", "expected"),
-    [
-        pytest.param({"vertex.min-parallelism": "10"}, 20, 8, 10, id="down to the minimum"),
-        pytest.param({"vertex.min-parallelism": "10"}, 5, 2, 5, id="below the minimum: kept"),
-        pytest.param({"vertex.min-parallelism": "10"}, 5, 7, 7, id="below the minimum: not forced up to it"),
-        pytest.param({"vertex.max-parallelism": "10"}, 12, 60, 12, id="above the maximum: kept"),
-        pytest.param({"vertex.max-parallelism": "10"}, 5, 60, 10, id="up to the maximum"),
-        pytest.param({"vertex.max-parallelism": "900"}, 5, 800, 720, id="never beyond the key groups"),
-    ],
-)
-def test_limits_do_not_force_a_vertex_that_is_outside_them(
-    options: dict[str, str], current: int, raw: int, expected: int
-) -> None:
-    limits = limits_of(a_vertex(parallelism=current, max_parallelism=720), current, settings(options))
-
-    assert limits.clamp(raw) == expected
-
-
-def test_the_greatest_parallelism_wins_over_the_least() -> None:
-    assert VertexLimits(lower=9, upper=20, bound=5).clamp(7) == 5
-
-
-@pytest.mark.parametrize(
-    ("options", "rate", "expected"),
-    [
-        pytest.param({"scale-up.max-factor": "1.0"}, 10.0, 20, id="at most twice"),
-        pytest.param({"scale-down.max-factor": "0.2"}, 10_000.0, 8, id="at least four fifths"),
-        pytest.param({"scale-down.max-factor": "1.0"}, INF, 1, id="down to the minimum"),
-    ],
-)
-def test_one_step_is_bounded(options: dict[str, str], rate: float, expected: int) -> None:
-    metrics = evaluated(target=100.0, rate=rate, parallelism=10)
-
-    sizing = size_vertex(a_vertex(parallelism=10, inputs=REBALANCE), metrics, settings(options))
-
-    assert sizing is not None
-    assert sizing.target == expected
-
-
-def test_the_scalability_coefficient_raises_the_factor() -> None:
-    # 0.7 of the capacity at no restart and no catch-up: 100 / 0.7 rounds to 143.
-    metrics = evaluated(target=100.0, rate=71.5, parallelism=10)
-
-    sizing = size_vertex(a_vertex(parallelism=10), metrics, settings({"catch-up.duration": "0"}), coefficient=0.83)
-
-    assert sizing is not None
-    assert sizing.factor == pytest.approx(2.4096, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -251,17 +178,6 @@ def test_a_target_stays_within_all_limits(target: float, rate: float, current: i
     assert 1 <= sizing.target <= max(200, current)
     assert sizing.target <= 512
     assert partitions == 0 or sizing.target <= max(partitions, current)
-
-
-def test_the_sizing_does_not_change_the_metrics() -> None:
-    vertex = a_vertex(parallelism=3)
-    metrics = dict(evaluated(target=5.0, rate=9.0, parallelism=3))
-    before = dict(metrics)
-
-    size_vertex(vertex, metrics, settings())
-
-    assert metrics.keys() == before.keys()
-    assert metrics[ScalingMetric.PARALLELISM].current == 3.0
 
 
 def test_limits_may_leave_one_parallelism_but_not_none() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from flink_autoscaler.core.options.slo import SloOptions
+from flink_autoscaler.core.options.policies import SloOptions
 from flink_autoscaler.core.policies.slo.acting import Acting, Moment, price_down
 from flink_autoscaler.core.policies.slo.lateness import LagTerms, Spread
 from flink_autoscaler.core.policies.slo.model import Forecasts, Level, Levels

@@ -1,6 +1,6 @@
 import pytest
 
-from flink_autoscaler.core.options.slo import SloOptions
+from flink_autoscaler.core.options.policies import SloOptions
 from flink_autoscaler.core.policies.slo.budget import Budget
 from flink_autoscaler.core.policies.slo.lateness import LagTerms
 from flink_autoscaler.core.policies.slo.price import (

@@ -83,11 +83,6 @@ def test_a_broken_policy_fails(name: str) -> None:
         test()
 
 
-def test_the_jobs_are_the_same_every_time() -> None:
-    assert model_jobs(20) == model_jobs(20)
-    assert balanced_jobs(20) == balanced_jobs(20)
-
-
 def test_balanced_jobs_are_equally_busy() -> None:
     for job in balanced_jobs(20):
         busy = [vertex.busy for vertex in job.observed(job.parallelism, 0.0).vertices.values()]

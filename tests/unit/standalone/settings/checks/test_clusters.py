@@ -183,7 +183,7 @@ def test_a_secret_that_cannot_be_read_is_named(cluster: dict[str, str], expected
 def test_a_keytab_has_to_be_readable() -> None:
     problems = problems_of({**HTTP, "auth.kind": "kerberos", "auth.keytab": "/no/such"})
 
-    assert "auth.keytab = '/no/such' (--set): No such file or directory" in problems
+    assert "auth.keytab = '/no/such' (--set): /no/such: No such file or directory" in problems
 
 
 @pytest.mark.parametrize(

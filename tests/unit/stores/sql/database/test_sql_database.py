@@ -87,10 +87,6 @@ def test_a_password_of_any_characters(server: DatabaseServer) -> None:
         SqlStateStore(database).save("job", OVERRIDES)
 
 
-def test_unknown_user(server: DatabaseServer) -> None:
-    check_refused(replace(server.new_database(), username="nobody-here"), "user name or password is wrong")
-
-
 def test_unknown_database(server: DatabaseServer) -> None:
     check_refused(server.settings("missing"), "the database does not exist: create it, or correct jdbc.url")
 

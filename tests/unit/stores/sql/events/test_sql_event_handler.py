@@ -184,13 +184,6 @@ def test_recommendations_are_merged_by_their_parallelisms(database: Database, ha
     assert [row["event_count"] for row in rows_of(database, EVENTS)] == [2, 1]
 
 
-def test_executed_reports_are_never_merged(database: Database, handler: SqlEventHandler) -> None:
-    for _ in range(3):
-        handler.handle_scaling_report(a_context(), a_report(is_executed=True))
-
-    assert [row["event_count"] for row in rows_of(database, EVENTS)] == [1, 1, 1]
-
-
 @pytest.mark.parametrize(
     ("job_key", "other"),
     [

@@ -70,12 +70,6 @@ def test_every_value_of_the_java_process_is_read_and_written_so_that_it_reads_it
 
 
 @pytest.mark.parametrize("state_type", TYPES)
-def test_both_databases_of_the_java_process_hold_the_same(state_type: StateType) -> None:
-    for job_key in (UNUSUAL, EMPTY):
-        assert same_state(java_part(job_key, state_type, "postgres"), java_part(job_key, state_type, "mysql"))
-
-
-@pytest.mark.parametrize("state_type", TYPES)
 def test_empty_values_of_the_java_process_are_empty(state_type: StateType) -> None:
     assert java_part(EMPTY, state_type) == KINDS[state_type].empty
 
@@ -103,18 +97,6 @@ def test_tracking_of_the_java_process() -> None:
     )
 
 
-def test_overrides_and_delays_of_the_java_process() -> None:
-    assert java_part(UNUSUAL, StateType.PARALLELISM_OVERRIDES) == {V1: 4, V2: 12, V3: 1}
-    assert java_part(UNUSUAL, StateType.DELAYED_SCALE_DOWN)[V1] == DelayedVertex(
-        AT_MS,
-        (
-            DelayedRecommendation(AT_MS, 9, is_outside=True),
-            DelayedRecommendation(AT_MS + 90_500, 7, is_outside=False),
-            DelayedRecommendation(AT_MS + 260_123, 3, is_outside=True),
-        ),
-    )
-
-
 def test_history_of_the_java_process() -> None:
     entry, *_ = java_part(NORMAL, StateType.SCALING_HISTORY)[V2]
 
@@ -126,16 +108,6 @@ def test_configuration_of_the_java_process_keeps_every_character() -> None:
     changes = java_part(UNUSUAL, StateType.CONFIG_OVERRIDES)
 
     assert changes.overrides['custom.key "quoted" \\ back'] == "a, b: c; ünï — ☃ 𝄞\nline2\ttab"
-
-
-@pytest.mark.parametrize("state_type", TYPES)
-def test_what_is_written_satisfies_the_reader(state_type: StateType) -> None:
-    part = getattr(full_state(), KINDS[state_type].name)
-
-    text = encode(state_type, part)
-
-    assert text is not None
-    check_readable(state_type, text)
 
 
 @pytest.mark.parametrize("state_type", TYPES)

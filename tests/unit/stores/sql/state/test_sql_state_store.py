@@ -23,7 +23,7 @@ from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import JOBS, METADATA, SET_ASIDE, STATE
 from flink_autoscaler.stores.testing.store_contract import AutoScalerStateStoreContract, full_state, same_state
 from testkit.builders.sql import make_reference_schema, state_rows, write_state
-from testkit.scenarios.watching import LogLines
+from testkit.scenarios.runner import LogLines
 from testkit.servers.databases import DatabaseServer, counting, rows_of
 from testkit.servers.databases.reader_rules import check_readable
 
@@ -112,11 +112,6 @@ def test_saving_what_is_stored_sends_nothing(database: Database, store: SqlState
     store.save("job", TWO_TYPES)
 
     assert counts(database, lambda: store.save("job", state), lambda: store.load("job")) == (0, 0, 0, 0)
-
-
-def test_put_and_removed_before_any_save_costs_one_select(database: Database, store: SqlStateStore) -> None:
-    assert counts(database, lambda: store.load("job"), lambda: store.save("job", EMPTY_STATE)) == (1, 0, 0, 0)
-    assert rows_of(database, JOBS) == []
 
 
 def test_a_steady_pass_is_one_update_and_nothing_else(database: Database, store: SqlStateStore) -> None:
@@ -388,18 +383,6 @@ def test_a_value_that_cannot_be_read_stays_until_somebody_writes(database: Datab
     assert store.set_aside_count == 1
 
 
-def test_a_new_value_replaces_one_that_cannot_be_read(database: Database) -> None:
-    SqlStateStore(database).save("job", TWO_TYPES)
-    spoil(database, "scalingTracking", "{")
-    store = SqlStateStore(database)
-    store.load("job")
-
-    store.save("job", TWO_TYPES)
-
-    assert [row["state_value"] for row in rows_of(database, SET_ASIDE)] == ["{"]
-    assert SqlStateStore(database).load("job") == TWO_TYPES
-
-
 def test_a_value_with_unknown_metrics_is_used_and_kept_when_it_is_replaced(database: Database) -> None:
     value = '{"2024-01-03T09:29:59Z":{"vertexMetrics":{},"globalMetrics":{"LAG":1.0,"NEW":2.0}}}'
     write_state(database, "job", collectedMetrics=value)
@@ -536,18 +519,6 @@ def test_a_table_that_ignores_case_does_not_mix_up_jobs(java_mysql: Database) ->
     store.delete("main/JOB")
 
     assert SqlStateStore(java_mysql).load("main/job") == TWO_TYPES
-
-
-def test_a_blank_at_the_end_does_not_mix_up_jobs(java_mysql: Database) -> None:
-    store = SqlStateStore(java_mysql)
-    store.save("job", TWO_TYPES)
-
-    assert store.load("job ") == EMPTY_STATE
-    with pytest.raises(StoreError, match="are the same"):
-        store.save("job ", OVERRIDES)
-    store.delete("job ")
-
-    assert SqlStateStore(java_mysql).load("job") == TWO_TYPES
 
 
 def test_released_job_is_read_again_and_others_are_not(database: Database) -> None:

@@ -33,7 +33,3 @@ def test_rate_is_linear_between_points(second: float, expected: float) -> None:
 )
 def test_arrived_is_the_integral_of_the_rate(second: float, expected: float) -> None:
     assert CURVE.arrived(second) == expected
-
-
-def test_curve_writes_what_it_reads() -> None:
-    assert str(Curve.parse("0:500,1.5:4000")) == "0:500,1.5:4000"

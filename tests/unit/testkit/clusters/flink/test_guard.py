@@ -4,15 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from testkit.clusters.flink.guard import Guard, watch
+from testkit.clusters.flink.guard import Guard
 
 
 def a_sleeper() -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-
-
-def test_watch_leaves_what_was_added_and_not_forgotten() -> None:
-    assert watch(["add 1\n", "add 2\n", "forget 1\n"]) == {2}
 
 
 def test_guard_kills_what_is_registered_when_the_pipe_closes(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from testkit.scenarios.agreement.comparing import Comparison, courses, table
-from testkit.scenarios.agreement.figures import Course, Figures
+from testkit.scenarios.agreement.comparing import Comparison
+from testkit.scenarios.agreement.figures import Figures
 
 FLINK = Figures(slot_hours=2.0, rescales=8, minutes_late=10.0)
 
@@ -33,21 +33,3 @@ def test_a_minute_is_forgiven_where_little_is_late(late: float, count: int) -> N
     flink, simulated = Figures(2.0, 8, 0.5), Figures(2.0, 8, late)
 
     assert len(list(Comparison("slo", flink, flink, simulated).problems())) == count
-
-
-def test_the_table_has_a_row_for_each_that_tells() -> None:
-    history = Figures(2.0, 8, None)
-
-    lines = table([Comparison("slo", FLINK, history, FLINK)]).splitlines()
-
-    assert lines[2:] == [
-        "| `slo` | Flink | 2.00 | 8 | 10.0 |",
-        "| `slo` | history | 2.00 | 8 |  |",
-        "| `slo` | simulator | 2.00 | 8 | 10.0 |",
-    ]
-
-
-def test_courses_stand_below_each_other() -> None:
-    flink, simulated = Course([], [(61.4, 2), (300.0, 8)]), Course([], [(70.0, 2)])
-
-    assert courses("slo", flink, simulated) == "slo, Flink: 61 s → 2, 300 s → 8\nslo, simulator: 70 s → 2\n"

@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from testkit.scenarios.soak.outcome import Outcome, Round, tolerance_of
+from testkit.scenarios.soak.outcome import Outcome, Round
 from testkit.scenarios.soak.plan import Plan
-from testkit.scenarios.soak.sampling import of_processes, passes_of
 
 PLAN = Plan()
 
@@ -80,31 +79,3 @@ def test_nobody_expects_a_rescale_on_a_machine_that_has_no_time_for_passes() -> 
     outcome.rounds[:] = [dataclasses.replace(each, rescales=0) for each in outcome.rounds]
 
     assert outcome.faults == []
-
-
-def test_growth_is_told_for_a_thousand_passes() -> None:
-    # 100 passes over each cluster in a round.
-    outcome = an_outcome(lambda number: {"memory, MB": 100.0 + 0.02 * number})
-
-    (line,) = [line for line in outcome.table().splitlines() if line.startswith("memory")]
-
-    assert line.split()[-1] == "0.2"
-
-
-def test_every_figure_has_a_tolerance() -> None:
-    for name in ("series of /metrics", "rows of x", "kB of x", "files of x", *of_processes([])):
-        assert tolerance_of(name).least > 0
-
-
-def test_passes_are_counted_by_cluster_whatever_evaluated_them() -> None:
-    page = "\n".join(
-        f'flink_autoscaler_passes_total{{cluster="{cluster}",engine="{engine}",result="{result}"}} {count}'
-        for cluster, engine, result, count in [
-            ("a", "inline", "succeeded", 3.0),
-            ("a", "none", "succeeded", 1.0),
-            ("a", "inline", "failed", 9.0),
-            ("b", "inline", "succeeded", 2.0),
-        ]
-    )
-
-    assert passes_of(page) == {"a": 4.0, "b": 2.0}
