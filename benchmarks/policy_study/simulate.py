@@ -45,10 +45,10 @@ def study_job(workload: Workload) -> JobModel:
 
 
 def _plugins() -> Plugins:
-    """Return the installed plug-ins, with the policy that is to take the place of ``slo`` as ``slo2``."""
+    """Return the installed plug-ins, with the candidate where the checkout is this one."""
     plugins = installed_plugins()
     try:
-        from flink_autoscaler.core.policies.slo.next_policy import NextSloPolicy  # noqa: PLC0415 - not in all checkouts
+        from benchmarks.policy_study.candidate.policy import NextSloPolicy  # noqa: PLC0415 - not for other checkouts
     except ImportError:
         return plugins
     return replace(plugins, policies={**plugins.policies, NextSloPolicy.name: NextSloPolicy()})

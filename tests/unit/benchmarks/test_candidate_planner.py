@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from flink_autoscaler.core.forecast.forecasters import ERROR_LEADS, HORIZON, LAST, OF_DAY, Forecast
-from flink_autoscaler.core.policies.slo.planner import (
+from benchmarks.policy_study.candidate.forecasters import ERROR_LEADS, HORIZON, LAST, OF_DAY, Forecast
+from benchmarks.policy_study.candidate.planner import (
     CONSTANTS,
     ActionSet,
     Planner,

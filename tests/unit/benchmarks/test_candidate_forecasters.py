@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from flink_autoscaler.core.forecast.forecasters import (
+from benchmarks.policy_study.candidate.forecasters import (
     ANALOG,
     DAY,
     HORIZON,

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from flink_autoscaler.core.forecast.forecasters import DAY, ForecastScores, LoadHistory, learn
+from benchmarks.policy_study.candidate.codec import decode, encode
+from benchmarks.policy_study.candidate.forecasters import DAY, ForecastScores, LoadHistory, learn
+from benchmarks.policy_study.candidate.policy import NextSloPolicy, SloMemory
 from flink_autoscaler.core.model.policy_values import Outage, PastRescale, PolicyInput, Proposal, ProposalDirection
-from flink_autoscaler.core.policies.slo.codec import decode, encode
-from flink_autoscaler.core.policies.slo.next_policy import NextSloPolicy, SloMemory
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 from flink_autoscaler.core.policies.testing.model_job import Meter, ModelJob, ModelVertex
 from flink_autoscaler.core.ports.plugins import ScalingPolicy

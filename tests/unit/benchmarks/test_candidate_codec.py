@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flink_autoscaler.core.policies.slo.codec import decode, encode
+from benchmarks.policy_study.candidate.codec import decode, encode
 
 
 @dataclass(frozen=True)

@@ -234,13 +234,13 @@ def jump(minutes: Sequence[float], since: float | None) -> float | None:
         minutes: Load, oldest first.
         since: Minutes since the jump before.
     """
-    if len(minutes) < 4 or (since is not None and since < 6):  # noqa: PLR2004 - too little to compare with
+    if len(minutes) < 4 or (since is not None and since < 6):
         return None
     before = minutes[-2 - (30 if since is None else min(30, int(since) - 2)) : -2]
     middle = median(before)
     limit = 4.5 * max(1.48 * median([abs(each - middle) for each in before]), 0.02 * middle)
     away, away_before = minutes[-1] - middle, minutes[-2] - middle
-    least = 0.3 if len(minutes) < 12 else 0.12  # noqa: PLR2004 - the spread is hardly known
+    least = 0.3 if len(minutes) < 12 else 0.12
     if abs(away) <= limit or abs(away + away_before) / 2.0 <= max(limit, least * middle):
         return None
     return 2.0 if abs(away_before) > limit and away_before * away > 0.0 else 1.0
@@ -298,7 +298,7 @@ def courses(history: LoadHistory) -> dict[str, list[float]]:
 def _trend(history: LoadHistory) -> list[float] | None:
     """Expect that the slope of the last hour goes on and fades; after a jump that of the last minutes."""
     if history.is_fresh:
-        if len(history.minutes) < 3:  # noqa: PLR2004 - two differences
+        if len(history.minutes) < 3:
             return None
         before, middle, now = history.minutes[-3:]
         rises = (now - middle, middle - before)
@@ -306,7 +306,7 @@ def _trend(history: LoadHistory) -> list[float] | None:
         return [now + slope * each for each in _RAMP]
     values = history.last(60)
     count = len(values)
-    if count < 15:  # noqa: PLR2004 - a slope of less is noise
+    if count < 15:
         return None
     center, mean = (count - 1) / 2.0, fmean(values)
     slope = sum((place - center) * each for place, each in enumerate(values)) / (count * (count * count - 1) / 12.0)
@@ -349,7 +349,7 @@ def _analog(history: LoadHistory) -> list[float] | None:
     rough = sorted(_likeness(logs, end, (1, 6, 11)) for end in range(HOUR, len(logs) - HOUR, 2))[:24]
     chosen: list[tuple[float, int]] = []
     for distance, end in sorted(_likeness(logs, end, range(HOUR)) for _, end in rough):
-        if len(chosen) < 3 and all(abs(end - other) > HOUR // 2 for _, other in chosen):  # noqa: PLR2004 - three hours
+        if len(chosen) < 3 and all(abs(end - other) > HOUR // 2 for _, other in chosen):
             chosen.append((distance, end))
     total = [0.0] * HORIZON
     weights = [1.0 / (distance + 4e-4) for distance, _ in chosen]

@@ -17,7 +17,7 @@ from itertools import accumulate
 from statistics import NormalDist
 from typing import Final
 
-from flink_autoscaler.core.forecast.forecasters import ERROR_LEADS, Forecast, errors_of
+from benchmarks.policy_study.candidate.forecasters import ERROR_LEADS, Forecast, errors_of
 from flink_autoscaler.core.model.quick import quick
 
 

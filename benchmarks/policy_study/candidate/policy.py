@@ -11,7 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from flink_autoscaler.core.forecast.forecasters import Forecast, ForecastScores, LoadHistory, forecast, learn
+from benchmarks.policy_study.candidate.codec import decode, encode
+from benchmarks.policy_study.candidate.demand import Demand, DemandState, observe
+from benchmarks.policy_study.candidate.error_budget import ErrorBudget
+from benchmarks.policy_study.candidate.forecasters import Forecast, ForecastScores, LoadHistory, forecast, learn
+from benchmarks.policy_study.candidate.planner import ActionSet, Plan, Planner, SwitchingCosts
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
 from flink_autoscaler.core.model.quick import quick, replace
@@ -19,14 +23,10 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of, missing, not_usable
 from flink_autoscaler.core.policies.base.quantities import subtasks
 from flink_autoscaler.core.policies.slo.budget import Restart
-from flink_autoscaler.core.policies.slo.codec import decode, encode
-from flink_autoscaler.core.policies.slo.demand import Demand, DemandState, observe
-from flink_autoscaler.core.policies.slo.error_budget import ErrorBudget
 from flink_autoscaler.core.policies.slo.lateness import Change, LagTerms, fluid
 from flink_autoscaler.core.policies.slo.learning import cleaned
 from flink_autoscaler.core.policies.slo.levels import levels, present
 from flink_autoscaler.core.policies.slo.model import Level, Seen, seen
-from flink_autoscaler.core.policies.slo.planner import ActionSet, Plan, Planner, SwitchingCosts
 from flink_autoscaler.core.policies.slo.policy import one_way
 from flink_autoscaler.core.policies.slo.restarts import NO_RESTARTS, Restarts
 from flink_autoscaler.core.policies.slo.state import Graph
@@ -201,7 +201,7 @@ class NextSloPolicy:
             history, scores, new = learn(memory.history, memory.scores, demand.load, demand.minutes, limit)
             memory = replace(memory, history=history, scores=scores)
         size = present(now.vertices, demand.strengths(now))
-        if len(memory.history.minutes) < 2 or not 0.0 < size.capacity < math.inf:  # noqa: PLR2004
+        if len(memory.history.minutes) < 2 or not 0.0 < size.capacity < math.inf:
             return abstention(self.name, (_LEARNING,), {"memory": encode(memory)})
         load = memory.history.minutes[-1]
         situation = Situation(given.obs.now, load, None if demand.is_blind else demand.backlog / load, size)
@@ -325,7 +325,7 @@ def _is_quiet(memory: SloMemory, situation: Situation, limit: float) -> bool:
     if expected is None or not 0.0 <= situation.at - intent.at < CONSTANTS.quiet:
         return False
     since = memory.history.since
-    if since is not None and since <= 20:  # noqa: PLR2004 - minutes after a jump
+    if since is not None and since <= 20:
         return False
     is_expected = abs(situation.load - expected) <= CONSTANTS.quiet_error * expected
     is_ahead = situation.load < CONSTANTS.quiet_load * size.capacity
