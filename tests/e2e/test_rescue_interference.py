@@ -142,7 +142,9 @@ def test_requirements_that_a_restarted_jobmanager_forgot_are_sent_again(version:
             until_reached(passes)
 
             passes.show("JobManager restarted during a rescale, application cluster from its latest checkpoint")
-            assert passes.reasons(*STARTING) == ["Scaling", "RequirementsLost", "Scaling", "RescaleReached"]
+            # The TaskManager is missing until it has found the new JobManager.
+            told = passes.reasons(*STARTING, "TaskManagerLost")
+            assert told == ["Scaling", "RequirementsLost", "Scaling", "RescaleReached"]
             assert passes.work_parallelism(cluster.job_id) > 1
 
 

@@ -189,7 +189,7 @@ def test_daemon_goes_on_while_the_name_node_is_away_and_writes_later(
             daemon.wait_for("further passes", lambda: len(flink.paths()) > 20)
             [warning] = daemon.lines("history_unavailable")
             code = daemon.stop()
-            spilled = list(spill.rglob("*.arrows"))
+            spilled = list(spill.rglob("*.jsonl"))
             away.start_name_node()
 
             daemon.start()

@@ -110,7 +110,7 @@ def test_backtest_on_yarn_comes_to_what_one_process_comes_to(
 @pytest.mark.parametrize(
     ("command", "options"),
     [
-        pytest.param(("backtest", "--workload", "steps", "--days", "0.05", "--master", "yarn"), (), id="backtest"),
+        pytest.param(("backtest", "--workload", "step", "--days", "0.05", "--master", "yarn"), (), id="backtest"),
         pytest.param(
             ("forecast", "build", "--dry-run", "--history", "nowhere"),
             ("--set", "autoscaler.engine.spark-master=yarn"),

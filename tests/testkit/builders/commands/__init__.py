@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,7 +41,11 @@ def restored_logging() -> Iterator[None]:
 def run_in_process(app: typer.Typer, capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> Said:
     """Run a command, and return what it printed."""
     capsys.readouterr()
-    code = app([*arguments], standalone_mode=False)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        code = app([*arguments], standalone_mode=False)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)  # run holds SIGHUP, whose process ends with it
     said = capsys.readouterr()
     return Said(int(code or 0), said.out, said.err)
 
