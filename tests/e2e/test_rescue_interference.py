@@ -143,7 +143,7 @@ def test_requirements_that_a_restarted_jobmanager_forgot_are_sent_again(version:
 
             passes.show("JobManager restarted during a rescale, application cluster from its latest checkpoint")
             # The TaskManager is missing until it has found the new JobManager.
-            told = passes.reasons(*STARTING, "TaskManagerLost")
+            told = passes.reasons(*STARTING, "TaskManagerLost", "SlotsMissing")
             assert told == ["Scaling", "RequirementsLost", "Scaling", "RescaleReached"]
             assert passes.work_parallelism(cluster.job_id) > 1
 
