@@ -26,7 +26,6 @@ ALLOWED = {
 # Libraries that only some modules may import, as paths of the project.
 CONFINED = {
     "pyspark": "pipeline/",
-    "aiohttp": "clients/flink_autoscaler/clients/http/",
     "httpx": "clients/flink_autoscaler/clients/http/",
     "uvloop": "clients/flink_autoscaler/clients/http/",
     "gssapi": "clients/flink_autoscaler/clients/auth/kerberos.py",

@@ -13,7 +13,7 @@ OWN_WAYS = {
     "core/flink_autoscaler/core/errors.py": 1,
     # Puts what four libraries raise into words of an operator; by single requests, and by rounds of them.
     "clients/flink_autoscaler/clients/http/forms.py": 1,
-    "clients/flink_autoscaler/clients/http/transport.py": 1,
+    "clients/flink_autoscaler/clients/http/transport.py": 2,
     # Hands what a thread raised to the one who waits for it.
     "clients/flink_autoscaler/clients/http/event_loop.py": 1,
 }

@@ -11,18 +11,12 @@ from functools import cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-import aiohttp
 import httpx
 
 from flink_autoscaler.clients.auth.tls import client_context
+from flink_autoscaler.clients.http.kept import KEEP_ALIVE, KeptConnections, Server
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint
-
-KEEP_ALIVE: Final = 60.0
-"""Seconds that an idle connection is kept: longer than a usual pass interval, shorter than Flink's five minutes."""
-
-LONGEST_LINE: Final = 8190
-"""Bytes of the status line, and of one field of the head."""
 
 MOST_COOKIES: Final = 20
 LONGEST_COOKIE: Final = 4096
@@ -107,24 +101,12 @@ class Connections:
 
     Attributes:
         reading: For GET: connections are kept, and a request on one that turns out to be closed is silently repeated.
-            Nothing is followed, decompressed or remembered; how many requests are under way is up to who sends them.
         writing: For PUT: a fresh connection each, which cannot be one that the server is just about to close, by
             httpx's transport without ``httpx.AsyncClient``, whose redirects, cookies and authentication are not wanted.
     """
 
-    def __init__(self, address: Address, context: ssl.SSLContext | None) -> None:
-        self.reading = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=0, ssl=context or trusting_nobody(), keepalive_timeout=KEEP_ALIVE, use_dns_cache=False
-            ),
-            headers=dict(address.headers),
-            skip_auto_headers=("User-Agent",),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(),
-            auto_decompress=False,
-            max_line_size=LONGEST_LINE,
-            max_field_size=LONGEST_LINE,
-        )
+    def __init__(self, endpoint: Endpoint, context: ssl.SSLContext | None) -> None:
+        self.reading = KeptConnections(_server(endpoint, context), limit=endpoint.max_response_bytes)
         self.writing = httpx_transport(context)
 
     @classmethod
@@ -134,11 +116,11 @@ class Connections:
         Raises:
             ConfigError: A file of ``endpoint.tls`` cannot be used.
         """
-        return cls(address_of(endpoint), await context_of(endpoint))
+        return cls(endpoint, await context_of(endpoint))
 
     async def aclose(self) -> None:
         """Close all. May be called more than once."""
-        await self.reading.close()
+        await self.reading.aclose()
         await self.writing.aclose()
 
 
@@ -158,6 +140,12 @@ def httpx_transport(context: ssl.SSLContext | None, *, kept: int = 0) -> httpx.A
     verify = context or trusting_nobody()
     limits = httpx.Limits(max_keepalive_connections=kept, keepalive_expiry=KEEP_ALIVE)
     return httpx.AsyncHTTPTransport(verify=verify, trust_env=False, limits=limits)
+
+
+def _server(endpoint: Endpoint, context: ssl.SSLContext | None) -> Server:
+    url = httpx.URL(address_of(endpoint).url)
+    is_tls = url.scheme == "https"
+    return Server(url.raw_host.decode("ascii"), url.port or (443 if is_tls else 80), context if is_tls else None)
 
 
 @cache

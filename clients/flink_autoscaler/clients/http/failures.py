@@ -9,16 +9,8 @@ from typing import Final
 
 import httpx
 
+from flink_autoscaler.clients.http.kept import CutOffError, HungUpError
 from flink_autoscaler.core.errors import ConnectError, FlinkRestError, RefusedError, ResponseError, described
-
-
-class HungUpError(ConnectionError):
-    """The other side ended the connection instead of answering."""
-
-
-class CutOffError(ConnectionError):
-    """The other side ended the connection in the middle of its answer."""
-
 
 FOREIGN_ERRORS: Final = (
     httpx.HTTPError,

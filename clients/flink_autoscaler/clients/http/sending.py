@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import chain
 from string import ascii_letters, digits
@@ -16,6 +17,11 @@ from flink_autoscaler.core.errors import ResponseError
 
 _PLAIN: Final = (ascii_letters + digits + "_.,~-").encode("ascii")
 """What needs no quoting in a query."""
+
+_PLAIN_PATH: Final = re.compile(r"(?:/(?!\.)[A-Za-z0-9_.,~-]*)+")
+"""A path that httpx would send as it is."""
+
+_LONGEST_TARGET: Final = 1 << 15
 
 
 class Sending(NamedTuple):
@@ -79,3 +85,19 @@ def url_of(sending: Sending) -> httpx.URL:
         raise ResponseError(
             f"{sending.method} {sending.address.url}: this URL cannot be sent ({exc}): {sending.url[:200]!r}"
         ) from exc
+
+
+def target_of(sending: Sending) -> str:
+    """Return path and query as they go over the wire; httpx looks only at paths that are not plain."""
+    target = sending.target
+    if len(target) <= _LONGEST_TARGET and _PLAIN_PATH.fullmatch(sending.path):
+        return target
+    base = httpx.URL(sending.address.url).raw_path.rstrip(b"/")
+    return url_of(sending).raw_path.removeprefix(base).decode("ascii")
+
+
+def head_of(address: Address) -> tuple[str, str]:
+    """Return what is the same in all GETs to an address: the beginning of the path, and what follows the path."""
+    request = httpx.Request("GET", address.url, headers=address.headers)
+    lines = "".join(f"{name.decode('ascii')}: {value.decode('ascii')}\r\n" for name, value in request.headers.raw)
+    return request.url.raw_path.decode("ascii").rstrip("/"), f" HTTP/1.1\r\n{lines}"

@@ -1,7 +1,7 @@
 """Requests to a JobManager, bounded in time, size and number.
 
-A GET goes by aiohttp, over connections that are kept; a PUT by httpx, over a fresh connection. Nobody outside this
-package knows either.
+A GET goes over kept connections of our own, see :mod:`.kept`; a PUT goes by httpx, which the modules of this package
+alone know.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
-import aiohttp
 import httpx
 import stamina
-from yarl import URL
 
 from flink_autoscaler.clients.auth.authentication import (
     NEGOTIATE,
@@ -25,16 +23,18 @@ from flink_autoscaler.clients.auth.authentication import (
 )
 from flink_autoscaler.clients.http.answers import APPROVAL, Answer, json_of, refusal
 from flink_autoscaler.clients.http.bodies import whole_body
-from flink_autoscaler.clients.http.bounds import BodyReader
 from flink_autoscaler.clients.http.connections import Connections, KeptCookies, address_of, put_address_of
 from flink_autoscaler.clients.http.event_loop import run_all
-from flink_autoscaler.clients.http.failures import CutOffError, HungUpError, is_transient, wrapped
-from flink_autoscaler.clients.http.sending import Sending, url_of
+from flink_autoscaler.clients.http.failures import is_transient, wrapped
+from flink_autoscaler.clients.http.kept import KeptConnections
+from flink_autoscaler.clients.http.parsing import Received
+from flink_autoscaler.clients.http.rounds import Lane, Round
+from flink_autoscaler.clients.http.sending import Sending, head_of, target_of, url_of
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, FlinkRestError, NotLeaderError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 
 ATTEMPTS: Final = 3
-"""Times that a GET is tried; aiohttp repeats one at once besides whose connection turns out to be closed."""
+"""Times that a GET is tried; one on a kept connection that turns out to be closed is repeated at once besides."""
 
 MayWrite = Callable[[float], bool]
 """Tells whether something may be changed by a request that takes at most so many seconds."""
@@ -50,8 +50,10 @@ stamina.instrumentation.set_on_retry_hooks(())
 _retries = stamina.AsyncRetryingCaller(
     attempts=ATTEMPTS - 1, timeout=None, wait_initial=2 * _FIRST_WAIT, wait_max=0.5, wait_jitter=0.05
 )
-_LONGEST_URL: Final = 1 << 15
-"""Characters; a metric name of the cluster may be absurdly long."""
+
+
+_Outcome = Answer | AutoscalerError | None
+"""What came of a request: an answer of whatever status, why there is none; None where it was not sent."""
 
 
 class HttpTransport:
@@ -77,7 +79,9 @@ class HttpTransport:
         self._address = address_of(endpoint)
         self._put_address = put_address_of(endpoint)
         self.url = self._address.url
+        self._base_path, self._head = head_of(self._address)
         self._slots = asyncio.Semaphore(endpoint.max_connections)
+        self._lanes = 0  # that were opened where several connections were free
         self._opening = asyncio.Lock()
         self._connections: Connections | None = None
         self._cookies = KeptCookies()
@@ -108,25 +112,28 @@ class HttpTransport:
     async def get_all_json(
         self, asked: Sequence[tuple[str, Mapping[str, str]]], *, timeout: float | None = None
     ) -> list[object]:
-        """Return the decoded answers of several GETs, in the same order; as many are under way as may be.
+        """Return the decoded answers of several GETs, in the same order, for less than they would take one by one.
+
+        They go over as many connections as are free, but over one at least. What is not answered at once, since it
+        has failed, needs credentials or came after that, is asked for by itself as :meth:`get_json` does.
 
         Args:
             asked: Paths and query parameters.
-            timeout: As for :meth:`get_json`, for each of them from when it is its turn.
+            timeout: Seconds for each of them from when it is its turn; the endpoint's timeout when None.
 
         Raises:
             FlinkRestError: As for :meth:`get_json`, the first failure; what others would have answered is lost.
             ConfigError: As for :meth:`get_json`.
         """
-        answers: list[object] = [None] * len(asked)
-        queue = iter(enumerate(asked))
-
-        async def work() -> None:
-            for place, (path, params) in queue:
-                answers[place] = await self.get_json(path, params=params, timeout=timeout)
-
-        await run_all({number: work() for number in range(min(len(asked), self._endpoint.max_connections))})
-        return answers
+        sendings = [self._sending(path, params, None, timeout) for path, params in asked]
+        found: list[_Outcome] = await self._together(sendings) if len(sendings) > 1 else [None] * len(sendings)
+        late = {
+            place: _in_time(sending, self._patiently(sending, outcome))
+            for place, (sending, outcome) in enumerate(zip(sendings, found, strict=True))
+            if not self._is_final(outcome)
+        }
+        answers = {**dict(enumerate(found)), **(await run_all(late) if late else {})}
+        return [json_of(cast("Answer", answers[place]), sending.what) for place, sending in enumerate(sendings)]
 
     async def put_json(self, path: str, body: object, *, timeout: float | None = None) -> object:
         """Return the decoded answer of a PUT, None when it is empty.
@@ -160,19 +167,85 @@ class HttpTransport:
         seconds = self._endpoint.timeout if timeout is None else timeout
         return Sending(self._address, path, {**params, **self._user}, body, seconds)
 
-    async def _patiently(self, sending: Sending) -> Answer:
-        """Ask again while that may help. Retries are prepared when they are needed: that takes 20 µs per request."""
+    async def _together(self, sendings: Sequence[Sending]) -> list[_Outcome]:
+        """Return what came of requests that were sent as one round.
+
+        Raises:
+            FlinkRestError: One of them has failed in a way that asking again does not mend, or too late for that.
+        """
+        connections = self._connections or await self._open()
+        if self._authenticator is not None and not self._cookies.are_any:
+            return [None] * len(sendings)  # each has to show who this side is
+        round_ = Round([self._request_of(each) for each in sendings])
+        await self._sent(connections.reading, round_, sendings)
+        outcomes: list[_Outcome] = [
+            None if received is None else self._answer_of(sending, received)
+            for sending, received in zip(sendings, round_.received, strict=True)
+        ]
+        if round_.failure is not None:
+            if round_.failure.is_final:
+                raise round_.failure.error
+            outcomes[round_.failure.place] = round_.failure.error
+        return outcomes
+
+    async def _sent(self, connections: KeptConnections, round_: Round, sendings: Sequence[Sending]) -> None:
+        """Send a round over the connections that are free; with many jobs that is one for each."""
+        count = min(len(sendings), self._endpoint.max_connections - self._lanes)
+        if count <= 1 or self._slots.locked():
+            await self._lane(connections, round_, sendings)
+            return
+        self._lanes += count  # before the slots are taken: else rounds that begin together take all of them each
+        lanes = [asyncio.ensure_future(self._lane(connections, round_, sendings)) for _ in range(count)]
         try:
-            return await self._exchange(sending)
+            await round_.settled.wait()
+            await asyncio.sleep(0)  # so that those which have had their answer keep their connection
+        finally:
+            self._lanes -= count
+            unneeded = [lane for lane in lanes if not lane.done()]
+            for lane in unneeded:
+                lane.cancel()
+            if unneeded:
+                await asyncio.gather(*unneeded, return_exceptions=True)
+
+    async def _lane(self, connections: KeptConnections, round_: Round, sendings: Sequence[Sending]) -> None:
+        seconds = sendings[0].seconds
+        limit = asyncio.timeout(seconds)
+        lane = Lane(round_, limit, seconds)
+        try:
+            async with limit, self._slots:
+                await connections.serve(lane)
+        except Exception as error:  # the border of an endpoint, as in _send
+            sending, is_late = sendings[lane.place or 0], limit.expired()
+            failure = _too_late(sending) if is_late else self._failure(sending, error)
+            failure.__cause__ = None if failure is error else error
+            lane.fail(failure, is_final=is_late or not is_transient(failure))
+
+    def _is_final(self, outcome: _Outcome) -> bool:
+        """Tell whether an answer is what was asked for."""
+        if not isinstance(outcome, Answer) or outcome.status >= httpx.codes.MULTIPLE_CHOICES:
+            return False
+        return not (self._endpoint.approves_proxy and outcome.is_proxy_warning)
+
+    async def _patiently(self, sending: Sending, first: _Outcome = None) -> Answer:
+        """Ask again while that may help. Retries are prepared when they are needed: that takes 20 µs per request.
+
+        Args:
+            sending: The request.
+            first: What came of it already; None where it has not been sent.
+        """
+        try:
+            if isinstance(first, AutoscalerError):
+                raise first
+            return await self._exchange(sending, first)
         except FlinkRestError as error:
             if not is_transient(error):
                 raise
         await asyncio.sleep(_FIRST_WAIT)
         return await _retries(is_transient, self._exchange, sending)
 
-    async def _exchange(self, sending: Sending) -> Answer:
+    async def _exchange(self, sending: Sending, answer: Answer | None = None) -> Answer:
         async with self._slots:
-            answer = await self._send(sending)
+            answer = answer or await self._send(sending)
             while (again := await self._again(sending, answer)) is not None:
                 sending = again
                 answer = await self._send(sending)
@@ -273,32 +346,29 @@ class HttpTransport:
 
         return step
 
-    async def _read(self, session: aiohttp.ClientSession, sending: Sending) -> Answer:
-        """Send a GET and read its answer, within bounds."""
-        url = sending.url
-        if len(url) > _LONGEST_URL:
-            raise ResponseError(f"{sending.what}: this URL cannot be sent, it has {len(url)} characters")
+    async def _read(self, connections: KeptConnections, sending: Sending) -> Answer:
+        """Send a GET and read its answer."""
+        request = self._request_of(sending)
         try:
-            async with session.get(
-                URL(url, encoded=True), headers=self._shown(sending), allow_redirects=False
-            ) as response:
-                body = await _body(response, self._endpoint.max_response_bytes)
+            received = await connections.get(request)
         except ResponseError as exc:
             raise self._failure(sending, exc) from exc
-        except aiohttp.ServerDisconnectedError as exc:
-            raise HungUpError from exc
-        except aiohttp.ClientPayloadError as exc:
-            raise CutOffError from exc
-        except aiohttp.ClientOSError as exc:
-            # The cause knows more than aiohttp's error of the same kind: why TLS failed, the errno.
-            raise (exc.__cause__ or exc) from None
+        return self._answer_of(sending, received)
+
+    def _request_of(self, sending: Sending) -> bytes:
+        """Return a GET as it goes over the wire."""
+        lines = "".join(f"{name}: {value}\r\n" for name, value in self._shown(sending).items())
+        return f"GET {self._base_path}{target_of(sending)}{self._head}{lines}\r\n".encode("ascii")
+
+    def _answer_of(self, sending: Sending, received: Received) -> Answer:
+        """Return what came, and keep its cookies."""
+        head, body = received
         self._answered.add(sending.address.url)
-        headers = response.headers
-        if "set-cookie" in headers:
-            self._cookies.take(headers.getall("set-cookie"), url)
-        content_type, location = headers.get("content-type", ""), headers.get("location", "")
-        challenge = ", ".join(headers.getall("www-authenticate", ()))
-        return Answer(response.status, content_type, body, location, challenge)
+        if cookies := head.texts(b"set-cookie"):
+            self._cookies.take(cookies, sending.url)
+        return Answer(
+            head.status, head.text(b"content-type"), body, head.text(b"location"), head.text(b"www-authenticate")
+        )
 
     async def _write(self, transport: httpx.AsyncBaseTransport, sending: Sending) -> Answer:
         """Send a PUT and read its answer."""
@@ -313,16 +383,6 @@ class HttpTransport:
             self._cookies.take(headers.get_list("set-cookie"), sending.url)
         content_type, location = headers.get("content-type", ""), headers.get("location", "")
         return Answer(response.status_code, content_type, body, location, headers.get("www-authenticate", ""))
-
-
-async def _body(response: aiohttp.ClientResponse, limit: int) -> bytes:
-    """Return the body of an answer, decompressed; the announced length may lie, so bytes are counted."""
-    encodings = ",".join(response.headers.getall("content-encoding", ()))
-    reader = BodyReader(encodings.split(","), limit)
-    reader.announced(response.headers.get("content-length"))
-    async for piece in response.content.iter_any():
-        reader.take(piece)
-    return reader.whole()
 
 
 async def _in_time(sending: Sending, answer: Awaitable[Answer]) -> Answer:

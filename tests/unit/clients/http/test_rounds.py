@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
 
 import pytest
 
+from flink_autoscaler.clients.http.kept import KeptConnections, Server
 from flink_autoscaler.clients.http.transport import ATTEMPTS, HttpTransport
 from flink_autoscaler.core.errors import ConnectError, RefusedError, ResponseError
 from testkit.builders.transport import exchange
@@ -43,6 +45,21 @@ def test_many_rounds_share_few_connections(numbers: FakeFlink) -> None:
     assert exchange(numbers.endpoint(max_connections=2), at_once) == [ALL] * 30
     assert numbers.connections <= 2
     assert len(numbers.requests) == 600
+
+
+def test_rounds_that_begin_together_take_no_more_tasks_than_there_are_connections(numbers: FakeFlink) -> None:
+    begun = list[str]()
+
+    def counted(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        begun.append(getattr(work, "__qualname__", ""))
+        return asyncio.Task(work, loop=loop)
+
+    async def at_once(transport: HttpTransport) -> list[list[object]]:
+        asyncio.get_running_loop().set_task_factory(counted)  # type: ignore[arg-type]
+        return await asyncio.gather(*(ask_all(transport) for _ in range(30)))
+
+    assert exchange(numbers.endpoint(max_connections=10), at_once) == [ALL] * 30
+    assert begun.count("HttpTransport._lane") <= 2 * 10  # at the beginning, and when the last ones have room
 
 
 @pytest.mark.parametrize("connections", [1, 4])
@@ -132,3 +149,68 @@ def test_a_round_that_nobody_waits_for_any_more_gives_its_connections_back(numbe
 def test_no_requests_need_no_connection(flink: FakeFlink) -> None:
     assert exchange(flink.endpoint(), lambda transport: transport.get_all_json([])) == []
     assert flink.connections == 0
+
+
+GET = b"GET /config HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def with_connections(flink: FakeFlink, action: Callable[[KeptConnections], Awaitable[object]]) -> object:
+    async def run() -> object:
+        connections = KeptConnections(Server("127.0.0.1", int(flink.url.rpartition(":")[2]), None), limit=1 << 20)
+        try:
+            return await action(connections)
+        finally:
+            await connections.aclose()
+            await connections.aclose()
+
+    return asyncio.run(run())
+
+
+def test_a_request_on_a_kept_connection_that_was_closed_is_sent_over_a_new_one(flink: FakeFlink) -> None:
+    async def twice(connections: KeptConnections) -> tuple[int, int]:
+        first = await connections.get(GET)
+        flink.fault("/config", Fault.HANG_UP, times=1)
+        return first.head.status, (await connections.get(GET)).head.status
+
+    assert with_connections(flink, twice) == (200, 200)
+    assert flink.connections == 2
+
+
+def test_a_connection_with_a_broken_answer_is_not_used_again(flink: FakeFlink) -> None:
+    flink.fault("/config", Fault.NOT_HTTP, times=1)
+
+    async def twice(connections: KeptConnections) -> int:
+        with pytest.raises(ResponseError):
+            await connections.get(GET)
+        return (await connections.get(GET)).head.status
+
+    assert with_connections(flink, twice) == 200
+    assert flink.connections == 2
+
+
+def test_a_request_that_nobody_waits_for_any_more_leaves_no_answer_to_the_next_one(flink: FakeFlink) -> None:
+    flink.fault("/config", Fault.HANG, times=1)
+
+    async def given_up(connections: KeptConnections) -> int:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(connections.get(GET), 0.1)
+        return (await connections.get(GET)).head.status
+
+    assert with_connections(flink, given_up) == 200
+    assert flink.connections == 2
+
+
+def test_all_connections_end_when_they_are_closed(flink: FakeFlink) -> None:
+    flink.fault("/config", Fault.HANG, times=1)
+
+    async def closed_meanwhile(connections: KeptConnections) -> list[object]:
+        request = asyncio.ensure_future(connections.get(GET))
+        while not flink.requests:
+            await asyncio.sleep(0.01)
+        await connections.aclose()
+        return list(await asyncio.gather(request, return_exceptions=True))
+
+    found = with_connections(flink, closed_meanwhile)
+
+    assert isinstance(found, list)
+    assert isinstance(found[0], ConnectionError)
