@@ -20,8 +20,8 @@ from dashboards import FOLDER
 from dashboards.expressions import expressions
 from prometheus_client import CollectorRegistry, generate_latest
 
+from flink_autoscaler.standalone.observability.gauges import StatusMetrics
 from flink_autoscaler.standalone.observability.profile_builds import BUILD_COUNTERS, BUILD_GAUGES, BuildStatus
-from flink_autoscaler.standalone.observability.status_series import StatusMetrics
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import Fault
 from testkit.servers.prometheus import RATE_INTERVAL, quickened, require

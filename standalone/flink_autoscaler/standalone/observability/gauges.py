@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
-from prometheus_client.core import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
@@ -18,7 +18,6 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.history.status import HISTORY_COUNTERS, HISTORY_GAUGES, HistoryStatus
 from flink_autoscaler.standalone.observability.job_series import MOST_JOBS, PREFIX, JobSeries
 from flink_autoscaler.standalone.observability.profile_builds import BUILD_COUNTERS, BUILD_GAUGES, BuildStatus
-from flink_autoscaler.standalone.observability.status_series import StatusMetrics
 from flink_autoscaler.standalone.observability.vertex_series import MAX_VERTICES, VertexMetrics
 
 Family = TypeVar("Family", bound=MetricWrapperBase)
@@ -38,6 +37,34 @@ FOLLOWED: Final = {
 _STAGE_BUCKETS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
 _PASS_BUCKETS: Final = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
 _CLUSTER: Final = ("cluster",)
+
+
+class StatusMetrics(Collector):
+    """The fields of a status as series, read at every scrape; no series where there is no status, or a gauge is None.
+
+    Args:
+        prefix: Of the names of series, before the name of the field.
+        counters: Fields that count, with their descriptions.
+        gauges: The other ones.
+        status: Asked from the threads of scrapes.
+    """
+
+    def __init__(
+        self, prefix: str, counters: Mapping[str, str], gauges: Mapping[str, str], status: Callable[[], object | None]
+    ) -> None:
+        self._prefix, self._counters, self._gauges, self._status = prefix, counters, gauges, status
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the series."""
+        status = self._status()
+        if status is None:
+            return
+        for name, text in self._counters.items():
+            yield CounterMetricFamily(self._prefix + name, text, value=getattr(status, name))
+        for name, text in self._gauges.items():
+            value = getattr(status, name)
+            if value is not None:
+                yield GaugeMetricFamily(self._prefix + name, text, value=float(value))
 
 
 class _Registry(CollectorRegistry):
