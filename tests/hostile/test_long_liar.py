@@ -51,7 +51,10 @@ def test_a_cluster_that_lied_for_long_is_back_within_a_window(tmp_path: Path) ->
             wait_until("the end of all lies", done.is_set, 300)
     sick, healthy = cluster.sick_jobs()[0], cluster.healthy
 
-    assert (tracebacks, [verdict.lie for verdict in verdicts if verdict.wrong or verdict.missed]) == ([], [])
+    assert (
+        tracebacks,
+        {verdict.lie: (verdict.wrong, verdict.missed) for verdict in verdicts if verdict.wrong or verdict.missed},
+    ) == ([], {})
     assert verdicts[-1].faults == {}
     assert 0 < verdicts[-1].back_after <= WINDOW + 4
     states = {job.name: learned(tmp_path, f"main/{job.name}") for job in (sick, healthy)}
