@@ -42,7 +42,9 @@ def test_a_cluster_that_lied_for_long_is_back_within_a_window(tmp_path: Path) ->
         if verdict.lie == last:
             done.set()
 
-    cluster = HostileCluster("main", [lies], limit=60.0, on_verdict=take, steps_every=10**9, without_pause=True)
+    cluster = HostileCluster(
+        "main", [lies], limit=60.0, on_verdict=take, steps_every=10**9, without_pause=True, interval=INTERVAL
+    )
     with Servers() as servers:
         settings = settings_of({"main": {"url": servers.serve(cluster.respond)}}, tmp_path, OPTIONS)
         with RunningDaemon(

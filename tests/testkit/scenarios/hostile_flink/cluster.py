@@ -6,8 +6,10 @@ import itertools
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from pathlib import Path
 from typing import Any, Final
 
 from flink_autoscaler.core.errors import NotReadyError
@@ -26,11 +28,14 @@ PATIENCE: Final = 24
 """Passes after which something that has to happen has not: several windows and a rescale."""
 
 STARVED: Final = 2.0
-"""Seconds in a pass for which threads were ready and did not run, from which on a request that took too long says
-nothing about the daemon."""
+"""Intervals for which threads were ready and did not run between two passes, from which on a request that took too
+long, or counters of another instant than that of their sample, say nothing about the daemon."""
 
 _BOMBS: Final = frozenset({"bomb", "bomb-in-bomb", "encoding-often", "gzip-twice"})
 _HEALING: Final = 2
+_OF_LATE: Final = 8
+"""Passes whose samples a window may still have."""
+
 _EVALUATED: Final = frozenset({PassPhase.COLLECTING, PassPhase.WINDOW_FILLING, PassPhase.EXECUTED})
 _OWN: Final = {"job.autoscaler.history.max.count": "3"}
 
@@ -66,6 +71,24 @@ class Slot:
     needs_another: bool = False
 
 
+class StolenTime:
+    """For how long the threads of this process were ready to run and did not, since the machine had more to do."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+        self._before: dict[str, float] = {}
+
+    def seconds(self) -> float:
+        """Return the seconds of all threads together, so far."""
+        waited = {}
+        for task in Path("/proc/self/task").iterdir():
+            with suppress(OSError):
+                waited[task.name] = int((task / "schedstat").read_text().split()[1]) / 1e9
+        self._seconds += sum(waited[name] - self._before.get(name, 0.0) for name in waited)
+        self._before = waited
+        return self._seconds
+
+
 class HostileCluster:
     """One cluster.
 
@@ -75,8 +98,7 @@ class HostileCluster:
         limit: Seconds that a pass may take.
         on_verdict: Takes what became of each lie; from the thread of the passes.
         steps_every: Passes after which the healthy job needs another parallelism.
-        stolen: Tells for how many seconds so far the threads of this process were ready to run and did not, since the
-            machine had more to do; passes may be late by that.
+        interval: Seconds from one pass to the next.
         engine: Where jobs have to be evaluated before lies are told; empty where that does not matter.
         without_pause: Whether one lie follows the other, with the truth after the last one only.
     """
@@ -89,7 +111,7 @@ class HostileCluster:
         limit: float,
         on_verdict: Callable[[Verdict], None],
         steps_every: int = 30,
-        stolen: Callable[[], float] = lambda: 0.0,
+        interval: float = 1.0,
         without_pause: bool = False,
         engine: str = "",
     ) -> None:
@@ -102,8 +124,9 @@ class HostileCluster:
         self._steps_every = steps_every
         self._without_pause = without_pause
         self._engine = engine
-        self._stolen = stolen
-        self._stolen_before = 0.0
+        self._interval = interval
+        self._stolen = StolenTime()
+        self._stolen_at = deque([0.0], maxlen=_OF_LATE)
         self._stepped_at: int | None = None
         self._numbers = itertools.count()
         self._first: dict[tuple[str, str], Any] = {}
@@ -210,15 +233,17 @@ class HostileCluster:
             job.take(wanted)
             return
         told = f"{job.name}: {sorted(before.values())} -> {sorted(map(str, wanted.values()))}, needs {job.needs}"
+        is_starved = self._is_starved()
         if slot is None:
             for verdict in self._verdicts():
-                verdict.wrong.append(told)
+                (verdict.starved if is_starved else verdict.wrong).append(told)
             return
         slot.needs_another = True
         lies = [each.lie for each in self._slots if each.lie is not None and each.lie.scope is Scope.CLUSTER]
         lies += [] if slot.lie is None else [slot.lie]
         is_excused = any(lie.could_be_true or lie.scope is Scope.CONFIG for lie in lies)
-        (slot.verdict.excused if is_excused else slot.verdict.wrong).append(told)
+        verdict = slot.verdict
+        (verdict.excused if is_excused else verdict.starved if is_starved else verdict.wrong).append(told)
 
     # What a pass came to.
 
@@ -274,11 +299,12 @@ class HostileCluster:
 
     def _judge(self, report: PassReport) -> None:
         problem = _problem(report, self._key(self.healthy))
-        stolen, self._stolen_before = self._stolen() - self._stolen_before, self._stolen()
+        self._stolen_at.append(self._stolen.seconds())
+        stolen = self._stolen_at[-1] - self._stolen_at[-2]
         if not problem:
             self.evaluated += 1
         elif self.is_warm() and not self._is_list_a_lie():
-            is_starved = "no complete answer within" in problem and stolen > STARVED
+            is_starved = "no complete answer within" in problem and self._is_starved()
             for verdict in self._verdicts():
                 (verdict.starved if is_starved else verdict.missed).append(problem)
         if self.is_warm() and report.seconds > self._limit + stolen:
@@ -287,6 +313,11 @@ class HostileCluster:
         if self._around.faults or self._around.starved:
             self._on_verdict(self._around)
             self._around = Verdict("")
+
+    def _is_starved(self) -> bool:
+        """Tell whether the machine had so much else to do of late that windows of seconds are no measure."""
+        seen = [*self._stolen_at, self._stolen.seconds()]
+        return max(then - before for before, then in itertools.pairwise(seen)) > STARVED * self._interval
 
     def _is_list_a_lie(self) -> bool:
         return any(slot.told_now and slot.lie is not None and _is_about_the_list(slot.lie) for slot in self._slots)

@@ -44,7 +44,7 @@ class Verdict:
         hung: Why the daemon had to be killed.
         memory: MB that the daemon grew by at most.
         odd: Messages that tell of a mistake in the program rather than of the answer; not judged.
-        starved: Passes without the healthy job while the machine was too busy to say why; not judged.
+        starved: What would count as missed or wrong, while the machine was too busy for windows of seconds; not judged.
         line: A log line about the job, for people.
     """
 

@@ -6,7 +6,6 @@ A daemon that hangs takes this process with it; whoever started it notices that 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
@@ -14,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -47,30 +46,7 @@ class Teller:
             self._stream.flush()
 
 
-class StolenTime:
-    """For how long the threads of this process waited for a processor although they could run.
-
-    Attributes:
-        seconds: So far, as seen at the last look.
-    """
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._before: dict[str, float] = {}
-
-    def look(self) -> None:
-        """Add what has come since the last look."""
-        waited = {}
-        for task in Path("/proc/self/task").iterdir():
-            with contextlib.suppress(OSError):
-                waited[task.name] = int((task / "schedstat").read_text().split()[1]) / 1e9
-        self.seconds += sum(waited[name] - self._before.get(name, 0.0) for name in waited)
-        self._before = waited
-
-
-def clusters_for(
-    lies: Sequence[Lie], plan: Mapping[str, Any], tell: Teller, stolen: Callable[[], float]
-) -> list[HostileCluster]:
+def clusters_for(lies: Sequence[Lie], plan: Mapping[str, Any], tell: Teller) -> list[HostileCluster]:
     """Return clusters with so many jobs to lie about, and one more that is never lied about."""
     shared: Queue = deque(lie for lie in lies if lie.scope in _SHARED)
     others: Queue = deque(lie for lie in lies if lie.scope not in _SHARED)
@@ -85,7 +61,6 @@ def clusters_for(
             limit=max(LIMIT, plan["interval"] + 2.0),
             on_verdict=lambda verdict: tell.tell(verdict=verdict.document()),
             steps_every=plan["steps_every"],
-            stolen=stolen,
             engine=plan["engine"],
         )
         for number, each in enumerate(queues)
@@ -98,8 +73,7 @@ def run(plan: Mapping[str, Any], tell: Teller, folder: Path) -> None:
     if any("bomb" in lie.what for lie in lies):
         prepare()
     interval = float(plan["interval"])
-    stolen = StolenTime()
-    clusters = clusters_for(lies, plan, tell, lambda: stolen.seconds)
+    clusters = clusters_for(lies, plan, tell)
     by_name = {cluster.name: cluster for cluster in clusters}
 
     def saw(cluster: str, job_key: str, text: str) -> None:
@@ -124,7 +98,6 @@ def run(plan: Mapping[str, Any], tell: Teller, folder: Path) -> None:
         while time.monotonic() < deadline and not _is_done(clusters, least):
             tell.tell(beat=_beat(clusters))
             _watch_memory(clusters)
-            stolen.look()
             time.sleep(_BEAT)
         tell.tell(end=_beat(clusters))
         # The passes that run may hang on a lie: nobody waits for them.
