@@ -45,7 +45,7 @@ from flink_autoscaler.standalone.lags.sources import build_sources
 from flink_autoscaler.standalone.notifications.notifier import Notifier
 from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import HEAP, Cluster, Settings
-from flink_autoscaler.standalone.web.recent_events import RecentEvents
+from flink_autoscaler.standalone.views.events import RecentEvents
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.spark.live import SparkEngine, SparkStatus

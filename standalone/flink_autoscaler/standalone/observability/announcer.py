@@ -27,8 +27,9 @@ from flink_autoscaler.standalone.daemon.cluster_pass import PassReport, problems
 from flink_autoscaler.standalone.daemon.completion import job_facts
 from flink_autoscaler.standalone.observability.gauges import NO_ENGINE, Gauges
 from flink_autoscaler.standalone.observability.health import Health
-from flink_autoscaler.standalone.observability.reasons import codes, decision_of, identity_of, request_facts, sentences
+from flink_autoscaler.standalone.observability.reasons import codes, identity_of, request_facts, sentences
 from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.views.outcomes import decision_of
 
 log = structlog.get_logger(__name__)
 
