@@ -26,6 +26,10 @@ def every(seconds: int, rates: Sequence[object] = RATES) -> list[tuple[int, obje
     return [(BEGIN + seconds * number, rate) for number, rate in enumerate(rates)]
 
 
+def prometheus(*series: Sequence[tuple[int, object]]) -> str:
+    return json.dumps({"data": {"result": [{"values": [[at, str(rate)] for at, rate in each]} for each in series]}})
+
+
 def load(folder: Path, text: str, terms: LoadTerms = SLOTS) -> Subject:
     (folder / "load").write_text(text)
     fleet = load_fleet(folder / "load", terms)
@@ -53,19 +57,13 @@ def iso(at: int) -> str:
         ),
         pytest.param(csv_of([row for row in every(60) for _ in range(2)]), id="every row twice"),
         pytest.param(csv_of([(BEGIN + n, RATES[-(-n // 60)]) for n in range(7_141)]), id="every second"),
+        pytest.param(prometheus(every(60)), id="Prometheus"),
         pytest.param(
-            json.dumps({"data": {"result": [{"values": [[at, str(rate)] for at, rate in every(60)]}]}}),
-            id="Prometheus",
-        ),
-        pytest.param(
-            json.dumps(
-                {"data": {"result": [{"values": [[at, f"{float(str(rate)) - 40}"] for at, rate in every(60)]}, {"values": [
-                    [at, "40"] for at, _ in every(60)]}]}}
-            ),
+            prometheus([(at, float(str(rate)) - 40) for at, rate in every(60)], [(at, 40) for at, _ in every(60)]),
             id="two series of Prometheus",
         ),
     ],
-)  # fmt: skip
+)
 def test_one_load_in_many_forms(tmp_path: Path, text: str) -> None:
     subject = load(tmp_path, text)
 
