@@ -15,11 +15,9 @@ from flink_autoscaler.clients.flink.collector import REFRESH_MS, current_memory,
 from flink_autoscaler.clients.flink.facts import read_followed
 from flink_autoscaler.clients.flink.kept import reading_time
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.clients.prometheus.client import PrometheusClient
-from flink_autoscaler.clients.prometheus.figures import Figures, JobFigures
-from flink_autoscaler.clients.prometheus.gathered import Gathered, clock_of, gather
+from flink_autoscaler.clients.prometheus.client import Gathered, PrometheusClient, clock_of, gather
+from flink_autoscaler.clients.prometheus.figures import Figures, JobFigures, Told, shown, told, without_counters
 from flink_autoscaler.clients.prometheus.questions import CLUSTERS, FIGURE, JOBMANAGER, TASKMANAGER, TOPIC, Questions
-from flink_autoscaler.clients.prometheus.reading import Told, shown, told, without_counters
 from flink_autoscaler.core.border import Border, ToldOnce, awaited
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, ResponseError
 from flink_autoscaler.core.model.job import JobStatus, PrometheusSource
