@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from flink_autoscaler.core.border import Border, attempted
-from flink_autoscaler.core.cycle.ending import error_event, failed
+from flink_autoscaler.core.cycle.outcome import error_event, failed
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.evaluate.restart_time import ENOUGH, ClusterOutages, newest_outages
 from flink_autoscaler.core.model.events import Event

@@ -1,11 +1,16 @@
-"""What may be asked of the cluster in a pass: what was decided, the user's own overrides, and what people pinned."""
+"""What is asked of the cluster in a pass: what was decided, the user's own overrides, pins, and slots for others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
+from flink_autoscaler.core.decide.decision import Decision
+from flink_autoscaler.core.decide.limits.giving import can_give, shrunk
+from flink_autoscaler.core.decide.limits.needs import slots_in_groups
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model.decision import Hold, Rescale
+from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import JobReading
@@ -19,15 +24,11 @@ from flink_autoscaler.core.ports.passes import PassRequest
 _BEFORE_PINS: Final = (SupervisionPhase.ROLLING_BACK, SupervisionPhase.PAUSED)
 """In these a job has what it survives, whatever is pinned."""
 
-
-def wanted_now(
-    request: PassRequest, overrides: Mapping[VertexId, int], excluded: frozenset[VertexId]
-) -> dict[VertexId, int]:
-    """Return what is to be realized; nothing in a dry run."""
-    return {} if _is_dry(request) else wanted_parallelism(request.context, overrides, excluded)
+GIVES_SLOTS: Final = "GIVES_SLOTS"
 
 
-def _is_dry(request: PassRequest) -> bool:
+def is_dry(request: PassRequest) -> bool:
+    """Tell whether nothing is to be realized, whatever is decided."""
     return request.orders.dry_run is not None or request.context.options.dry_run
 
 
@@ -63,7 +64,7 @@ def _number(vertex_id: VertexId, text: str) -> int:
         ) from error
 
 
-def realizable(
+def effective_overrides(
     wanted: Vector, supervision: Supervision, request: PassRequest, reading: JobReading, *, is_repair: bool
 ) -> Vector:
     """Return what is wanted with the pins applied, without what the job does not have or could not run with.
@@ -83,7 +84,7 @@ def realizable(
     if details is None or not details.vertices:
         has_pins = bool(request.orders.pins or supervision.pinned)
         return {} if has_pins and not is_repair else wanted
-    if not _is_dry(request):
+    if not is_dry(request):
         wanted = {**wanted, **_pinned(supervision, request, details)}
     if not options.supervises_rescales:
         return wanted
@@ -96,7 +97,7 @@ def _most(vertex: VertexDetails) -> tuple[int, ...]:
     return (vertex.max_parallelism,) if vertex.max_parallelism >= max(1, vertex.parallelism) else ()
 
 
-def under_pins(state: JobState, request: PassRequest, details: JobDetails | None) -> JobState:
+def apply_pins(state: JobState, request: PassRequest, details: JobDetails | None) -> JobState:
     """Return the state without what was decided about pinned vertices; one that is free again stays as it is.
 
     A rollback that is under way, and the pause after it, go before pins, and somebody else's change is left as it is.
@@ -136,3 +137,36 @@ def _pinned(supervision: Supervision, request: PassRequest, details: JobDetails)
             )
             pinned[vertex_id] = min((pin.parallelism, *failed))
     return pinned
+
+
+def release_slots(decision: Decision, request: PassRequest, reading: JobReading) -> Decision:
+    """Return the decision by which a job that has more than its share is asked down to it, whatever its load is.
+
+    What the pass decided besides is not carried out, and a rescale that is under way is not waited for, unless that
+    leaves the job with no more than its share.
+    """
+    share, details, action = request.context.share, reading.details, decision.action
+    if share is None or details is None or not details.is_settled or not can_give(request):
+        return decision
+    running = {vertex.vertex_id: vertex.parallelism for vertex in details.vertices}
+    under_way = decision.state.supervision.under_way
+    decided = {v: change.new for v, change in action.summaries.items()} if isinstance(action, Rescale) else {}
+    soon = (running, {**running, **(under_way.target if under_way else {})}, {**running, **decided})
+    if min(slots_in_groups(details.vertices, vector) for vector in soon) <= share.slots:
+        return decision
+    target = shrunk(details.vertices, request, share.slots)
+    if target == running:
+        return decision
+    before, after = (slots_in_groups(details.vertices, vector) for vector in (running, target))
+    text = f"it gives {before - after} of its {before} slots to {share.claimants}"
+    figures = (("slots", float(before)), ("share", float(share.slots)), ("gives", float(before - after)))
+    event = Event(EventType.NORMAL, "GivesSlots", f"Other jobs have too few slots: {text}", figures=figures)
+    return replace(
+        decision,
+        action=Hold((*action.reasons, Reason(GIVES_SLOTS, text, figures=figures))),
+        state=replace(decision.undecided or decision.state, overrides=target, delayed={}),
+        events=(*decision.events, event),
+        report=None,
+        undecided=None,
+        releases_slots=True,
+    )

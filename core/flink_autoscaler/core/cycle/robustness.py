@@ -125,7 +125,7 @@ def difference(planned: Sizes, other: Sizes, present: Sizes) -> Difference | Non
 def _planned(without: Callable[[int], EvaluatedJob], index: int, plugins: Plugins) -> Sizes:
     """Return what the pass would decide without a sample: nothing where too little is left to decide by."""
     try:
-        decision = decide(without(index), plugins).decision
+        decision = decide(without(index), plugins).action
     except _UNDECIDABLE:
         return {}
     return {v: change.new for v, change in decision.summaries.items()} if isinstance(decision, Rescale) else {}

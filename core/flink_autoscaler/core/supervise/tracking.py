@@ -29,7 +29,7 @@ from flink_autoscaler.core.options.safety import LowerBound
 from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.core.ports.plugins import Plugins, UnrecoverableErrorChecker
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS, GC, HEAP
-from flink_autoscaler.core.supervise.following import Followed, follow, is_repairing
+from flink_autoscaler.core.supervise.following import Tracking, follow, is_repairing
 from flink_autoscaler.core.supervise.order_book import apply_unfollowed, still_to_do
 from flink_autoscaler.core.supervise.probation import before_rescale
 from flink_autoscaler.core.supervise.transition import SupervisionInput, begun
@@ -66,16 +66,16 @@ def facts_wanted(request: PassRequest) -> FactsWanted:
     return FactsWanted.REQUIREMENTS if is_engaged or waits_for_slots(request) else FactsWanted.NOTHING
 
 
-def followed(request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins) -> Followed:
+def track_before(request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins) -> Tracking:
     """Follow the rescale of a job where something was asked about it; what could not be read changes nothing."""
     supervision = request.state.supervision
     if not request.context.options.supervises_rescales:
         return _unfollowed(request, reading)
     if facts_wanted(request) is FactsWanted.NOTHING:
-        return Followed(request.state)
+        return Tracking(request.state)
     if reading.facts is None:
         is_blind = bool(supervision.seen) and supervision.phase is not SupervisionPhase.ROLLING_BACK
-        return Followed(request.state, is_repair=is_repairing(supervision), is_blind=is_blind)
+        return Tracking(request.state, is_repair=is_repairing(supervision), is_blind=is_blind)
     names = {v.vertex_id: v.name for v in reading.details.vertices} if reading.details else {}
     checkers = _checkers(plugins.error_checkers)
     return follow(SupervisionInput(request, _facts(reading, request), checkers, pressure(cluster), names))
@@ -86,12 +86,12 @@ def _checkers(plugins: Mapping[str, UnrecoverableErrorChecker]) -> Mapping[str, 
     return {**CHECKERS, **plugins}
 
 
-def _unfollowed(request: PassRequest, reading: JobReading) -> Followed:
+def _unfollowed(request: PassRequest, reading: JobReading) -> Tracking:
     """Carry out what people ordered about a job whose rescales are not followed."""
     if not request.orders.has_single:
-        return Followed(request.state)
+        return Tracking(request.state)
     done = apply_unfollowed(request.state, SupervisionInput(request, _facts(reading, request)))
-    return Followed(done.state, done.events, done.holds)
+    return Tracking(done.state, done.events, done.holds)
 
 
 @keeping_last
@@ -104,7 +104,7 @@ def pressure(cluster: ClusterReading) -> Mapping[str, float]:
 
 @quick
 @dataclass(frozen=True, slots=True)
-class PassWants:
+class DesiredState:
     """What a pass wants of a job.
 
     Attributes:
@@ -112,14 +112,14 @@ class PassWants:
         running: Parallelism by vertex as the job runs now; empty where that is not known.
         is_decided: Whether this pass decided it.
         is_repair: Whether it undoes a rescale that the job does not survive, so that the job need not run.
-        gives: Whether the job gives slots to others.
+        releases_slots: Whether the job gives slots to others.
     """
 
     wanted: Vector
     running: Vector
     is_decided: bool
     is_repair: bool = False
-    gives: bool = False
+    releases_slots: bool = False
 
     @property
     def is_other_than_running(self) -> bool:
@@ -129,7 +129,7 @@ class PassWants:
 
 @quick
 @dataclass(frozen=True, slots=True)
-class FollowUp:
+class TrackingUpdate:
     """What is remembered of what a pass wants, and how it is to be realized.
 
     Attributes:
@@ -142,15 +142,15 @@ class FollowUp:
     found: Requirements | None = None
 
 
-def follow_up(
-    wants: PassWants, supervision: Supervision, request: PassRequest, reading: JobReading, cluster: ClusterReading
-) -> FollowUp:
+def track_after(
+    wants: DesiredState, supervision: Supervision, request: PassRequest, reading: JobReading, cluster: ClusterReading
+) -> TrackingUpdate:
     """Begin to follow what a pass wants, where that is new: a decision, a pin, or an override of the user's."""
     options, wanted, running = request.context.options, wants.wanted, wants.running
     if not options.supervises_rescales or request.context.job_id is None or not wanted:
-        return FollowUp(supervision)
+        return TrackingUpdate(supervision)
     if running and _is_new(wants, supervision, request) and _may_begin(wanted, supervision, request):
-        origin = Origin.AUTOSCALER if wants.is_decided or wants.gives else Origin.OPERATOR
+        origin = Origin.AUTOSCALER if wants.is_decided or wants.releases_slots else Origin.OPERATOR
         target = {vertex_id: wanted.get(vertex_id, parallelism) for vertex_id, parallelism in running.items()}
         given = SupervisionInput(request, _facts(reading, request))
         supervision = begun(supervision, given, running, target, origin, _why(origin, request, wants))
@@ -162,18 +162,18 @@ def follow_up(
     found = reading.facts.requirements if reading.facts else None
     if _is_asked(wants, request, supervision, found):
         supervision = replace(supervision, asked=dict(wanted))
-    return FollowUp(supervision, _least(options.lower_bound, wanted, supervision.current), found)
+    return TrackingUpdate(supervision, _least(options.lower_bound, wanted, supervision.current), found)
 
 
-def _is_new(wants: PassWants, supervision: Supervision, request: PassRequest) -> bool:
+def _is_new(wants: DesiredState, supervision: Supervision, request: PassRequest) -> bool:
     """Tell whether something else is wanted than before."""
     # What was decided before anything was followed is only taken note of.
     is_known = bool(supervision.asked or supervision.past or request.orders.pins)
     is_changed = dict(wants.wanted) != dict(supervision.asked) and wants.is_other_than_running
-    return wants.is_decided or wants.gives or (is_known and is_changed)
+    return wants.is_decided or wants.releases_slots or (is_known and is_changed)
 
 
-def _is_asked(wants: PassWants, request: PassRequest, supervision: Supervision, found: Requirements | None) -> bool:
+def _is_asked(wants: DesiredState, request: PassRequest, supervision: Supervision, found: Requirements | None) -> bool:
     """Tell whether what is wanted can be asked for in this pass, or has been: else it is new to the pass that does."""
     is_sent = request.context.status is JobStatus.RUNNING or wants.is_repair or supervision.under_way is not None
     if is_sent or found is None:
@@ -181,8 +181,8 @@ def _is_asked(wants: PassWants, request: PassRequest, supervision: Supervision, 
     return not _differs(wants.wanted, {vertex_id: upper for vertex_id, (_, upper) in found.items()})
 
 
-def _why(origin: Origin, request: PassRequest, wants: PassWants) -> str:
-    if wants.gives:
+def _why(origin: Origin, request: PassRequest, wants: DesiredState) -> str:
+    if wants.releases_slots:
         return GIVEN_TO_OTHERS
     if origin is Origin.AUTOSCALER:
         return "decided by load"
