@@ -22,7 +22,7 @@ from flink_autoscaler.core.model.source_lag import FLINK, SourceLag, of_topics, 
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.model.topology import Vertex, build_topology
 from flink_autoscaler.core.model.vertex_patterns import bounds_of, matches
-from flink_autoscaler.core.observe.possible import is_possible
+from flink_autoscaler.core.observe.plausibility import is_possible
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.passes import PassRequest
 

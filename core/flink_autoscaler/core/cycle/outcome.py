@@ -9,7 +9,7 @@ from flink_autoscaler.core.cycle.external_metrics import ExternalMetrics
 from flink_autoscaler.core.cycle.overrides import is_dry, wanted_parallelism
 from flink_autoscaler.core.cycle.shadow import Shadow, remember_shadow
 from flink_autoscaler.core.decide.decision import Decision
-from flink_autoscaler.core.decide.limits.needs import need_of, waits_for_slots
+from flink_autoscaler.core.decide.slot_sharing import need_of, waits_for_slots
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotReadyError
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast
 from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, RestartTime

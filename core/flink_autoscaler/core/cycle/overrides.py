@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from flink_autoscaler.core.decide.decision import Decision
-from flink_autoscaler.core.decide.limits.giving import can_give, shrunk
-from flink_autoscaler.core.decide.limits.needs import slots_in_groups
+from flink_autoscaler.core.decide.slot_sharing import can_give, shrunk, slots_in_groups
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
@@ -17,7 +16,7 @@ from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Supervision, SupervisionPhase, Vector
 from flink_autoscaler.core.model.topology import JobDetails, VertexDetails
-from flink_autoscaler.core.observe.floors import floors_of
+from flink_autoscaler.core.observe.observation import floors_of
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
 

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Final
 
 from flink_autoscaler.core.border import Border
-from flink_autoscaler.core.decide.limits.slots import slots_of
+from flink_autoscaler.core.decide.slots import slots_of
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import Proposal, ShadowProposal
@@ -22,9 +22,8 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import direction_from
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
-from flink_autoscaler.core.policies.choosing import asked, known_policies
+from flink_autoscaler.core.policies.choosing import POLICY_FAILED, asked, failed, known_policies, plan_of
 from flink_autoscaler.core.policies.observing import policy_input
-from flink_autoscaler.core.policies.policy_plan import POLICY_FAILED, failed, plan_of
 from flink_autoscaler.core.ports.passes import EvaluatedJob, PassRequest
 from flink_autoscaler.core.ports.plugins import Plugins, ScalingPolicy, needs_no_window
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from flink_autoscaler.core.decide.filters.order import filtered
-from flink_autoscaler.core.decide.limits.rescale_threshold import above_threshold, raised_to_threshold
-from flink_autoscaler.core.decide.limits.resources import (
+from flink_autoscaler.core.decide.changes import changes_of
+from flink_autoscaler.core.decide.filters import filtered
+from flink_autoscaler.core.decide.memory_tuning import TuningInput, recommendation_event, tune
+from flink_autoscaler.core.decide.plan import Plan, blocked_header, plan_event, scaling_report
+from flink_autoscaler.core.decide.resources import (
+    above_threshold,
     after_executors,
     at_least_half,
     in_whole_taskmanagers,
+    raised_to_threshold,
     within_headroom,
     within_resources,
 )
-from flink_autoscaler.core.decide.limits.slots import planned_parallelism
-from flink_autoscaler.core.decide.memory.tuning import TuningInput, recommendation_event, tune
-from flink_autoscaler.core.decide.plan import Plan, plan_event
-from flink_autoscaler.core.decide.report import blocked_header, scaling_report
-from flink_autoscaler.core.decide.sizing.changes import changes_of
+from flink_autoscaler.core.decide.slots import planned_parallelism
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
@@ -27,7 +27,7 @@ from flink_autoscaler.core.model.numbers import plain
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import ConfigChanges, JobState, PolicyMemories, ScalingRecord
 from flink_autoscaler.core.model.supervision import Vector
-from flink_autoscaler.core.observe.history import add_to_history
+from flink_autoscaler.core.observe.observation import add_to_history
 from flink_autoscaler.core.options import calendar
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions

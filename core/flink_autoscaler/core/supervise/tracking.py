@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from flink_autoscaler.core.decide.limits.needs import waits_for_slots
+from flink_autoscaler.core.decide.slot_sharing import waits_for_slots
 from flink_autoscaler.core.last import keeping_last
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId

@@ -11,7 +11,7 @@ from typing import Final
 
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.outcome import without_reading
-from flink_autoscaler.core.evaluate.restart_time import ENOUGH
+from flink_autoscaler.core.evaluate.downtime import ENOUGH
 from flink_autoscaler.core.forecast.pass_forecast import Profiles, profiles_around
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.job import Endpoint, JobStatus

@@ -1,6 +1,6 @@
 import pytest
 
-from flink_autoscaler.core.decide.memory.flink_memory import InvalidMemoryError, MemoryLayout, memory_layout
+from flink_autoscaler.core.decide.memory_tuning import InvalidMemoryError, MemoryLayout, memory_layout
 from flink_autoscaler.core.options.flink import FlinkOptions
 
 MIB = 1 << 20

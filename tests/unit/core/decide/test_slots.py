@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from flink_autoscaler.core.decide.limits.slots import (
+from flink_autoscaler.core.decide.slots import (
     FreeSlotsCheck,
     Quota,
     exceeds_quota,

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from flink_autoscaler.core.decide.limits.resources import in_whole_taskmanagers
 from flink_autoscaler.core.decide.plan import Plan
+from flink_autoscaler.core.decide.resources import in_whole_taskmanagers
 from flink_autoscaler.core.model.job import Capacity
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
 from flink_autoscaler.core.model.state import JobState, ScalingSummary

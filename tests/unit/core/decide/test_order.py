@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from flink_autoscaler.core.decide.filters.order import filtered
+from flink_autoscaler.core.decide.filters import filtered
 from flink_autoscaler.core.decide.plan import Plan
 from flink_autoscaler.core.model.events import Event, Reason
 from flink_autoscaler.core.model.job import Capacity

@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.decide.limits.headroom import (
+from flink_autoscaler.core.decide.slots import (
     Room,
     TaskManagerSize,
     limit_text,
     room_in,
+    slots_of,
+    taskmanagers_for,
     taskmanagers_to_add,
     within_room,
 )
-from flink_autoscaler.core.decide.limits.slots import slots_of, taskmanagers_for
 from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.core.model.state import ScalingSummaries
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from flink_autoscaler.core.decide.alignment import align, alignment_request, limited_event, max_increase
 from flink_autoscaler.core.decide.plan import Plan, plan_event
-from flink_autoscaler.core.decide.sizing.alignment import align, alignment_request, limited_event, max_increase
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, held_back, is_processing_backlog
 from flink_autoscaler.core.model.events import Event, EventType, Figures, NamedFigures, Reason

@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from flink_autoscaler.core.decide.memory.tuning import (
+from flink_autoscaler.core.decide.memory_tuning import (
     TuningInput,
     network_memory,
     recommendation_event,

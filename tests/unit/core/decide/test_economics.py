@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from flink_autoscaler.core.decide.filters.economics import ScaleDownCase, late_seconds, usual_hold
+from flink_autoscaler.core.decide.filters import ScaleDownCase, late_seconds, usual_hold
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage
 
 HOUR_MS = 3_600_000

@@ -9,9 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.decide.limits.giving import can_give, least_slots, shrunk
-from flink_autoscaler.core.decide.limits.needs import slots_in_groups, slots_needed
-from flink_autoscaler.core.decide.limits.shares import Claim, dealt_anew, fair_shares
+from flink_autoscaler.core.decide.slot_sharing import (
+    Claim,
+    can_give,
+    dealt_anew,
+    fair_shares,
+    least_slots,
+    shrunk,
+    slots_in_groups,
+    slots_needed,
+)
 from flink_autoscaler.core.model.job import JobStatus, SlotNeed
 from flink_autoscaler.core.model.orders import Orders, PauseOrder, Pin, Signed
 from flink_autoscaler.core.model.state import JobState

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.decide.sizing.alignment import (
+from flink_autoscaler.core.decide.alignment import (
     AlignmentMode,
     balanced,
     built_in_mode,

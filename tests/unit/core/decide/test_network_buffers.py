@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flink_autoscaler.core.decide.filters.network_memory import SHARE, buffers_needed
+from flink_autoscaler.core.decide.filters import SHARE, buffers_needed
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
 from testkit.builders.core import a_topology, a_vertex, vertex_id
 
