@@ -44,6 +44,7 @@ class PassProgress:
     Attributes:
         request: With all that is to be remembered so far.
         observed: None when no sample could be taken.
+        streaming: Policies of the job that need no window, see :func:`.streaming_policies`.
         restart: How long a restart is assumed to take; None when the pass did not come that far.
         job: As it was evaluated; None when it was not.
         forecast: What will arrive; None when the pass did not come that far.
@@ -54,6 +55,7 @@ class PassProgress:
 
     request: PassRequest
     observed: Observed | None = None
+    streaming: frozenset[str] = frozenset()
     restart: RestartTime | None = None
     job: EvaluatedJob | None = None
     forecast: PassForecast | None = None
