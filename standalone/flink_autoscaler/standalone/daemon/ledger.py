@@ -11,8 +11,7 @@ from typing import Final, Protocol, TypeVar
 import structlog
 
 from flink_autoscaler.core.border import Border, attempted
-from flink_autoscaler.core.decide.limits.needs import shares_slots
-from flink_autoscaler.core.decide.limits.shares import Claim, fair_shares, more_slots, postponed
+from flink_autoscaler.core.decide.slot_sharing import Claim, fair_shares, more_slots, postponed, shares_slots
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import Capacity, Headroom, JobKey, JobStatus

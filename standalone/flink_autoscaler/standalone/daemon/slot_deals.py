@@ -7,9 +7,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from flink_autoscaler.core.border import attempted
-from flink_autoscaler.core.decide.limits.giving import can_give, least_slots
-from flink_autoscaler.core.decide.limits.needs import shares_slots, slots_in_groups, slots_needed
-from flink_autoscaler.core.decide.limits.shares import Claim, dealt_anew
+from flink_autoscaler.core.decide.slot_sharing import (
+    Claim,
+    can_give,
+    dealt_anew,
+    least_slots,
+    shares_slots,
+    slots_in_groups,
+    slots_needed,
+)
 from flink_autoscaler.core.model.job import JobKey, JobStatus, SlotShare
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.daemon.slot_holders import SlotLack, held_slots, name_of

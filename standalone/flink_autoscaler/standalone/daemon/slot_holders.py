@@ -9,9 +9,9 @@ from heapq import nsmallest
 from typing import Final
 
 from flink_autoscaler.core.border import attempted
-from flink_autoscaler.core.decide.limits.headroom import slots_text
-from flink_autoscaler.core.decide.limits.needs import slots_in_groups
 from flink_autoscaler.core.decide.plan import plan_event
+from flink_autoscaler.core.decide.slot_sharing import slots_in_groups
+from flink_autoscaler.core.decide.slots import slots_text
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import Capacity, Headroom, JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext

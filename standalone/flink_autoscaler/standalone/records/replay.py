@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.ending import failed, without_reading
-from flink_autoscaler.core.decide.limits.shares import postponed
+from flink_autoscaler.core.cycle.outcome import failed, without_reading
+from flink_autoscaler.core.decide.slot_sharing import postponed
 from flink_autoscaler.core.errors import ConnectError, StoreError
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins

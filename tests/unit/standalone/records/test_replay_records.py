@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.decide.limits.shares import postponed
+from flink_autoscaler.core.decide.slot_sharing import postponed
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.decision import PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexMetrics
-from flink_autoscaler.core.observe.vertex_table import Layout, VertexTable
+from flink_autoscaler.core.observe.window import Layout, VertexTable
 from flink_autoscaler.stores.sql.state.instants import instant_text
 
 _KEYS = {metric: f'"{metric.name}":' for metric in ScalingMetric}
