@@ -6,8 +6,7 @@ from typing import Final
 
 from flink_autoscaler.core.cycle.ending import PassEnd
 from flink_autoscaler.core.cycle.wanted import wanted_now
-from flink_autoscaler.core.decide.limits.giving import can_give, shrunk
-from flink_autoscaler.core.decide.limits.needs import slots_in_groups
+from flink_autoscaler.core.decide.limits.needs import can_give, shrunk, slots_in_groups
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.quick import replace
