@@ -1,42 +1,258 @@
-"""The slots of a cluster of fixed size, shared by its jobs: who may take which of them, and who gives some back.
-
-Before a pass :func:`cap_requests` tells each job how many slots it may take; after it :func:`arbitrate` lets the plans
-go on that fit together. Where the plans of one pass want more than is free, each job gets a fair share: plans that fit
-into it are carried out, the others are made again in the next pass, within the share. Where a job has fewer slots than
-it needs to run, jobs that have more than they need are asked to give some (:func:`plan_reallocation`).
-
-What has to be remembered between two passes is one value, :class:`SlotAllocation`.
-"""
+"""The slots that jobs of one cluster share: what each needs, what it can release, how they are divided, and pins."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
-from functools import partial
-from typing import Final
+from dataclasses import dataclass
 
-from flink_autoscaler.core.border import Border, attempted
-from flink_autoscaler.core.decide.limits.headroom import slots_text
-from flink_autoscaler.core.decide.limits.needs import can_give, least_slots, shares_slots, slots_in_groups, slots_needed
-from flink_autoscaler.core.decide.limits.slots import planned_parallelism, slots_of
-from flink_autoscaler.core.decide.plan import plan_event
-from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.decide.slots import (
+    Quota,
+    TaskManagerSize,
+    free_slots,
+    planned_parallelism,
+    room_in,
+    slots_of,
+    taskmanagers_for,
+)
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.job import Capacity, Headroom, JobKey, JobStatus, SlotShare
+from flink_autoscaler.core.model.job import Headroom, JobKey, JobStatus, SlotNeed
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.orders import Orders, PauseScope, Pin
 from flink_autoscaler.core.model.quick import replace
+from flink_autoscaler.core.model.reading import ClusterReading, JobReading
+from flink_autoscaler.core.model.supervision import Requirements, SupervisionPhase
+from flink_autoscaler.core.model.topology import Vertex, VertexDetails
+from flink_autoscaler.core.model.vertex_patterns import matches
+from flink_autoscaler.core.options import calendar
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 
-SHARE_SECONDS: Final = 120.0
-"""How long a job may take up its share, once it could; after that the slots are free for all again."""
+AnyVertex = Vertex | VertexDetails
 
-RESCALE_SECONDS: Final = 600.0
-"""How long slots stay reserved for a rescale of a job that cannot be looked at since."""
 
-_NAMED_HOLDERS: Final = 4
-"""Jobs that are named where it is said who has the slots; the others are counted."""
+def shares_slots(context: JobAutoScalerContext) -> bool:
+    """Tell whether the job has to do with the slots that its cluster has, because nobody adds any as it asks."""
+    if context.capacity is None or not context.capacity.is_fixed:
+        return False
+    options = context.options
+    try:
+        return options.filters_rescales and options.capacity_enabled
+    except ConfigError:  # the pass says what is wrong with it
+        return False
+
+
+def waits_for_slots(request: PassRequest) -> bool:
+    """Tell whether a job may wait for slots that others have, so that it is to be found out how many it needs."""
+    context = request.context
+    if context.status is not JobStatus.CREATED or context.job_id is None or not shares_slots(context):
+        return False
+    return context.options.supervises_rescales
+
+
+def need_of(request: PassRequest, reading: JobReading) -> SlotNeed | None:
+    """Return what a job needs that waits for slots; None where it does not, or that is not known.
+
+    A job whose tasks are just being started counts as not running yet, but has its slots.
+    """
+    details, facts = reading.details, reading.facts
+    if details is None or details.state != JobStatus.CREATED or not details.vertices:
+        return None
+    return slots_needed(details.vertices, (facts.requirements if facts else None) or {}, request.context.options)
+
+
+def slots_needed(
+    vertices: Iterable[AnyVertex], requirements: Requirements, options: AutoscalerOptions
+) -> SlotNeed | None:
+    """Return the least slots that a job starts with and the most that it takes; None for one without vertices.
+
+    Args:
+        vertices: As they are, or are to be.
+        requirements: What the job asks for; a vertex that is missing there wants what it has, and one to start with.
+        options: For the least parallelism of the vertices.
+    """
+    known = list(vertices)
+    bounds = {v.vertex_id: requirements.get(v.vertex_id, (1, v.parallelism)) for v in known}
+    least = {v.vertex_id: max(bounds[v.vertex_id][0], least_parallelism(v, options)) for v in known}
+    most = {vertex_id: upper for vertex_id, (_, upper) in bounds.items()}
+    least = {vertex_id: min(parallelism, most[vertex_id]) for vertex_id, parallelism in least.items()}
+    return SlotNeed(slots_in_groups(known, least), slots_in_groups(known, most)) if known else None
+
+
+def least_parallelism(vertex: AnyVertex, options: AutoscalerOptions) -> int:
+    """Return the least parallelism that the options allow for a vertex."""
+    own = next((each for each in options.vertex_bounds if matches(vertex, each.pattern)), None)
+    return options.min_parallelism if own is None or own.least is None else own.least
+
+
+def slots_in_groups(vertices: Iterable[AnyVertex], parallelism: Mapping[VertexId, int]) -> int:
+    """Return the slots that a job takes: the widest vertex of every slot sharing group."""
+    return sum(widths(vertices, parallelism).values())
+
+
+def widths(vertices: Iterable[AnyVertex], parallelism: Mapping[VertexId, int]) -> dict[str | None, int]:
+    """Return the greatest parallelism within each slot sharing group; one group where the cluster reports none."""
+    groups: dict[str | None, int] = {}
+    for vertex in vertices:
+        group = vertex.slot_sharing_group
+        groups[group] = max(groups.get(group, 0), parallelism[vertex.vertex_id])
+    return groups
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedJob:
+    """A job as a pass saw it.
+
+    Attributes:
+        vertices: At least one.
+    """
+
+    context: JobAutoScalerContext
+    vertices: Sequence[AnyVertex]
+    cluster: ClusterReading
+    seen_ms: int
+
+
+def pin_problems(before: Orders, after: Orders, job: PinnedJob) -> list[str]:
+    """Return what speaks against the pins that are new, with the figures, for people; empty when nothing does."""
+    new = [pin for pin in after.pins if pin not in before.pins]
+    problems = [text for pin in new for text in _of_vertices(pin, job)]
+    return [*problems, *_of_slots(after, job)]
+
+
+def _of_vertices(pin: Pin, job: PinnedJob) -> Iterator[str]:
+    fitting = [vertex for vertex in job.vertices if matches(vertex, pin.pattern)]
+    if not fitting:
+        names = [vertex.name for vertex in job.vertices]
+        shown = ", ".join(f"'{name}'" for name in names)
+        yield f"no vertex is called '{pin.pattern}'{nearest(pin.pattern, names) or '.'} The job has {shown}"
+    for vertex in fitting:
+        least, most, why = _bounds(vertex, job.context)
+        if not least <= pin.parallelism <= most:
+            yield f"'{vertex.name}' may have {least} to {most} ({why}), not {pin.parallelism}"
+
+
+def _bounds(vertex: AnyVertex, context: JobAutoScalerContext) -> tuple[int, int, str]:
+    """Return the least and the greatest parallelism of a vertex, and what says so."""
+    options = context.options
+    least, most, why = options.min_parallelism, options.max_parallelism, "vertex.max-parallelism"
+    own = next((each for each in options.vertex_bounds if matches(vertex, each.pattern)), None)
+    if own is not None:
+        least, most, why = own.least or least, own.greatest or most, "vertex.bounds"
+    if 0 < vertex.max_parallelism < most:
+        most, why = vertex.max_parallelism, "its max parallelism in Flink"
+    return min(least, most), most, why
+
+
+def _of_slots(after: Orders, job: PinnedJob) -> Iterator[str]:
+    """Yield the quota and the free slots where all pins together take more than there is."""
+    running = {vertex.vertex_id: vertex.parallelism for vertex in job.vertices}
+    pinned = {vertex_id: pin.parallelism for vertex_id, pin in after.pinned(job.vertices).items()}
+    now, then = _slots(job, running), _slots(job, {**running, **pinned})
+    if then <= now:
+        return
+    context = job.context
+    options, flink = context.options, context.flink_options
+    memory = flink.process_memory or context.taskmanager_memory or 0
+    per_taskmanager = max(1, flink.task_slots)
+    quota = Quota(options.quota_cpu, options.quota_memory, context.taskmanager_cpu or 0.0, memory, per_taskmanager)
+    taskmanagers = taskmanagers_for(then, per_taskmanager)
+    if quota.is_exceeded_by(taskmanagers):
+        yield f"the job would take {taskmanagers} TaskManagers for {then} slots, more than its quota"
+    room_for = _headroom(context)
+    if room_for is None:
+        return
+    room = room_in(room_for, TaskManagerSize(per_taskmanager, context.taskmanager_cpu or 0.0, memory), _free(job))
+    if not room.holds(then - now):
+        added = f" and {room.taskmanagers} more TaskManagers can be had" if room.taskmanagers else ""
+        yield (
+            f"the job has {now} {'slot' if now == 1 else 'slots'} and would take {then}, {then - now} more; "
+            f"{room.free_slots} are free in {room_for.source}{added}"
+        )
+
+
+def _headroom(context: JobAutoScalerContext) -> Headroom | None:
+    """Return what the cluster can still give; None where it can grow as far as is known."""
+    if context.headroom is not None:
+        return context.headroom
+    capacity = context.capacity
+    if capacity is None or not capacity.is_fixed:
+        return None
+    return Headroom(f"cluster {context.cluster}", taskmanagers=0, slots=capacity.free_slots)
+
+
+def _free(job: PinnedJob) -> int:
+    return free_slots(job.cluster) or 0
+
+
+def _slots(job: PinnedJob, parallelism: Mapping[VertexId, int]) -> int:
+    return slots_in_groups(job.vertices, parallelism)
+
+
+def can_give(request: PassRequest) -> bool:
+    """Tell whether a job can be asked for slots: it runs, Flink can rescale it, and nobody wants it left as it is."""
+    options, supervision = request.context.options, request.state.supervision
+    is_dry = options.dry_run or request.orders.dry_run is not None
+    is_allowed = (
+        options.enabled
+        and options.scaling_enabled
+        and options.scale_down_enabled
+        and not is_dry
+        and request.context.restriction.may_scale_down
+    )
+    if not is_allowed or not options.supervises_rescales:
+        return False
+    if request.context.flink_options.scheduler.strip().lower() != "adaptive":
+        return False
+    if request.context.status is not JobStatus.RUNNING or supervision.edit is not None:
+        return False
+    if supervision.phase in (SupervisionPhase.ROLLING_BACK, SupervisionPhase.PAUSED):
+        return False
+    is_paused = request.orders.paused(PauseScope.DOWN, request.now_ms) is not None
+    is_reference = not options.is_improved
+    return not (is_paused or calendar.is_excluded(options.excluded_periods, request.now_ms, is_reference=is_reference))
+
+
+def least_slots(vertices: Iterable[AnyVertex], request: PassRequest) -> int:
+    """Return the slots that a job keeps whatever it gives: bounds, pins and excluded vertices hold."""
+    known = list(vertices)
+    return slots_in_groups(known, _floors(known, request))
+
+
+def shrunk(vertices: Iterable[AnyVertex], request: PassRequest, slots: int) -> dict[VertexId, int]:
+    """Return the parallelism of all vertices within so many slots, or as near to that as may be.
+
+    Slot after slot is taken from the widest slot sharing group that has any to give.
+    """
+    known = list(vertices)
+    floors = _floors(known, request)
+    groups, least = widths(known, {v.vertex_id: v.parallelism for v in known}), widths(known, floors)
+    while sum(groups.values()) > slots:
+        givers = [group for group, width in groups.items() if width > least[group]]
+        if not givers:
+            break
+        groups[max(givers, key=lambda group: groups[group])] -= 1
+    return {v.vertex_id: max(floors[v.vertex_id], min(v.parallelism, groups[v.slot_sharing_group])) for v in known}
+
+
+def _floors(vertices: list[AnyVertex], request: PassRequest) -> dict[VertexId, int]:
+    """Return the parallelism below which no vertex goes."""
+    options, pinned = request.context.options, request.orders.pinned(vertices)
+    restriction = request.context.restriction
+
+    def is_fast(vertex: AnyVertex) -> bool:
+        is_excluded = vertex.vertex_id in options.vertex_exclude_ids or vertex.vertex_id in restriction.fixed
+        names = options.vertex_exclude_names
+        return is_excluded or vertex.vertex_id in pinned or any(matches(vertex, name) for name in names)
+
+    least = {
+        v.vertex_id: max(1, least_parallelism(v, options), restriction.floors.get(v.vertex_id, 0)) for v in vertices
+    }
+    return {v.vertex_id: v.parallelism if is_fast(v) else min(v.parallelism, least[v.vertex_id]) for v in vertices}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +264,7 @@ class Claim:
         wanted: Slots that it wants to have, more than ``held``.
         priority: Jobs with a higher number come first.
         weight: Share relative to jobs of the same priority; more than 0.
-        least: Slots that it needs to run as it should.
+        least: Slots that it needs to run as it should; who holds fewer is starving.
     """
 
     job_key: JobKey
@@ -59,472 +275,9 @@ class Claim:
     least: int = 0
 
     @property
-    def deficit(self) -> int:
-        """The slots that it needs and does not hold; 0 for a job that has its minimum."""
+    def lacks(self) -> int:
+        """The slots that it needs and does not hold; 0 for a job that is not starving."""
         return max(0, self.least - self.held)
-
-
-class ReservationKind(StrEnum):
-    """Why slots are reserved for a job, for people."""
-
-    RESCALE = "its rescale takes them"
-    SHARE = "its share, until it has decided again"
-    START = "kept free until it runs"
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """Slots that a job is about to have: others may not take them meanwhile.
-
-    Attributes:
-        until: When they are free for all again, in seconds of the clock that the passes are given.
-        decided_ms: Of a rescale: when it was decided.
-        is_offered: Of a share: whether a pass has begun since. Only then can it lapse, however far apart passes are.
-    """
-
-    job_key: JobKey
-    slots: int
-    kind: ReservationKind
-    until: float = 0.0
-    decided_ms: int = 0
-    is_offered: bool = False
-
-
-@dataclass(frozen=True)
-class SlotUsage:
-    """The slots that each job of a cluster had when it was last seen to run.
-
-    Attributes:
-        names: Of the jobs of the last pass, for people.
-        largest: Names of a few jobs with their slots, most first.
-    """
-
-    held: Mapping[JobKey, int] = field(default_factory=dict)
-    names: Mapping[JobKey, str] = field(default_factory=dict)
-    largest: tuple[tuple[str, int], ...] = ()
-
-    def after(self, requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome]) -> SlotUsage:
-        """Return the usage after a pass; jobs that it does not know any more have no slots."""
-        names = {each.context.job_key: each.context.job_name or each.context.job_key for each in requests}
-        seen = {outcome.job_key: attempted(partial(held_slots, outcome)) for outcome in outcomes}
-        held = {job_key: slots for job_key, slots in self.held.items() if job_key in names}
-        held |= {job_key: slots for job_key, slots in seen.items() if isinstance(slots, int)}
-        holders = ((names[job_key], slots) for job_key, slots in held.items() if slots)
-        largest = heapq.nsmallest(_NAMED_HOLDERS, holders, key=lambda each: (-each[1], each[0]))
-        return SlotUsage(held, names, tuple(largest))
-
-    def holders(self, capacity: Capacity) -> tuple[tuple[str, int], ...]:
-        """Return who has the slots that are taken: the names of a few jobs, most slots first, and all others."""
-        others = capacity.slots - capacity.free_slots - sum(slots for _, slots in self.largest)
-        return (*self.largest, ("others", others)) if others > 0 else self.largest
-
-
-@dataclass(frozen=True)
-class Reallocation:
-    """Jobs that have too few slots, and what the others are asked to give them.
-
-    Attributes:
-        below_minimum: The jobs that have too few, by key.
-        shares: Slots that each of those is to have.
-        donors: Slots that jobs are asked down to; empty where what is free is enough.
-        missing: Slots that jobs lack where what is free is not enough for them.
-    """
-
-    below_minimum: Mapping[JobKey, Claim] = field(default_factory=dict)
-    shares: Mapping[JobKey, int] = field(default_factory=dict)
-    donors: Mapping[JobKey, int] = field(default_factory=dict)
-    missing: Mapping[JobKey, int] = field(default_factory=dict)
-
-    def served(self) -> dict[JobKey, int]:
-        """Return the slots of the jobs that have too few now and will have enough."""
-        return {key: self.shares[key] for key, claim in self.below_minimum.items() if self.shares[key] >= claim.least}
-
-    def continued(self, requests: Sequence[PassRequest]) -> Reallocation:
-        """Return what is left of it in the next pass: nobody gives once those who lacked slots are gone, or run."""
-        present = {request.context.job_key: request.context.status for request in requests}
-        for job_key in self.served():
-            # One without any slots does not run.
-            waiting = JobStatus.RUNNING if self.below_minimum[job_key].held else JobStatus.CREATED
-            if present.get(job_key) is waiting:
-                return self
-        return replace(self, donors={})
-
-
-NO_REALLOCATION: Final = Reallocation()
-
-
-@dataclass(frozen=True)
-class SlotAllocation:
-    """How the jobs of a cluster share its slots, from one pass to the next.
-
-    Attributes:
-        capacity: Of the cluster in this pass; None where its slots are not counted.
-        addable: Slots that somebody could add to it.
-        unclaimed: Free slots that no rescale under way takes.
-        free: Those that are not kept for a job that waits for them, either.
-        rescales: Slots that rescales under way take, by job.
-        shares: Slots that are set aside for jobs that have to decide again, by job.
-        starts: Slots that others give to a job that waits, by job.
-    """
-
-    capacity: Capacity | None = None
-    addable: int = 0
-    unclaimed: int = 0
-    free: int = 0
-    rescales: Mapping[JobKey, Reservation] = field(default_factory=dict)
-    shares: Mapping[JobKey, Reservation] = field(default_factory=dict)
-    starts: Mapping[JobKey, Reservation] = field(default_factory=dict)
-    reallocation: Reallocation = NO_REALLOCATION
-    usage: SlotUsage = field(default_factory=SlotUsage)
-
-    def reservations(self) -> Iterator[Reservation]:
-        """Yield what jobs are about to have; nothing where slots are not counted."""
-        waiting = {
-            job_key: Reservation(job_key, self.reallocation.shares[job_key], ReservationKind.START)
-            for job_key, claim in self.reallocation.below_minimum.items()
-            if not claim.held
-        }
-        kinds = (self.rescales, self.shares, {**waiting, **self.starts})
-        yield from (each for kind in kinds for each in kind.values() if each.slots > 0)
-
-    def headroom(self, cluster: str, slots: int, *, is_share: bool = False) -> Headroom:
-        """Return so many slots as what a job may take, and who has the others where nobody adds any."""
-        source = f"its fair share of cluster {cluster}" if is_share else f"cluster {cluster}"
-        headroom = Headroom(source, taskmanagers=0, slots=slots)
-        if self.addable or self.capacity is None:
-            return headroom
-        kept = self.capacity.free_slots - slots
-        holders = (*self.usage.holders(self.capacity), *([("kept for others", kept)] if kept > 0 else []))
-        return replace(headroom, total=self.capacity.slots, holders=holders)
-
-
-def cap_requests(
-    before: SlotAllocation, requests: Sequence[PassRequest], capacity: Capacity, addable: int, now: float
-) -> tuple[SlotAllocation, list[PassRequest], dict[JobKey, AutoscalerError]]:
-    """Tell the jobs of a pass how many slots each of them may take.
-
-    Args:
-        before: As the last pass left it.
-        requests: Of the pass; not empty.
-        capacity: Of the cluster, which does not grow by itself.
-        addable: Slots that could be added to it.
-        now: Seconds of a clock that never goes back.
-
-    Returns:
-        The allocation of this pass, the requests with their headroom, and why jobs are left out of these.
-    """
-    rescales = {key: each for key, each in before.rescales.items() if each.until > now}
-    shares = {
-        key: replace(each, is_offered=True)
-        for key, each in before.shares.items()
-        if each.until > now or not each.is_offered
-    }
-    # Jobs that this pass does not look at, such as one that is still being carried out.
-    seen = {request.context.job_key for request in requests}
-    taken = sum(each.slots for key, each in rescales.items() if key not in seen)
-    kept, counted, failures = 0, list[PassRequest](), dict[JobKey, AutoscalerError]()
-    for request in requests:
-        job_key = request.context.job_key
-        with Border() as border:
-            rescale = _rescale_under_way(request, rescales.get(job_key), now)
-            if request.context.status is JobStatus.CREATED:
-                # Of a job that lost its slots they are a part of what it needs to start.
-                kept += _kept_for_start(before, job_key) or (rescale.slots if rescale else 0)
-            elif rescale is not None:
-                rescales[job_key] = rescale
-                taken += rescale.slots
-            if rescale is None:
-                rescales.pop(job_key, None)
-            counted.append(request)
-        if border.error is not None:
-            failures[job_key] = border.error
-    unclaimed = max(0, capacity.free_slots - taken)
-    allocation = replace(
-        before,
-        capacity=capacity,
-        addable=addable,
-        unclaimed=unclaimed,
-        free=max(0, unclaimed - kept),
-        rescales=rescales,
-        shares=shares,
-        reallocation=before.reallocation.continued(requests),
-    )
-    set_aside = sum(each.slots for each in shares.values())
-    common = allocation.headroom(requests[0].context.cluster, _available(allocation, set_aside, 0))
-    capped = []
-    for request in counted:
-        with Border() as border:
-            capped.append(_capped(allocation, request, common, set_aside))
-        if border.error is not None:
-            failures[request.context.job_key] = border.error
-    return allocation, capped, failures
-
-
-def _rescale_under_way(request: PassRequest, known: Reservation | None, now: float) -> Reservation | None:
-    """Return the slots that a rescale under way is still going to take; None where none is."""
-    current = request.state.supervision.under_way
-    if current is None:
-        return None
-    if known is not None and known.decided_ms == current.decided_ms:
-        return known
-    # Decided by another daemon, or long ago. Without the job's graph its vertices are taken to share slots.
-    slots = max(current.target.values(), default=0) - max(current.before.values(), default=0)
-    return Reservation(request.context.job_key, max(0, slots), ReservationKind.RESCALE, now, current.decided_ms)
-
-
-def _kept_for_start(before: SlotAllocation, job_key: JobKey) -> int:
-    """Return the slots that others have given, or are about to give, to a job that waits."""
-    if job_key in before.starts:
-        return before.starts[job_key].slots
-    return before.reallocation.shares.get(job_key, 0)
-
-
-def _capped(allocation: SlotAllocation, request: PassRequest, common: Headroom, set_aside: int) -> PassRequest:
-    context, reallocation, names = request.context, allocation.reallocation, allocation.usage.names
-    share, own = None, allocation.shares.get(context.job_key)
-    if context.job_key in reallocation.donors:
-        claimants = (names.get(key, key) for key in reallocation.missing if key in reallocation.served())
-        share = SlotShare(reallocation.donors[context.job_key], ", ".join(claimants))
-    headroom = context.headroom
-    if headroom is None and shares_slots(context):
-        headroom = common
-        if own is not None:
-            available = _available(allocation, set_aside, own.slots)
-            headroom = allocation.headroom(context.cluster, available, is_share=True)
-    return replace(request, context=replace(context, headroom=headroom, share=share))
-
-
-def _available(allocation: SlotAllocation, set_aside: int, own: int) -> int:
-    """Return the slots that a job may take, beside what is set aside for others.
-
-    Its own share, and what has become free since: a share is no limit once there is more.
-    """
-    return max(allocation.free - (set_aside - own), min(own, allocation.free), 0) + allocation.addable
-
-
-def claims_of(
-    requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome]
-) -> tuple[dict[JobKey, Claim], dict[JobKey, AutoscalerError]]:
-    """Return what the jobs want that decided to take more slots, and why some outcomes cannot be counted.
-
-    Nobody knows what those take from the others: they are not to be carried out.
-    """
-    claims, failures = {}, {}
-    for request, outcome in zip(requests, outcomes, strict=True):
-        found = attempted(partial(_claim, request, outcome), what="what was decided cannot be counted")
-        if isinstance(found, AutoscalerError):
-            failures[request.context.job_key] = found
-        elif found is not None:
-            claims[found.job_key] = found
-    return claims, failures
-
-
-def _claim(request: PassRequest, outcome: PassOutcome) -> Claim | None:
-    slots, options = more_slots(outcome), request.context.options
-    if slots is None or slots[1] <= slots[0] or not shares_slots(request.context):
-        return None
-    return Claim(request.context.job_key, *slots, options.capacity_priority, options.capacity_weight)
-
-
-def arbitrate(
-    allocation: SlotAllocation,
-    requests: Sequence[PassRequest],
-    outcomes: Sequence[PassOutcome],
-    claims: Mapping[JobKey, Claim],
-    coming: Reason | None,
-    now: float,
-) -> tuple[SlotAllocation, tuple[PassOutcome, ...]]:
-    """Defer the plans of a pass that want more than their fair share, and find out who has too few slots.
-
-    Args:
-        allocation: As :func:`cap_requests` left it.
-        requests: As they were capped.
-        outcomes: One per request, in the same order.
-        claims: Of those, see :func:`claims_of`.
-        coming: Why plans wait for TaskManagers that are being added; None where none are.
-        now: Seconds of a clock that never goes back.
-
-    Returns:
-        What the next pass begins with, and the outcomes. Jobs that wait for slots say how many they lack, with an event
-        from the second time on: for a moment slots are missing whenever a TaskManager is started anew.
-    """
-    shares, rescales = dict(allocation.shares), dict(allocation.rescales)
-    set_aside = sum(each.slots for job_key, each in shares.items() if job_key not in claims)
-    granted = fair_shares(claims.values(), max(0, allocation.free - set_aside))
-    wanted = sum(claim.wanted - claim.held for claim in claims.values())
-    settled = []
-    for request, outcome in zip(requests, outcomes, strict=True):
-        job_key, claim = outcome.job_key, claims.get(outcome.job_key)
-        if claim is None:
-            settled.append(outcome)
-            continue
-        share = granted[job_key]
-        is_granted = claim.held + share >= claim.wanted
-        if coming is not None:
-            settled.append(outcome if is_granted else deferred(outcome, coming))
-        elif is_granted:
-            shares.pop(job_key, None)
-            rescales[job_key] = Reservation(
-                job_key, share, ReservationKind.RESCALE, now + RESCALE_SECONDS, request.now_ms
-            )
-            settled.append(outcome)
-        else:
-            shares[job_key] = Reservation(job_key, share, ReservationKind.SHARE, now + SHARE_SECONDS)
-            text = (
-                f"the jobs of the cluster want {wanted} more slots and {allocation.free} are free: this one may take "
-                f"{share} of the {claim.wanted - claim.held} it wants and decides again"
-            )
-            settled.append(deferred(outcome, Reason("FAIR_SHARE", text)))
-    usage = allocation.usage.after(requests, outcomes)
-    allocation = replace(allocation, rescales=rescales, shares=shares, usage=usage)
-    return _reallocated(allocation, requests, settled, now)
-
-
-def _reallocated(
-    allocation: SlotAllocation, requests: Sequence[PassRequest], outcomes: list[PassOutcome], now: float
-) -> tuple[SlotAllocation, tuple[PassOutcome, ...]]:
-    """Find out who has too few slots, and have those say so."""
-    before, starts = allocation.reallocation, dict(allocation.starts)
-    if any(reason.code == "GIVES_SLOTS" for each in outcomes for reason in each.decision.reasons):
-        # As long as it may take until those run that are given slots.
-        until = now + SHARE_SECONDS
-        starts |= {key: Reservation(key, n, ReservationKind.START, until) for key, n in before.served().items()}
-    waiting = {each.context.job_key for each in requests if each.context.status is JobStatus.CREATED}
-    starts = {key: each for key, each in starts.items() if key in waiting and each.until > now}
-    promised = {job_key: each.slots for job_key, each in starts.items()}
-    found = (
-        NO_REALLOCATION if allocation.addable else plan_reallocation(requests, outcomes, allocation.unclaimed, promised)
-    )
-    # What is being handed over is nobody's to see: who was to get it does not lack it anew.
-    reallocation = before if promised and not found.below_minimum else found
-    allocation = replace(allocation, starts=starts, reallocation=reallocation)
-    told = []
-    for request, outcome in zip(requests, outcomes, strict=True):
-        told.append(outcome)
-        if outcome.job_key in reallocation.missing:
-            with Border():  # words must not end the pass
-                told[-1] = _with_shortage(allocation, request, outcome, is_news=outcome.job_key in before.missing)
-    return allocation, tuple(told)
-
-
-def _with_shortage(
-    allocation: SlotAllocation, request: PassRequest, outcome: PassOutcome, *, is_news: bool
-) -> PassOutcome:
-    """Return the outcome of a job that has too few slots with how many it lacks, and who has them."""
-    reallocation, names = allocation.reallocation, allocation.usage.names
-    claim, missing = reallocation.below_minimum[outcome.job_key], reallocation.missing[outcome.job_key]
-    are_missing = f"{missing} {'is' if missing == 1 else 'are'} missing"
-    needs = f"needs {claim.least} slot{'' if claim.least == 1 else 's'} at least"
-    lack = f"it runs with {claim.held}, {needs}, {are_missing}" if claim.held else f"it {needs} to run, {are_missing}"
-    donors = (f"{names.get(key, key)} is asked down to {slots}" for key, slots in sorted(reallocation.donors.items()))
-    free, headroom = allocation.unclaimed, allocation.headroom(request.context.cluster, allocation.unclaimed)
-    text = f"{lack}; {slots_text(headroom, free)}; {', '.join(donors) or 'no other job has any to give'}"
-    figures = (
-        ("slots_held", claim.held),
-        ("slots_needed", claim.least),
-        ("slots_free", free),
-        ("slots_missing", missing),
-    )
-    reason = Reason("SLOTS_MISSING", text, figures=figures)
-    decision = replace(outcome.decision, reasons=(*outcome.decision.reasons, reason))
-    if not is_news:
-        return replace(outcome, decision=decision)
-    event = plan_event(request.context, "SlotsMissing", f"The job has too few slots: {text}", "SlotsMissing")
-    return replace(outcome, decision=decision, events=(*outcome.events, replace(event, figures=figures)))
-
-
-def plan_reallocation(
-    requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome], free: int, promised: Mapping[JobKey, int]
-) -> Reallocation:
-    """Return who has too few slots after a pass, and how many each job is to have so that all run.
-
-    Args:
-        requests: Of the pass.
-        outcomes: One per request, in the same order.
-        free: Slots that nobody has, and nobody is about to take.
-        promised: Slots that others give to jobs that wait. Flink hands them over before such a job runs: they are
-            neither free then, nor anybody's to see.
-    """
-    claims = []
-    for request, outcome in zip(requests, outcomes, strict=True):
-        claim = attempted(partial(_need, request, outcome, promised.get(outcome.job_key, 0)))
-        if isinstance(claim, Claim):
-            claims.append(claim)
-    below_minimum = {claim.job_key: claim for claim in claims if claim.deficit}
-    if not below_minimum:
-        return NO_REALLOCATION
-    free = max(0, free - sum(promised.values()))
-    shares, missing = redistribute(claims, free), {}
-    # Who lacks the fewest takes first what is free, as soon as Flink sees it.
-    for claim in sorted(below_minimum.values(), key=lambda each: (each.deficit, each.job_key)):
-        if claim.deficit <= free:
-            free -= claim.deficit
-        else:
-            missing[claim.job_key] = claim.deficit - free
-    donors = {claim.job_key: shares[claim.job_key] for claim in claims if shares[claim.job_key] < claim.held}
-    kept = {job_key: shares[job_key] for job_key in below_minimum}
-    return Reallocation(below_minimum, kept, donors if missing else {}, missing)
-
-
-def _need(request: PassRequest, outcome: PassOutcome, promised: int) -> Claim | None:
-    """Return what a job holds and needs; None where it takes no part."""
-    context, held = request.context, held_slots(outcome)
-    if held is None or not shares_slots(context):
-        return None
-    options = context.options
-    claim = Claim(context.job_key, held, held, options.capacity_priority, options.capacity_weight)
-    if outcome.waits_for is not None and promised:
-        return replace(claim, held=promised, wanted=promised, least=min(promised, outcome.waits_for.least))
-    if outcome.waits_for is not None:
-        return replace(claim, wanted=outcome.waits_for.most, least=outcome.waits_for.least)
-    if outcome.topology is None:
-        return None
-    vertices, soon = outcome.topology.vertices.values(), _held_soon(outcome, held)
-    need = slots_needed(vertices, outcome.found, options) if outcome.found else None
-    if need is not None and need.least > max(held, soon):
-        return replace(claim, wanted=need.least, least=need.least)
-    held = min(held, soon)
-    least = min(held, least_slots(vertices, request))
-    return replace(claim, held=held, wanted=held, least=least) if can_give(request) else None
-
-
-def _held_soon(outcome: PassOutcome, held: int) -> int:
-    """Return the slots that a job has once a rescale that is under way is through.
-
-    Flink sets them aside for it before it runs with them: they are neither free then, nor missing.
-    """
-    under_way = outcome.state.supervision.under_way
-    if under_way is None or outcome.topology is None:
-        return held
-    vertices = outcome.topology.vertices
-    target = {v: under_way.target.get(v, vertex.parallelism) for v, vertex in vertices.items()}
-    return slots_in_groups(vertices.values(), target)
-
-
-def held_slots(outcome: PassOutcome) -> int | None:
-    """Return the slots that a job has; None where this pass did not see it run, 0 where it waits for some."""
-    if outcome.topology is None:
-        return None if outcome.waits_for is None else 0
-    vertices = outcome.topology.vertices
-    return slots_in_groups(vertices.values(), {v: vertex.parallelism for v, vertex in vertices.items()})
-
-
-def more_slots(outcome: PassOutcome) -> tuple[int, int] | None:
-    """Return the slots that a job has and those that its new decision wants; None where it decided nothing."""
-    if not isinstance(outcome.decision, Rescale) or outcome.topology is None:
-        return None
-    now, planned = (planned_parallelism(outcome.topology, changes) for changes in ({}, outcome.decision.summaries))
-    return slots_of(outcome.topology, now), slots_of(outcome.topology, planned)
-
-
-def deferred(outcome: PassOutcome, reason: Reason) -> PassOutcome:
-    """Return the outcome as if the job had not decided anything in this pass."""
-    if outcome.undecided is None:
-        return outcome
-    decision = Hold((*outcome.decision.reasons, reason))
-    return replace(
-        outcome, decision=decision, state=outcome.undecided, undecided=None, wanted={}, least={}, report=None
-    )
 
 
 def fair_shares(claims: Iterable[Claim], free: int) -> dict[JobKey, int]:
@@ -542,42 +295,42 @@ def fair_shares(claims: Iterable[Claim], free: int) -> dict[JobKey, int]:
     return granted
 
 
-def redistribute(claims: Sequence[Claim], free: int) -> dict[JobKey, int]:
-    """Deal out anew what jobs hold and what is free, where some of them have too few.
+def dealt_anew(claims: Sequence[Claim], free: int) -> dict[JobKey, int]:
+    """Deal out anew what jobs hold and what is free, where some of them are starving.
 
-    A job below its minimum gets that from what is free, and from what jobs of the same or a lower priority hold beyond
+    A starving job gets its least from what is free, and from what jobs of the same or a lower priority hold beyond
     their least; where that is not enough, it gets nothing. What is left goes by :func:`fair_shares`.
 
     Args:
-        claims: Those that have enough want no more than they hold.
+        claims: Those that are not starving want no more than they hold.
         free: Slots that nobody holds.
 
     Returns:
-        Slots that each job is to have: at least its minimum, unless it has too few and cannot be helped; at most what
-        it wants; together at most what they hold and what is free.
+        Slots that each job is to have: at least its least, unless it is starving and cannot be helped; at most what it
+        wants; together at most what they hold and what is free.
     """
     served = _served(claims, free)
     if not served:
         return {claim.job_key: claim.held for claim in claims}
-    floors = {claim.job_key: claim.least if claim in served or not claim.deficit else claim.held for claim in claims}
+    floors = {claim.job_key: claim.least if claim in served or not claim.lacks else claim.held for claim in claims}
     rest = free + sum(claim.held for claim in claims) - sum(floors.values())
     open_claims = [
         replace(claim, held=floors[claim.job_key])
         for claim in claims
-        if claim.wanted > floors[claim.job_key] and (claim in served or not claim.deficit)
+        if claim.wanted > floors[claim.job_key] and (claim in served or not claim.lacks)
     ]
     more = fair_shares(open_claims, rest)
     return {job_key: floor + more.get(job_key, 0) for job_key, floor in floors.items()}
 
 
 def _served(claims: Sequence[Claim], free: int) -> list[Claim]:
-    """Return the jobs with too few slots that can be helped, by priority; of equal ones those that lack the least."""
+    """Return the starving jobs that can be helped, by priority; of equal ones those that lack the least."""
     served, taken = list[Claim](), 0
-    for claim in sorted(claims, key=lambda each: (-each.priority, each.deficit, each.job_key)):
+    for claim in sorted(claims, key=lambda each: (-each.priority, each.lacks, each.job_key)):
         spare = sum(max(0, each.held - each.least) for each in claims if each.priority <= claim.priority)
-        if claim.deficit and taken + claim.deficit <= free + spare:
+        if claim.lacks and taken + claim.lacks <= free + spare:
             served.append(claim)
-            taken += claim.deficit
+            taken += claim.lacks
     return served
 
 
@@ -595,3 +348,21 @@ def _fill(claims: Sequence[Claim], free: int, granted: dict[JobKey, int]) -> int
         if total < claim.wanted:
             heapq.heappush(queue, (total / claim.weight, position))
     return given
+
+
+def more_slots(outcome: PassOutcome) -> tuple[int, int] | None:
+    """Return the slots that a job has and those that its new decision wants; None where it decided nothing."""
+    if not isinstance(outcome.decision, Rescale) or outcome.topology is None:
+        return None
+    now, planned = (planned_parallelism(outcome.topology, changes) for changes in ({}, outcome.decision.summaries))
+    return slots_of(outcome.topology, now), slots_of(outcome.topology, planned)
+
+
+def postponed(outcome: PassOutcome, reason: Reason) -> PassOutcome:
+    """Return the outcome as if the job had not decided anything in this pass."""
+    if outcome.undecided is None:
+        return outcome
+    decision = Hold((*outcome.decision.reasons, reason))
+    return replace(
+        outcome, decision=decision, state=outcome.undecided, undecided=None, wanted={}, least={}, report=None
+    )

@@ -30,8 +30,7 @@ from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3, round
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import ScalingHistory
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
-from flink_autoscaler.core.observe.waiting import WaitingShares, waiting_shares
-from flink_autoscaler.core.observe.window import MetricWindow, mean_of, window_of
+from flink_autoscaler.core.observe.window import MetricWindow, WaitingShares, mean_of, waiting_shares, window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
 
 _GLOBAL_LATEST = (ScalingMetric.GC_PRESSURE, ScalingMetric.NUM_TASK_SLOTS_USED)

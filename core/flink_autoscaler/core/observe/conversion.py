@@ -23,12 +23,14 @@ from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading, VertexAggregates
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.observe import metric_names
-from flink_autoscaler.core.observe.first_minute import SHARES_AFTER_MS, measured_by
-from flink_autoscaler.core.observe.idle_subtasks import of_working_subtasks
-from flink_autoscaler.core.observe.possible import is_possible, possible_aggregates
-from flink_autoscaler.core.observe.vertex_table import Layout, VertexTable
-from flink_autoscaler.core.observe.waiting import waited
-from flink_autoscaler.core.observe.window import MetricWindow, window_of
+from flink_autoscaler.core.observe.plausibility import (
+    SHARES_AFTER_MS,
+    is_possible,
+    measured_by,
+    of_working_subtasks,
+    possible_aggregates,
+)
+from flink_autoscaler.core.observe.window import Layout, MetricWindow, VertexTable, waited, window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
 
 _ZERO = Aggregate(0.0, 0.0, 0.0, 0.0, 0.0)

@@ -1,19 +1,186 @@
-"""The metric window: which samples count, and rates and averages over them."""
+"""The metric window: the samples of a job in arrays, which of them count, and rates, averages and waits over them.
+
+A window is mostly the scaling metrics of vertices. A dictionary per vertex takes ten times the memory of an array of
+doubles per sample, and each of them is an object that the garbage collector looks at. Which vertices and metrics there
+are is the same in nearly all samples of a job: a :class:`Layout` says it once for all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from array import array
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
 from operator import add, attrgetter, itemgetter
-from typing import Final
+from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
 
 from flink_autoscaler.core.last import keeping_last
-from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId, VertexMetrics, WaitingTime
 from flink_autoscaler.core.model.numbers import INFINITY, NAN
 from flink_autoscaler.core.model.quick import quick
-from flink_autoscaler.core.observe.vertex_table import VertexTable
+from flink_autoscaler.core.model.topology import IoMetrics, Vertex
+
+Shape = tuple[tuple[VertexId, tuple[ScalingMetric, ...]], ...]
+"""The metrics of every vertex, in order."""
+
+_Places = Mapping[ScalingMetric, int]
+
+
+class Layout:
+    """Where the metrics of the vertices of a sample are; the same object wherever they are the same.
+
+    Attributes:
+        shape: The metrics of every vertex, in order.
+        rows: Where the values of a vertex begin, and where each of its metrics is from there.
+        size: Values of all vertices.
+    """
+
+    __slots__ = ("__weakref__", "rows", "shape", "size")
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.rows: dict[VertexId, tuple[int, _Places]] = {}
+        start = 0
+        for vertex_id, metrics in shape:
+            self.rows[vertex_id] = start, _places(metrics)
+            start += len(metrics)
+        self.size = start
+
+    def place(self, metric: ScalingMetric, vertex_id: VertexId) -> int | None:
+        """Return where a metric of a vertex is; None where there is none."""
+        row = self.rows.get(vertex_id)
+        if row is None:
+            return None
+        place = row[1].get(metric)
+        return None if place is None else row[0] + place
+
+    @staticmethod
+    def of(shape: Shape) -> Layout:
+        """Return the layout of a shape."""
+        found = _LAYOUTS.get(shape)
+        if found is None:
+            found = Layout(tuple((v, tuple(_places(metrics))) for v, metrics in shape))
+            _LAYOUTS[found.shape] = found
+        return found
+
+
+_LAYOUTS: Final[WeakValueDictionary[Shape, Layout]] = WeakValueDictionary()
+"""Those that some sample has."""
+
+_KNOWN_PLACES: Final[dict[tuple[ScalingMetric, ...], _Places]] = {}
+"""Few: vertices of all jobs have one of some sets of metrics."""
+
+
+def _places(metrics: tuple[ScalingMetric, ...]) -> _Places:
+    found = _KNOWN_PLACES.get(metrics)
+    return found or _KNOWN_PLACES.setdefault(metrics, {metric: place for place, metric in enumerate(metrics)})
+
+
+class VertexRow(Mapping[ScalingMetric, float]):
+    """The metrics of one vertex, as a view of the array of its sample. Equal values are equal, and so are NaNs."""
+
+    __slots__ = ("_places", "_start", "_values")
+
+    def __init__(self, values: array[float], start: int, places: _Places) -> None:
+        self._values = values
+        self._start = start
+        self._places = places
+
+    def __getitem__(self, metric: ScalingMetric) -> float:
+        return self._values[self._start + self._places[metric]]
+
+    def __iter__(self) -> Iterator[ScalingMetric]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, metric: object) -> bool:
+        return metric in self._places
+
+    def items(self) -> ItemsView[ScalingMetric, float]:
+        """Return metrics and values."""
+        numbers = self._values[self._start : self._start + len(self._places)]
+        return dict(zip(self._places, numbers, strict=True)).items()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return len(self) == len(other) and all(
+            metric in other and _is_same(value, other[metric]) for metric, value in self.items()
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(dict(self.items()))
+
+
+def _is_same(value: float, other: object) -> bool:
+    return value == other or (value != value and other != other)  # noqa: PLR0124 - both are NaN
+
+
+class VertexTable(Mapping[VertexId, VertexMetrics]):
+    """The metrics of all vertices of a sample. Nothing in it changes.
+
+    Attributes:
+        layout: Where they are.
+        numbers: All of them, vertex by vertex.
+    """
+
+    __slots__ = ("layout", "numbers")
+
+    def __init__(self, layout: Layout, numbers: array[float]) -> None:
+        self.layout = layout
+        self.numbers = numbers
+
+    @classmethod
+    def of(cls, vertices: Mapping[VertexId, VertexMetrics]) -> VertexTable:
+        """Make a table of a map per vertex; a table stays the same object."""
+        if isinstance(vertices, cls):
+            return vertices
+        numbers = array("d")
+        for metrics in vertices.values():
+            numbers.extend(metrics.values())
+        return cls(Layout.of(tuple([(v, tuple(metrics)) for v, metrics in vertices.items()])), numbers)
+
+    def __getitem__(self, vertex_id: VertexId) -> VertexRow:
+        start, places = self.layout.rows[vertex_id]
+        return VertexRow(self.numbers, start, places)
+
+    def __iter__(self) -> Iterator[VertexId]:
+        return iter(self.layout.rows)
+
+    def __len__(self) -> int:
+        return len(self.layout.rows)
+
+    def __contains__(self, vertex_id: object) -> bool:
+        return vertex_id in self.layout.rows
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, VertexTable) and self.layout is other.layout and self.numbers == other.numbers:
+            return True
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return len(self) == len(other) and all(v in other and row == other[v] for v, row in self.items())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr({v: dict(row.items()) for v, row in self.items()})
+
+    def __getstate__(self) -> tuple[Shape, bytes]:
+        return self.layout.shape, self.numbers.tobytes()
+
+    def __setstate__(self, state: tuple[Shape, bytes]) -> None:
+        shape, numbers = state
+        self.layout = Layout.of(shape)
+        self.numbers = array("d")
+        self.numbers.frombytes(numbers)
+
 
 RECORD_COUNTERS = (ScalingMetric.NUM_RECORDS_IN, ScalingMetric.NUM_RECORDS_OUT)
 COUNTERS = frozenset({*RECORD_COUNTERS, ScalingMetric.ACCUMULATED_BUSY_TIME})
@@ -185,3 +352,55 @@ def trim(samples: tuple[MetricSample, ...], settings: WindowSettings, now_ms: in
     if settings.keeps_edge and older and samples[older : older + 1] and samples[older].at_ms > start_ms:
         older -= 1
     return samples[older:]
+
+
+class WaitingShares(NamedTuple):
+    """Shares of time of the average subtask, 0..1; the rest of the time it is busy."""
+
+    idle: float
+    backpressured: float
+
+
+def waited(vertices: Iterable[Vertex]) -> dict[VertexId, WaitingTime]:
+    """Return how long vertices waited, of those that run and whose subtasks all have reported it."""
+    running = (v for v in vertices if not v.is_finished and v.io.is_complete)
+    times = {vertex.vertex_id: _waiting_time(vertex.io) for vertex in running}
+    return {vertex_id: time for vertex_id, time in times.items() if time is not None}
+
+
+def _waiting_time(io: IoMetrics) -> WaitingTime | None:
+    if io.idle_ms is None or io.backpressured_ms is None:
+        return None
+    is_known = math.isfinite(io.idle_ms) and math.isfinite(io.backpressured_ms)
+    return WaitingTime(io.idle_ms, io.backpressured_ms) if is_known else None
+
+
+def waiting_shares(window: MetricWindow, vertex_id: VertexId, working: float = 1.0) -> WaitingShares | None:
+    """Return how a vertex spent the metric window.
+
+    The three times come from the same reports, so their sum is the time that passed, however late the reports are.
+
+    Args:
+        window: Of one execution of the job.
+        vertex_id: Whose.
+        working: Share of its subtasks that have anything to do; the others are idle all the time and left out.
+
+    Returns:
+        None until two samples of one attempt of all subtasks tell, as after a restart.
+    """
+    first, last, first_busy_ms, last_busy_ms = None, None, 0.0, 0.0
+    busy_times = window.values(ScalingMetric.ACCUMULATED_BUSY_TIME, vertex_id)
+    for sample, busy_ms in zip(window.samples, busy_times, strict=True):
+        time = sample.waited.get(vertex_id)
+        if time is not None and math.isfinite(busy_ms):
+            # No wait goes back within one attempt; busy time may by some milliseconds, since it is a rest.
+            if first is None or last is None or time[0] < last[0] or time[1] < last[1]:
+                first, first_busy_ms = time, busy_ms
+            last, last_busy_ms = time, busy_ms
+    if first is None or last is None:
+        return None
+    idle, backpressured = max(0.0, last[0] - first[0]), max(0.0, last[1] - first[1])
+    busy = max(0.0, last_busy_ms - first_busy_ms)
+    total = idle + backpressured + busy
+    idle, total = max(0.0, idle - total * (1.0 - working)), total * working
+    return WaitingShares(idle / total, backpressured / total) if 0 < total < math.inf else None

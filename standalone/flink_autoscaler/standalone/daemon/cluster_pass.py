@@ -13,7 +13,7 @@ from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.border import Border, ToldOnce, attempted
-from flink_autoscaler.core.decide.slot_sharing import Reservation
+from flink_autoscaler.core.decide.slot_allocation import Reservation
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, StoreError
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import JobKey, name_key

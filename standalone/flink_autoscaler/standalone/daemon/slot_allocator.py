@@ -10,7 +10,7 @@ from typing import Protocol
 import structlog
 
 from flink_autoscaler.core.border import Border, attempted
-from flink_autoscaler.core.decide.slot_sharing import Reservation, SlotAllocation, arbitrate, cap_requests, claims_of
+from flink_autoscaler.core.decide.slot_allocation import Reservation, SlotAllocation, arbitrate, cap_requests, claims_of
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import JobKey
@@ -42,7 +42,7 @@ class SlotAllocator:
     """Lets the jobs of one cluster ask only for slots that are there. Belongs to the thread of the cluster's passes.
 
     Where the plans of one pass want more than that, TaskManagers are added, if anybody adds any; the plans wait for
-    them. Else :mod:`flink_autoscaler.core.decide.slot_sharing` says which of them go on.
+    them. Else :mod:`flink_autoscaler.core.decide.slot_allocation` says which of them go on.
 
     Args:
         source: Who adds TaskManagers; None where nobody does.

@@ -10,9 +10,9 @@ from enum import Enum
 from typing import Any, Final
 
 from flink_autoscaler.core.cycle.recording import RecordStore
-from flink_autoscaler.core.decide.limits.pins import PinnedJob
+from flink_autoscaler.core.decide.slot_sharing import PinnedJob
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.evaluate.restart_time import ENOUGH
+from flink_autoscaler.core.evaluate.downtime import ENOUGH
 from flink_autoscaler.core.model.decision import Hold, Rescale, RestartSource
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import JobKey

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from flink_autoscaler.core.autoscaler import JobPassReport
-from flink_autoscaler.core.decide.slot_sharing import Reservation
+from flink_autoscaler.core.decide.slot_allocation import Reservation
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import FlinkMetric, VertexId

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
-from flink_autoscaler.core.observe.vertex_table import Layout, VertexTable
+from flink_autoscaler.core.observe.window import Layout, VertexTable
 from testkit.builders.core import vertex_id
 
 NAN = math.nan

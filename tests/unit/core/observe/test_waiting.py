@@ -7,8 +7,7 @@ import pytest
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, WaitingTime
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 from flink_autoscaler.core.observe.conversion import Conversion, convert
-from flink_autoscaler.core.observe.waiting import WaitingShares, waited, waiting_shares
-from flink_autoscaler.core.observe.window import MetricWindow
+from flink_autoscaler.core.observe.window import MetricWindow, WaitingShares, waited, waiting_shares
 from testkit.builders.core import a_cluster, a_reading, a_topology, a_vertex, options_with, vertex_id
 
 V = vertex_id(1)

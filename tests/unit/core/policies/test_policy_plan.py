@@ -5,7 +5,7 @@ import pytest
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection
 from flink_autoscaler.core.policies.base.proposals import direction_of
-from flink_autoscaler.core.policies.policy_plan import PolicyPlan, failed, plan_of
+from flink_autoscaler.core.policies.choosing import PolicyPlan, failed, plan_of
 from testkit.builders.policies import observation, vertex
 
 OBS = observation(vertex(parallelism=4), vertex("map", parallelism=4))

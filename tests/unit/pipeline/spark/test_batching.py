@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from flink_autoscaler.core.cycle.ending import failed
+from flink_autoscaler.core.cycle.outcome import failed
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.passes import PassRequest

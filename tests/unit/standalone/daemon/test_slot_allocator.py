@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.decide.slot_sharing import RESCALE_SECONDS, SHARE_SECONDS, Claim, fair_shares
+from flink_autoscaler.core.decide.slot_allocation import RESCALE_SECONDS, SHARE_SECONDS
+from flink_autoscaler.core.decide.slot_sharing import Claim, fair_shares
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.job import Capacity, Headroom

@@ -33,7 +33,7 @@ from flink_autoscaler.core.model.state import (
     ScalingSummary,
 )
 from flink_autoscaler.core.model.syntax import parse_map
-from flink_autoscaler.core.observe.vertex_table import VertexTable
+from flink_autoscaler.core.observe.window import VertexTable
 from flink_autoscaler.stores.sql.state.instants import (
     instant_text,
     is_instant,

@@ -8,7 +8,7 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import NamedTuple
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexMetrics
-from flink_autoscaler.core.observe.vertex_table import Layout, VertexTable
+from flink_autoscaler.core.observe.window import Layout, VertexTable
 from flink_autoscaler.stores.sql.state.instants import instant_text
 
 _KEYS = {metric: f'"{metric.name}":' for metric in ScalingMetric}
