@@ -12,9 +12,10 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
-from flink_autoscaler.core.border import Border, ToldOnce, attempted
+from flink_autoscaler.core.border import Border, attempted
 from flink_autoscaler.core.decide.slot_allocation import Reservation
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, StoreError
+from flink_autoscaler.core.log_once import LogOnce
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import JobKey, name_key
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
@@ -161,7 +162,7 @@ class ClusterPass:
         self._last_orders: Mapping[JobKey, Orders] = {}
         self._sharing: set[JobKey] = set()
         self._roster = Roster()
-        self._told = ToldOnce()
+        self._log_once = LogOnce()
         self._slots = SlotAllocator(around.slot_source)
         self._completion = Completion(
             cluster,
@@ -237,7 +238,7 @@ class ClusterPass:
         """Do something that no job waits for; that it fails is told once, and again when it fails otherwise."""
         with Border() as border:
             work()
-        if self._told.is_news(part, border.error) and border.error is not None:
+        if self._log_once.is_news(part, border.error) and border.error is not None:
             log.warning("pass_part_failed", part=part, error=str(border.error))
 
     def _keep(self, requests: Sequence[PassRequest], reports: Mapping[JobKey, JobPassReport], now_ms: int) -> None:
@@ -349,7 +350,7 @@ class ClusterPass:
         contexts = [request.context for request in requests]
         profiles = attempted(partial(self._around.forecasts.profiles, contexts, now_ms / 1000))
         error = profiles if isinstance(profiles, AutoscalerError) else None
-        if self._told.is_news("profiles", error) and error is not None:
+        if self._log_once.is_news("profiles", error) and error is not None:
             log.warning("pass_part_failed", part="profiles", error=str(error))
         if isinstance(profiles, AutoscalerError):
             return requests

@@ -49,8 +49,7 @@ from flink_autoscaler.standalone.web.recent_events import RecentEvents
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.spark.live import SparkEngine, SparkStatus
-    from flink_autoscaler.standalone.history.sink import HistorySink
-    from flink_autoscaler.standalone.history.status import HistoryStatus
+    from flink_autoscaler.standalone.history.sink import HistorySink, HistoryStatus
 
 log = structlog.get_logger(__name__)
 
