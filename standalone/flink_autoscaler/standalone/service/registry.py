@@ -11,12 +11,12 @@ import structlog
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.numbers import NAN
-from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.observability import status_series
 from flink_autoscaler.standalone.observability.announcer import Announcer, EngineNews
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
+from flink_autoscaler.standalone.service.loop import Daemon, Watch
 from flink_autoscaler.standalone.settings.schema.options import PREFIX
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, HttpSettings, Settings
 from flink_autoscaler.standalone.settings.schema.types import OptionSection
