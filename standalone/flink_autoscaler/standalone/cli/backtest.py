@@ -250,7 +250,7 @@ def _run(
     from flink_autoscaler.pipeline.backtest.plan import BacktestPlan
     from flink_autoscaler.pipeline.backtest.runner import NO_SPARK, opened_runner
     from flink_autoscaler.pipeline.backtest.tune import recommended
-    from flink_autoscaler.standalone.history.access import spark_settings
+    from flink_autoscaler.standalone.settings.spark import spark_settings
 
     target, is_whole = course.output, False
     with nullcontext() if target is None else out.whole_file(target, replaces=course.replaces) as page:
@@ -289,7 +289,7 @@ def _material(origin: MaterialOrigin, extent: Extent, settings: Settings, candid
     from flink_autoscaler.pipeline.backtest.inline import Choice, past_needed
     from flink_autoscaler.pipeline.backtest.material import Material, history_material
     from flink_autoscaler.pipeline.backtest.subject import FittedHistory, builtin
-    from flink_autoscaler.standalone.history.access import SMALL, selection_of
+    from flink_autoscaler.standalone.cli.history_access import SMALL, selection_of
 
     past = past_needed(candidates)
     if origin.load is not None:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from flink_autoscaler.core.autoscaler import JobPassReport
+from flink_autoscaler.core.decide.slot_allocation import Reservation
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import FlinkMetric, VertexId
@@ -20,7 +21,6 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import EngineUse, PassRequest
 from flink_autoscaler.core.supervise.left_alone import left_alone
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
-from flink_autoscaler.standalone.daemon.slot_holders import SlotPromise
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.web.figures import JobFigures, Shares, figures_of, shares_of
 
@@ -119,7 +119,7 @@ class ClusterNow:
     failed_ms: int | None = None
     last_error: str = ""
     failures: tuple[Failure, ...] = ()
-    promised: tuple[SlotPromise, ...] = ()
+    promised: tuple[Reservation, ...] = ()
 
 
 class Fleet:

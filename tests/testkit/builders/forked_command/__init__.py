@@ -21,7 +21,7 @@ from flink_autoscaler.standalone.cli.main import main
 
 PRELOADED: Final = (
     "flink_autoscaler.standalone.cli.main",
-    "flink_autoscaler.standalone.daemon.service",
+    "flink_autoscaler.standalone.service.serve",
     "flink_autoscaler.stores.sql.schema",
     "flink_autoscaler.stores.sql.lease",
     "alembic.command",

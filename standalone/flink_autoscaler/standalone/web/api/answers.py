@@ -17,6 +17,7 @@ from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS
 from flink_autoscaler.core.supervise.in_force import OrdersInForce
 from flink_autoscaler.core.supervise.order_book import orders_for
+from flink_autoscaler.standalone.daemon.event_handlers import RecentEvent
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, to_document
 from flink_autoscaler.standalone.records.explain import explain, explanation_document
 from flink_autoscaler.standalone.settings.loading import effective_values
@@ -28,7 +29,6 @@ from flink_autoscaler.standalone.web.api.series import Asked, SeriesReader
 from flink_autoscaler.standalone.web.errors import NotFoundError
 from flink_autoscaler.standalone.web.fleet import JobNow
 from flink_autoscaler.standalone.web.outlook import names_of
-from flink_autoscaler.standalone.web.recent_events import RecentEvent
 from flink_autoscaler.standalone.web.site import Site
 from flink_autoscaler.standalone.web.whatif import changed_lines, final_parallelism, what_if
 

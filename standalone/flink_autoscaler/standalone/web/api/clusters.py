@@ -58,7 +58,7 @@ def cluster_document(cluster: ClusterNow, jobs: Iterable[JobNow], configured: Cl
         **_reached(configured),
         **_slots(cluster, here),
         holders=sorted(holders, key=lambda each: (-each.slots, each.job_key)),
-        promised=[PromiseDoc(job_key=e.job_key, slots=e.slots, because=e.because) for e in cluster.promised],
+        promised=[PromiseDoc(job_key=e.job_key, slots=e.slots, because=e.kind.value) for e in cluster.promised],
         waiting=sorted((found for job in here for found in _waiting(job)), key=_most_first),
         headroom=_headrooms(here),
         failures=[FailureDoc(**asdict(each)) for each in cluster.failures],

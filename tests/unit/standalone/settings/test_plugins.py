@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.daemon.plugins import load_plugin, plugin_names, unknown_plugin
+from flink_autoscaler.standalone.settings.plugins import load_plugin, plugin_names, unknown_plugin
 
 GROUP = "flink_autoscaler.test_plugins"
 

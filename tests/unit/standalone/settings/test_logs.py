@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import structlog
 
-from flink_autoscaler.standalone.observability.logs import configure_logging
+from flink_autoscaler.standalone.settings.logs import configure_logging
 from flink_autoscaler.standalone.settings.secrets import masked
 
 

@@ -11,13 +11,14 @@ import structlog
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.inline.garbage import spare_collector
-from flink_autoscaler.standalone.daemon.loop import Daemon
 from flink_autoscaler.standalone.daemon.profile_schedule import ProfileSchedule
-from flink_autoscaler.standalone.daemon.registry import ClusterRegistry
-from flink_autoscaler.standalone.daemon.signals import DaemonRequest, End, Inbox, exit_now, received_signals
 from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.sd_notify import ServiceNotifier, Watchdog, watchdog_interval
+from flink_autoscaler.standalone.observability.status_series import PROFILE_BUILD_SERIES
+from flink_autoscaler.standalone.service.loop import Daemon
+from flink_autoscaler.standalone.service.registry import ClusterRegistry
+from flink_autoscaler.standalone.service.signals import DaemonRequest, End, Inbox, exit_now, received_signals
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.sources.configuration import Configuration
 from flink_autoscaler.standalone.web.site import Site
@@ -133,7 +134,7 @@ def _serve_pages(registry: ClusterRegistry, wiring: Wiring, gauges: Gauges, part
 def _start_profile_schedule(settings: Settings, wiring: Wiring, gauges: Gauges, parts: ExitStack) -> None:
     may_act = wiring.storage.leadership.may_act
     schedule = ProfileSchedule(settings, wiring.storage.forecasts, may_act=may_act, tell=wiring.events)
-    gauges.follow_builds(schedule.status)
+    gauges.follow_status(PROFILE_BUILD_SERIES, schedule.status)
     parts.callback(schedule.stop)
     schedule.start()
 

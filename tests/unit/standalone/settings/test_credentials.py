@@ -10,7 +10,7 @@ import pytest
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
-from flink_autoscaler.standalone.fetchers.access import Access
+from flink_autoscaler.standalone.settings.credentials import Access
 from flink_autoscaler.standalone.settings.schema.clusters import (
     AccessSettings,
     AuthKind,

@@ -11,12 +11,12 @@ import structlog
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.numbers import NAN
-from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
 from flink_autoscaler.standalone.daemon.wiring import Wiring
+from flink_autoscaler.standalone.observability import status_series
 from flink_autoscaler.standalone.observability.announcer import Announcer, EngineNews
 from flink_autoscaler.standalone.observability.gauges import Gauges
-from flink_autoscaler.standalone.observability.health import Health, HealthMetrics
-from flink_autoscaler.standalone.observability.notice_series import NoticeMetrics
+from flink_autoscaler.standalone.observability.health import Health
+from flink_autoscaler.standalone.service.loop import Daemon, Watch
 from flink_autoscaler.standalone.settings.schema.options import PREFIX
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, HttpSettings, Settings
 from flink_autoscaler.standalone.settings.schema.types import OptionSection
@@ -155,9 +155,9 @@ class ClusterRegistry:
         gauges.follow("values_set_aside", wiring.set_aside_count)
         gauges.follow("spark_up", self._spark_up)
         gauges.follow("loop_up", self.daemon.is_alive)
-        gauges.follow_history(wiring.history_status)
-        gauges.registry.register(NoticeMetrics(wiring.notifier.status))
-        gauges.registry.register(HealthMetrics(self.health))
+        gauges.follow_status(status_series.HISTORY_SERIES, wiring.history_status)
+        gauges.follow_status(status_series.NOTIFICATION_SERIES, wiring.notifier.status)
+        gauges.follow_status(status_series.CLUSTER_SERIES, lambda: self.health.readiness().clusters)
         if self.settings.ha.enabled:
             gauges.join_group(self.settings.ha.name)
 

@@ -1,4 +1,4 @@
-"""A ledger of a cluster to which somebody adds TaskManagers when slots are short."""
+"""An allocator of a cluster to which somebody adds TaskManagers when slots are short."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotsComing
-from flink_autoscaler.standalone.daemon.ledger import SlotLedger
+from flink_autoscaler.standalone.daemon.slot_allocator import SlotAllocator
 from testkit.builders.core import a_configuration, a_context, a_plan, a_topology, a_vertex
 
 COMING = SlotsComing(4, 1, waited=3.0)
@@ -55,10 +55,10 @@ def outcome_of(request: PassRequest, *, held: int, wanted: int) -> PassOutcome:
 
 
 def settle(source: Source, *, free: int, held: int, wanted: int) -> tuple[PassRequest, PassOutcome]:
-    ledger = SlotLedger(source)
+    allocator = SlotAllocator(source)
     capacity = Capacity(1, held + free, free, 4, is_fixed=True)
-    (request,) = ledger.limit([request_of(capacity)])
-    (outcome,) = ledger.settle([request], [outcome_of(request, held=held, wanted=wanted)])
+    (request,) = allocator.cap_requests([request_of(capacity)], {})
+    (outcome,) = allocator.arbitrate([request], [outcome_of(request, held=held, wanted=wanted)], {})
     return request, outcome
 
 

@@ -8,9 +8,9 @@ from contextlib import ExitStack
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.daemon.registry import ClusterRegistry, applicable, require_lease, restart_keys
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.observability.gauges import Gauges
+from flink_autoscaler.standalone.service.registry import ClusterRegistry, applicable, require_lease, restart_keys
 from flink_autoscaler.standalone.settings.schema.clusters import AuthSettings, ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import (
     EngineSettings,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from flink_autoscaler.standalone.daemon.live_spark import live_spark_settings
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from flink_autoscaler.standalone.settings.spark import live_spark_settings
 
 FIRST = ("0.name=first", "0.url=http://a:1")
 SECOND = ("1.name=second", "1.url=http://b:1")

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flink_autoscaler.core.decide.slot_allocation import RESCALE_SECONDS, SHARE_SECONDS
 from flink_autoscaler.core.decide.slot_sharing import Claim, fair_shares
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
@@ -16,7 +17,7 @@ from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Superv
 from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.standalone.daemon.ledger import ALLOTMENT_SECONDS, GRANT_SECONDS, SlotLedger
+from flink_autoscaler.standalone.daemon.slot_allocator import SlotAllocator
 from testkit.builders.core import a_configuration, a_context, a_plan, a_topology, a_vertex, vertex_id
 
 ONLY = vertex_id(1)
@@ -98,7 +99,7 @@ def slots_for(request: PassRequest) -> int:
 
 @dataclass
 class Cluster:
-    """Some jobs on a fixed number of slots, under one ledger."""
+    """Some jobs on a fixed number of slots, under one allocator."""
 
     slots: int
     jobs: Sequence[Job]
@@ -106,7 +107,7 @@ class Cluster:
     passes: int = 0
 
     def __post_init__(self) -> None:
-        self.ledger = SlotLedger(clock=self.clock)
+        self.allocator = SlotAllocator(clock=self.clock)
 
     def capacity(self) -> Capacity:
         free = self.slots - sum(job.held for job in self.jobs)
@@ -117,9 +118,9 @@ class Cluster:
         jobs = list(self.jobs if present is None else present)
         self.clock.now += seconds
         self.passes += 1
-        requests = self.ledger.limit([job.request(self.capacity(), self.passes) for job in jobs])
+        requests = self.allocator.cap_requests([job.request(self.capacity(), self.passes) for job in jobs], {})
         outcomes = [job.outcome(request) for job, request in zip(jobs, requests, strict=True)]
-        settled = self.ledger.settle(requests, outcomes)
+        settled = tuple(self.allocator.arbitrate(requests, outcomes, {}))
         for job, outcome in zip(jobs, settled, strict=True):
             job.take(outcome, self.passes)
         return settled
@@ -127,7 +128,7 @@ class Cluster:
     def settle_down(self, *, seconds: float = 10.0) -> dict[str, int]:
         """Do passes until nobody changes any more; return what each job holds in the end."""
         quiet = 0
-        while quiet <= ALLOTMENT_SECONDS // min(seconds, ALLOTMENT_SECONDS) + 2:
+        while quiet <= SHARE_SECONDS // min(seconds, SHARE_SECONDS) + 2:
             before = [(job.held, job.pending) for job in self.jobs]
             self.do_pass(seconds=seconds)
             for job in self.jobs:
@@ -160,7 +161,7 @@ def test_a_job_may_take_the_free_slots_of_a_cluster_of_fixed_size(
 ) -> None:
     context = replace(a_context(options), capacity=capacity)
 
-    (limited,) = SlotLedger().limit([PassRequest(context, JobState(), 0)])
+    (limited,) = SlotAllocator().cap_requests([PassRequest(context, JobState(), 0)], {})
 
     headroom = limited.context.headroom
     assert (None if headroom is None else headroom.slots) == expected
@@ -170,7 +171,7 @@ def test_what_a_resource_manager_said_goes_before_the_free_slots() -> None:
     given = Headroom("YARN", taskmanagers=2)
     context = replace(a_context(), capacity=Capacity(1, 8, 3, 8, is_fixed=True), headroom=given)
 
-    (limited,) = SlotLedger().limit([PassRequest(context, JobState(), 0)])
+    (limited,) = SlotAllocator().cap_requests([PassRequest(context, JobState(), 0)], {})
 
     assert limited.context.headroom is given
 
@@ -203,13 +204,13 @@ def test_slots_of_several_sharing_groups_are_not_given_twice() -> None:
     topology = a_topology(a_vertex(1, group="first"), a_vertex(2, group="second"))
     capacity = Capacity(1, 8, 6, 8, is_fixed=True)
     wide = replace(a_context(), job_key="wide", capacity=capacity)
-    ledger = SlotLedger(clock=Clock())
-    requests = ledger.limit([PassRequest(wide, JobState(), 1)])
-    ledger.settle(requests, [a_rescale("wide", topology, {1: (1, 4), 2: (1, 3)})])
+    allocator = SlotAllocator(clock=Clock())
+    requests = allocator.cap_requests([PassRequest(wide, JobState(), 1)], {})
+    allocator.arbitrate(requests, [a_rescale("wide", topology, {1: (1, 4), 2: (1, 3)})], {})
     record = RescaleRecord(1, 1, {vertex_id(1): 1, vertex_id(2): 1}, {vertex_id(1): 4, vertex_id(2): 3})
 
     pending = PassRequest(wide, JobState(supervision=Supervision(current=record)), 2)
-    _, other = ledger.limit([pending, Job("other", 1, 9).request(capacity)])
+    _, other = allocator.cap_requests([pending, Job("other", 1, 9).request(capacity)], {})
 
     assert slots_for(other) == 1
 
@@ -220,7 +221,7 @@ def test_slots_of_a_job_that_is_not_seen_any_more_are_free_again_after_a_while()
     cluster.do_pass()
     other.wanted = 6
 
-    (outcome,) = cluster.do_pass(present=[other], seconds=GRANT_SECONDS)
+    (outcome,) = cluster.do_pass(present=[other], seconds=RESCALE_SECONDS)
 
     assert isinstance(outcome.decision, Rescale)
 
@@ -273,7 +274,7 @@ def test_a_share_that_nobody_takes_up_is_free_again_after_a_while() -> None:
     other.arrive()
 
     early = cluster.do_pass()[1]
-    late = cluster.do_pass(seconds=ALLOTMENT_SECONDS)[1]
+    late = cluster.do_pass(seconds=SHARE_SECONDS)[1]
 
     assert (type(early.decision), type(late.decision)) == (Hold, Rescale)
     assert other.pending == 7
@@ -303,7 +304,7 @@ def test_never_more_is_given_than_is_free_over_many_passes(jobs: list[Job], free
 
     for _ in range(data.draw(st.integers(1, 12), "passes")):
         present = data.draw(st.lists(st.sampled_from(jobs), unique_by=lambda job: job.key), "read")
-        cluster.do_pass(present=present, seconds=data.draw(st.sampled_from([1.0, GRANT_SECONDS / 13]), "seconds"))
+        cluster.do_pass(present=present, seconds=data.draw(st.sampled_from([1.0, RESCALE_SECONDS / 13]), "seconds"))
 
         for job in jobs:
             job.wanted = data.draw(st.integers(1, 20), "wanted")
@@ -338,13 +339,13 @@ def test_jobs_that_want_slots_at_the_same_time_end_with_their_fair_shares(
 def test_an_outcome_that_cannot_be_counted_keeps_no_other_job_from_its_slots() -> None:
     broken, other = Job("broken", 1, 5), Job("other", 1, 4)
     capacity = Capacity(1, 8, 6, 8, is_fixed=True)
-    ledger = SlotLedger(clock=Clock())
+    allocator = SlotAllocator(clock=Clock())
     failures: dict[str, AutoscalerError] = {}
-    requests = ledger.limit([broken.request(capacity, 1), other.request(capacity, 1)], failures)
+    requests = allocator.cap_requests([broken.request(capacity, 1), other.request(capacity, 1)], failures)
     rescale = Rescale(42, ())  # type: ignore[arg-type]
     outcomes = [replace(broken.outcome(requests[0]), decision=rescale), other.outcome(requests[1])]
 
-    settled = ledger.settle(requests, outcomes, failures)
+    settled = allocator.arbitrate(requests, outcomes, failures)
 
     assert isinstance(settled[1].decision, Rescale)
     assert list(failures) == ["broken"]
@@ -355,7 +356,7 @@ def test_a_state_that_cannot_be_counted_leaves_out_its_job_alone() -> None:
     failures: dict[str, AutoscalerError] = {}
     broken = replace(Job("broken", 1, 5).request(capacity), state=JobState(supervision=42))  # type: ignore[arg-type]
 
-    limited = SlotLedger(clock=Clock()).limit([broken, Job("other", 1, 9).request(capacity)], failures)
+    limited = SlotAllocator(clock=Clock()).cap_requests([broken, Job("other", 1, 9).request(capacity)], failures)
 
     assert [(request.context.job_key, slots_for(request)) for request in limited] == [("other", 6)]
     assert list(failures) == ["broken"]

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 
-from flink_autoscaler.standalone.daemon.signals import DaemonRequest, Inbox, received_signals
+from flink_autoscaler.standalone.service.signals import DaemonRequest, Inbox, received_signals
 
 
 def send(number: signal.Signals) -> None:
@@ -60,7 +60,7 @@ def test_handlers_and_mask_are_put_back() -> None:
 def test_hang_ups_before_and_after_the_daemon_do_not_end_the_process() -> None:
     program = """
 import os, signal
-from flink_autoscaler.standalone.daemon.signals import hold_reloads, received_signals
+from flink_autoscaler.standalone.service.signals import hold_reloads, received_signals
 hold_reloads()
 os.kill(os.getpid(), signal.SIGHUP)
 with received_signals(reloads=True) as inbox:

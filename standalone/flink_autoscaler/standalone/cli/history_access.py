@@ -10,12 +10,9 @@ from typing import Any, Final
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.history.files import Files, MissingHistoryError, opened, own_session
 from flink_autoscaler.pipeline.history.store import FolderListing, Selection, jobs_like
-from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.cli.command import HistorySelection, read_instant
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-
-BATCH_MEMORY: Final = 1 << 30
-"""Heap for weeks of samples, bytes; what the settings say counts where it is more."""
+from flink_autoscaler.standalone.settings.spark import spark_settings
 
 SMALL: Final = 2_000_000
 """Bytes of a history that is looked at in a moment, and that is not worth what is done for large ones."""
@@ -73,19 +70,6 @@ def spark_session(
     configured = settings.engine.spark_master
     master = configured if configured.startswith("local") else "local[*]"
     return own_session(spark_settings(settings, master, least_memory=least_memory, conf=conf))
-
-
-def spark_settings(
-    settings: Settings, master: str, *, least_memory: int = BATCH_MEMORY, conf: Mapping[str, str] | None = None
-) -> SparkSettings:
-    """Return how Spark is run for a command; arguments as for :func:`spark_session`."""
-    engine = settings.engine
-    return SparkSettings(
-        master=master,
-        driver_memory=f"{max(engine.driver_memory, least_memory) >> 20}m",
-        python_files=engine.python_files,
-        conf={**(conf or {}), **engine.spark_config},
-    )
 
 
 def selection_of(asked: HistorySelection, now: float | None = None, jobs: str | None = None) -> Selection:

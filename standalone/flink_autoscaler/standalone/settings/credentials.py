@@ -10,7 +10,7 @@ from typing import Final
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos, Tls
 from flink_autoscaler.standalone.settings import secrets
-from flink_autoscaler.standalone.settings.schema.clusters import AccessSettings, AuthKind, YarnSettings
+from flink_autoscaler.standalone.settings.schema.clusters import AccessSettings, AuthKind, TargetSettings, YarnSettings
 
 AUTHORIZATION: Final = "Authorization"
 DELEGATION_TOKEN: Final = "Hadoop-YARN-RM-Delegation-Token"  # noqa: S105 - the name of a header
@@ -106,6 +106,18 @@ class Access:
         if auth.kind is not AuthKind.KERBEROS:
             return None
         return Kerberos(principal=auth.principal, keytab=auth.keytab, host=auth.service_host)
+
+
+def target_url(settings: TargetSettings, keys: str) -> str:
+    """Return the URL of a target of notifications, read anew; ``keys`` stands before the names of options in messages.
+
+    Raises:
+        ConfigError: It is not where the settings say, or they do not say.
+    """
+    pointed = secrets.from_either(keys, "url", variable=settings.url_env_variable, file=settings.url_file)
+    if (url := pointed or settings.url) is None:
+        raise ConfigError(f"{keys}url is not set, nor is {keys}url-file or {keys}url-env-variable")
+    return url
 
 
 def _version(file: str) -> str:

@@ -12,6 +12,9 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.standalone.orders.named_jobs import chosen_jobs
+from flink_autoscaler.stores.sql.known_jobs import KnownJob
 
 VARIABLE: Final = "FLINK_AUTOSCALER_TOKEN"
 """Environment variable with the token that is shown to the daemon."""
@@ -69,6 +72,16 @@ def jobs_of(url: str, **parameters: object) -> list[dict[str, Any]]:
         offset += _PAGE
         if offset >= page["total"]:
             return list(found.values())
+
+
+def job_of_daemon(url: str, text: str) -> JobKey:
+    """Return the job of a running daemon that a text means.
+
+    Raises:
+        UnclearJobError: It means none, or several.
+        DaemonError: The daemon does not answer.
+    """
+    return chosen_jobs([KnownJob(job["job_key"], job["job_id"]) for job in jobs_of(url)], text)[0]
 
 
 def _request(url: str, path: str, body: bytes | None) -> Request:
