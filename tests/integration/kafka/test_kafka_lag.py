@@ -26,7 +26,7 @@ from flink_autoscaler.standalone.daemon.wiring import Wiring
 from testkit.clusters.flink.waiting import wait_until
 from testkit.contracts.lags import LagSourceContract
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
-from testkit.scenarios.faults.driving import drive
+from testkit.fakes.flink.driving import drive
 from testkit.scenarios.runner.wired import settings_of
 from testkit.servers.kafka import ADMIN, GUEST, Broker, running_broker, why_not
 

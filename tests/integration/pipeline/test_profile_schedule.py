@@ -60,7 +60,9 @@ def test_profiles_are_made_when_they_are_due_while_passes_go_on(tmp_path: Path) 
         daemon.start()
         [begun] = wait_until("a run", lambda: daemon.lines("forecast_build_started")[:1], PATIENCE)
         passes = daemon.passes()
-        [line] = wait_until("its end", lambda: daemon.lines("forecast_build_finished")[:1], PATIENCE, context=daemon.text)
+        [line] = wait_until(
+            "its end", lambda: daemon.lines("forecast_build_finished")[:1], PATIENCE, context=daemon.text
+        )
         passes = daemon.passes() - passes
         wait_until("its end in the status", lambda: series(daemon, "successes_total"), PATIENCE)
         counted = [series(daemon, name) for name in ("failures_total", "last_sources", "last_profiles")]

@@ -56,7 +56,7 @@ class BusyCluster:
         command = [
             sys.executable,
             "-m",
-            "testkit.scenarios.faults",
+            "testkit.fakes.flink.busy",
             str(self._log),
             str(addresses),
             str(period),
