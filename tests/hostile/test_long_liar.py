@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,14 +22,37 @@ WINDOW = 6
 """Passes of a metric window."""
 
 LIES = 60
-OPTIONS = {
-    "job.autoscaler.metrics.window": f"{round(INTERVAL * WINDOW * 1000)} ms",
-    "autoscaler.standalone.control-loop.interval": f"{round(INTERVAL * 1000)} ms",
-    "job.autoscaler.flink.rest-client.timeout": "200 ms",
-}
+
+
+def options(slower: int) -> dict[str, str]:
+    interval = round(slower * INTERVAL * 1000)
+    return {
+        "job.autoscaler.metrics.window": f"{interval * WINDOW} ms",
+        "autoscaler.standalone.control-loop.interval": f"{interval} ms",
+        "job.autoscaler.flink.rest-client.timeout": f"{round(0.8 * interval)} ms",
+    }
 
 
 def test_a_cluster_that_lied_for_long_is_back_within_a_window(tmp_path: Path) -> None:
+    """On a machine that is too busy to read a cluster in a quarter of a second: at a slower pace."""
+    for slower in (1, 8):
+        verdicts, tracebacks = told_lies(tmp_path / str(slower), options(slower))
+        missed = [verdict.lie for verdict in verdicts if verdict.wrong or verdict.missed]
+        if not (missed or verdicts[-1].faults):
+            break
+
+    assert (tracebacks, missed) == ([], [])
+    assert verdicts[-1].faults == {}
+    assert 0 < verdicts[-1].back_after <= WINDOW + 4
+
+
+def told_lies(folder: Path, options: Mapping[str, str]) -> tuple[list[Verdict], list[str]]:
+    """Tell a daemon all lies and then the truth; it may have learned nothing from them.
+
+    Returns:
+        What became of each lie, and tracebacks.
+    """
+    folder.mkdir()
     verdicts: list[Verdict] = []
     tracebacks: list[str] = []
     done = threading.Event()
@@ -44,18 +68,16 @@ def test_a_cluster_that_lied_for_long_is_back_within_a_window(tmp_path: Path) ->
 
     cluster = HostileCluster("main", [lies], limit=60.0, on_verdict=take, steps_every=10**9, without_pause=True)
     with Servers() as servers:
-        settings = settings_of({"main": {"url": servers.serve(cluster.respond)}}, tmp_path, OPTIONS)
+        settings = settings_of({"main": {"url": servers.serve(cluster.respond)}}, folder, options)
         with RunningDaemon(
             settings, on_report=cluster.after_pass, on_traceback=lambda *told: tracebacks.append(" ".join(told))
         ):
             wait_until("the end of all lies", done.is_set, 300)
     sick, healthy = cluster.sick_jobs()[0], cluster.healthy
 
-    assert (tracebacks, [verdict.lie for verdict in verdicts if verdict.wrong or verdict.missed]) == ([], [])
-    assert verdicts[-1].faults == {}
-    assert 0 < verdicts[-1].back_after <= WINDOW + 4
-    states = {job.name: learned(tmp_path, f"main/{job.name}") for job in (sick, healthy)}
+    states = {job.name: learned(folder, f"main/{job.name}") for job in (sick, healthy)}
     assert states[sick.name] == states[healthy.name]
+    return verdicts, tracebacks
 
 
 def learned(folder: Path, job_key: str) -> dict[str, object]:

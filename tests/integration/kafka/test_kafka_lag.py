@@ -66,7 +66,7 @@ class Topic:
 
     def grow(self, partitions: int) -> None:
         done(self.admin.create_partitions([NewPartitions(self.name, partitions)]))
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 300
         while len(self.admin.list_topics(self.name, timeout=5).topics[self.name].partitions) < partitions:
             assert time.monotonic() < deadline
 

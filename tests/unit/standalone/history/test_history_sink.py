@@ -33,7 +33,7 @@ from testkit.builders.history import NOON_MS, a_storage, files_of, part_files, s
 from testkit.clusters.flink.waiting import wait_until
 from testkit.contracts.recorded_passes import RecordedJob, orders_reading, scaled_up, window_filling
 
-PATIENCE = 30.0
+PATIENCE = 300.0
 KILLS = int(os.environ.get("HISTORY_KILLS", "3"))
 WRITER = Path(__file__).parents[3] / "testkit" / "builders" / "history" / "endless.py"
 

@@ -15,7 +15,7 @@ from testkit.builders.history import NOON_MS, part_files
 from testkit.clusters.flink.waiting import wait_until
 from testkit.contracts.recorded_passes import window_filling
 
-PATIENCE = 30.0
+PATIENCE = 300.0
 
 
 class Bench:
