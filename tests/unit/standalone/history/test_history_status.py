@@ -40,7 +40,7 @@ class Bench:
 def bench(tmp_path: Path) -> Iterator[Bench]:
     bench = Bench(tmp_path / "history", spill_directory=str(tmp_path / "spill"))
     yield bench
-    bench.sink.close(timeout=PATIENCE)
+    bench.sink.close(timeout=1.0)
 
 
 def test_rows_and_files_that_were_written_are_counted(bench: Bench, tmp_path: Path) -> None:
