@@ -121,7 +121,7 @@ class ProfileSchedule:
             return
         trigger = cron_trigger(self._schedule, zone_named(self._settings.forecast.build_timezone))
         limits: dict[str, Any] = {"max_instances": 1, "coalesce": True, "misfire_grace_time": LATEST}
-        self._scheduler.add_job(self._run, trigger, id=_JOB, **limits)
+        self._scheduler.add_job(self.run, trigger, id=_JOB, **limits)
         self._scheduler.start()
         self._clock_watch.start()
         log.info("forecast_builds_scheduled", schedule=self._schedule, timezone=self._settings.forecast.build_timezone)
@@ -144,7 +144,8 @@ class ProfileSchedule:
         with self._lock:
             return replace(self._status, next_timestamp_seconds=due)
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Make profiles now, if this daemon leads, and tell what came of it; for one thread at a time."""
         if not self._may_act():
             log.debug("forecast_build_left_to_the_leader")
             return

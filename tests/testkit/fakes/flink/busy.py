@@ -1,4 +1,4 @@
-"""The process of a :class:`BusyCluster`: serves until its standard input is closed."""
+"""The process of a ``BusyCluster`` of ``testkit.scenarios.faults``: serves until its standard input is closed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from testkit.fakes.flink import Canned, FakeFlink, FakeRequest, Fault
-from testkit.scenarios.faults.driving import drive, up_and_down
+from testkit.fakes.flink.driving import drive, up_and_down
 
 _TICK = 0.01
 _PATIENCE = 40
