@@ -317,7 +317,7 @@ def _material(origin: MaterialOrigin, extent: Extent, settings: Settings, candid
 def _load_material(file: Path, origin: MaterialOrigin, extent: Extent, *, with_past: bool) -> Material:
     from flink_autoscaler.pipeline.backtest.load import LoadTerms, load_fleet
     from flink_autoscaler.pipeline.backtest.material import Material
-    from flink_autoscaler.standalone.history.access import selection_of
+    from flink_autoscaler.standalone.cli.history_access import selection_of
 
     others = {"--history": origin.history, "--workload": origin.workload, "--jobs": extent.jobs, "--days": extent.days}
     if wrong := [name for name, value in others.items() if value is not None]:

@@ -1,8 +1,15 @@
-"""Why a question is not answered, where a status of its own says so."""
+"""Why a request is not answered: the errors that say so, and the document that tells it."""
 
 from __future__ import annotations
 
-from flink_autoscaler.core.errors import AutoscalerError, ConfigError
+from typing import Final
+
+from starlette.responses import JSONResponse, Response
+
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
+from flink_autoscaler.standalone.settings.secrets import masked
+
+NO_STORE: Final = {"Cache-Control": "no-store"}
 
 
 class NotFoundError(ConfigError):
@@ -11,3 +18,20 @@ class NotFoundError(ConfigError):
 
 class ConflictError(AutoscalerError):
     """It could be done, but not now or not with this daemon: the message says what has to change first."""
+
+
+class ForbiddenError(AutoscalerError):
+    """Whoever asks may not do that."""
+
+
+_STATUS: Final = {NotFoundError: 404, ForbiddenError: 403, ConflictError: 409, StoreError: 503}
+
+
+def status_of(error: AutoscalerError) -> int:
+    """Return the status that says why a request is not answered."""
+    return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 400)
+
+
+def problem(status: int, text: str) -> Response:
+    """Say why a request is not answered."""
+    return JSONResponse({"error": masked(text)}, status, headers=NO_STORE)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flink_autoscaler.standalone.observability.http import MOST_CONNECTIONS
-from flink_autoscaler.standalone.web.api.routes import problem
+from flink_autoscaler.standalone.web.errors import problem
 from flink_autoscaler.standalone.web.rights import Access, Role
 
 PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from starlette.middleware import Middleware
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.settings.schema.settings import HttpSettings
 from flink_autoscaler.standalone.settings.secrets import from_either
-from flink_autoscaler.standalone.web.api.answers import Answers
-from flink_autoscaler.standalone.web.api.routes import api_routes
+from flink_autoscaler.standalone.web.answers import Answers
+from flink_autoscaler.standalone.web.api import PREFIX, AutoscalerApi
 from flink_autoscaler.standalone.web.guard import Bounds, Guard
 from flink_autoscaler.standalone.web.news import News
 from flink_autoscaler.standalone.web.page.views import Views
@@ -79,7 +79,8 @@ def pages_of(site: Site, access: Callable[[], Access]) -> tuple[Sequence[BaseRou
         access: Who may do what now; asked for every request.
     """
     answers = Answers(site)
-    routes = [*api_routes(answers, access, News(site.fleet)), *Views(answers, access).routes()]
+    api = Route(PREFIX + "/{rest:path}", AutoscalerApi(answers, access, News(site.fleet)))
+    routes = [api, *Views(answers, access).routes()]
     return routes, [Middleware(Bounds), Middleware(Guard, access=access)]
 
 

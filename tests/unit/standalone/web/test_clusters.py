@@ -13,8 +13,8 @@ from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
-from flink_autoscaler.standalone.web.api.clusters import cluster_document
-from flink_autoscaler.standalone.web.api.models import ClusterDoc
+from flink_autoscaler.standalone.views.clusters import cluster_document
+from flink_autoscaler.standalone.views.models import ClusterDoc
 from flink_autoscaler.standalone.web.fleet import MOST_FAILURES, Fleet
 from testkit.builders.slots import FULL, SharedCluster
 from testkit.builders.web import WebSite

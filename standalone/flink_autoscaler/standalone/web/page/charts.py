@@ -12,10 +12,10 @@ from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.pipeline.pages.drawing import Curve, Times, chart
 from flink_autoscaler.pipeline.pages.rendering import instant
 from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.web.api.answers import Answers
-from flink_autoscaler.standalone.web.api.course_models import SeriesDoc, SizeDoc
-from flink_autoscaler.standalone.web.api.models import JobDetailDoc, VertexDoc
-from flink_autoscaler.standalone.web.api.series import Asked
+from flink_autoscaler.standalone.views.course_models import SeriesDoc, SizeDoc
+from flink_autoscaler.standalone.views.models import JobDetailDoc, VertexDoc
+from flink_autoscaler.standalone.web.answers import Answers
+from flink_autoscaler.standalone.web.requests import SeriesQuery
 
 _HOUR_MS: Final = 3_600_000
 _CURVES: Final = 4
@@ -38,18 +38,18 @@ class Range(StrEnum):
         """For people."""
         return {"hours": "Last two hours", "day": "Last day", "week": "Last week"}[self.value]
 
-    def asked(self, now_ms: int) -> Asked:
+    def query(self, job_key: str, now_ms: int) -> SeriesQuery:
         """Return what is asked of the series: what is in memory, or what the history has."""
         if self is Range.HOURS:
-            return Asked(ahead=1.0)
+            return SeriesQuery(job=job_key, ahead=1.0)
         hours = 24 if self is Range.DAY else 7 * 24
-        return Asked(now_ms - hours * _HOUR_MS, ahead=6.0 if self is Range.DAY else 24.0)
+        return SeriesQuery(job=job_key, from_ms=now_ms - hours * _HOUR_MS, ahead=6.0 if self is Range.DAY else 24.0)
 
 
 def charts_of(answers: Answers, job: JobDetailDoc, time: Range) -> Markup:
     """Draw the charts of a job, or say why there are none."""
     try:
-        series = answers.series(job.job_key, time.asked(answers.site.now_ms()))
+        series = answers.series(time.query(job.job_key, answers.site.now_ms()))
     except AutoscalerError as error:
         return Markup('<p class="notice">{}</p>').format(masked(f"Nothing of that time can be shown: {error}."))
     drawn = Markup("").join(_charts(series, job.lag_limit_seconds))

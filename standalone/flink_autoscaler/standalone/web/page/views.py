@@ -14,23 +14,22 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
+from flink_autoscaler.core.errors import AutoscalerError, StoreError
 from flink_autoscaler.pipeline.pages.drawing import sparkline
 from flink_autoscaler.pipeline.pages.rendering import style, templates_of
 from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.web.api.answers import Answers
-from flink_autoscaler.standalone.web.api.endpoints import EventsQuery, JobQuery, JobsQuery, PassQuery, Query
-from flink_autoscaler.standalone.web.api.models import ClusterDoc, PassSummaryDoc, PointDoc
-from flink_autoscaler.standalone.web.errors import ConflictError, NotFoundError
+from flink_autoscaler.standalone.views.models import ClusterDoc, PassSummaryDoc, PointDoc
+from flink_autoscaler.standalone.web.answers import Answers
+from flink_autoscaler.standalone.web.errors import NO_STORE, NotFoundError, status_of
 from flink_autoscaler.standalone.web.page.charts import Range, charts_of, graph
 from flink_autoscaler.standalone.web.page.kept import KeptViews
+from flink_autoscaler.standalone.web.requests import EventsQuery, JobQuery, JobsQuery, PassesQuery, PassQuery, Query
 from flink_autoscaler.standalone.web.rights import Access
 
 ROWS: Final = 100
 """Jobs on one page."""
 
 PAGES: Final = (("/", "Fleet"), ("/events", "Events"), ("/configuration", "Configuration"), ("/about", "About"))
-_NO_STORE: Final = {"Cache-Control": "no-store"}
 _STATIC: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 Values = Mapping[str, Any]
@@ -40,7 +39,7 @@ View = Callable[[Any], Values]
 class FleetQuery(JobsQuery):
     """What the fleet page is asked."""
 
-    limit: int = Field(ROWS, ge=1, le=ROWS)
+    limit: int = Field(default=ROWS, ge=1, le=ROWS)
 
 
 class JobPageQuery(JobQuery):
@@ -95,7 +94,7 @@ class Views:
                 first = error.errors(include_url=False, include_input=False)[0]
                 return self._problem(request, 400, f"{'.'.join(map(str, first['loc']))[:200]}: {first['msg']}")
             except AutoscalerError as error:
-                return self._problem(request, _status(error), str(error))
+                return self._problem(request, status_of(error), str(error))
             return await run_in_threadpool(self._page, request, template, values, is_live=is_live)
 
         async def serve_kept(request: Request) -> Response:
@@ -119,14 +118,14 @@ class Views:
             form_token=self._access().form_token(visitor),
             now_ms=about.now_ms,
         )
-        return HTMLResponse(text, headers=_NO_STORE)
+        return HTMLResponse(text, headers=NO_STORE)
 
     def _page(
         self, request: Request, template: str, values: Values, *, is_live: bool = False, status: int = 200
     ) -> Response:
         token, now = self._access().form_token(request.state.visitor), str(self._answers.site.now_ms())
         text = self._text(request, template, values, is_live=is_live, form_token=token, now=now)
-        return HTMLResponse(text, status, headers=_NO_STORE)
+        return HTMLResponse(text, status, headers=NO_STORE)
 
     def _text(
         self, request: Request, template: str, values: Values, *, is_live: bool, form_token: str, now: str
@@ -148,7 +147,7 @@ class Views:
         return self._page(request, "problem", {"title": "That did not work", "text": masked(text)}, status=status)
 
     def _fleet(self, asked: FleetQuery) -> Values:
-        jobs, clusters = self._answers.jobs(**asked.model_dump()), self._answers.clusters().clusters
+        jobs, clusters = self._answers.jobs(asked), self._answers.clusters().clusters
         after = asked.offset + asked.limit
         return {
             "jobs": jobs,
@@ -179,12 +178,12 @@ class Views:
             "rescales": self._answers.rescales(asked.job).rescales[:20],
             "passes": self._recorded(asked.job),
             "orders": self._orders(asked.job),
-            "events": self._answers.events(job=_literally(asked.job), limit=20).events,
+            "events": self._answers.events(EventsQuery(job=_literally(asked.job), limit=20)).events,
         }
 
     def _recorded(self, job_key: str) -> list[PassSummaryDoc]:
         try:
-            return self._answers.passes(job_key, limit=30).passes
+            return self._answers.passes(PassesQuery(job=job_key, limit=30)).passes
         except StoreError:
             return []
 
@@ -203,21 +202,13 @@ class Views:
         return {"title": "what if", "job_key": asked.job, "at_ms": asked.at_ms, "options": target}
 
     def _events(self, asked: EventsQuery) -> Values:
-        return {"events": self._answers.events(**asked.model_dump()), "query": asked}
+        return {"events": self._answers.events(asked), "query": asked}
 
     def _configuration(self, _: Query) -> Values:
         return {"values": self._answers.configuration().values}
 
     def _about(self, _: Query) -> Values:
         return {"clusters": self._answers.clusters().clusters}
-
-
-def _status(error: AutoscalerError) -> int:
-    if isinstance(error, NotFoundError):
-        return 404
-    if isinstance(error, ConflictError):
-        return 409
-    return 400 if isinstance(error, ConfigError) else 503
 
 
 def link(path: str, **parameters: object) -> str:

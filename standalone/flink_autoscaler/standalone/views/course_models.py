@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from flink_autoscaler.standalone.web.api.models import Document
+from flink_autoscaler.standalone.views.models import Document
 
 
 class SeriesPointDoc(Document):

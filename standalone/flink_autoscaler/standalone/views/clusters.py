@@ -10,7 +10,7 @@ from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.standalone.settings.schema.clusters import AuthKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.web.api.models import (
+from flink_autoscaler.standalone.views.models import (
     ClusterDoc,
     FailureDoc,
     HeadroomDoc,

@@ -301,36 +301,12 @@ class AboutDoc(Document):
     role: str = Field(description="What you may do: viewer or operator.")
 
 
-class OrderRequest(Document):
-    """An order for a job."""
-
-    job_key: str = Field(max_length=1000)
-    order: str = Field(pattern="^(pause|resume|pin|unpin|dry-run|live|rollback|reset)$")
-    reason: str = Field("", max_length=1000)
-    direction: str = Field("both", pattern="^(both|up|down)$", description="Of a pause.")
-    seconds: float | None = Field(None, gt=0, le=366 * 86_400, description="Of a pause; null lasts until resumed.")
-    vertices: dict[str, int] = Field(
-        default_factory=dict, max_length=1000, description="Of a pin: parallelism by name; of an unpin: any number."
-    )
-    force: bool = Field(False, description="Pin although the job cannot have it.")
-
-
 class OrderedDoc(Document):
     """What came of an order."""
 
     job_key: str
     text: str
     is_refused: bool
-
-
-class WhatIfRequest(Document):
-    """A recorded pass, and other options for it."""
-
-    job_key: str = Field(max_length=1000)
-    at_ms: int | None = Field(
-        None, ge=0, le=1 << 53, description="The latest pass at or before; the newest unless given."
-    )
-    options: dict[str, str] = Field(default_factory=dict, max_length=200)
 
 
 class WhatIfVertexDoc(Document):

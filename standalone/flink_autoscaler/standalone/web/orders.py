@@ -13,7 +13,8 @@ from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.supervise.order_book import NEEDS_REASON, OperatorCommand, give_order
 from flink_autoscaler.standalone.records.explain import seen_job
 from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.web.api.models import OrderedDoc, OrderRequest
+from flink_autoscaler.standalone.views.models import OrderedDoc
+from flink_autoscaler.standalone.web.requests import OrderRequest
 from flink_autoscaler.standalone.web.site import Site
 
 log = structlog.get_logger(__name__)

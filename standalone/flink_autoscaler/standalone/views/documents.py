@@ -16,7 +16,7 @@ from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.observability.reasons import decision_of
 from flink_autoscaler.standalone.records.explain import rescale_text
 from flink_autoscaler.standalone.settings.secrets import masked, shown
-from flink_autoscaler.standalone.web.api.models import (
+from flink_autoscaler.standalone.views.models import (
     ExpectedDoc,
     JobDetailDoc,
     JobDoc,
@@ -25,8 +25,8 @@ from flink_autoscaler.standalone.web.api.models import (
     RescaleDoc,
     VertexDoc,
 )
+from flink_autoscaler.standalone.views.outlook import Expected, concerns, expected, names_of, other_parallelism, why
 from flink_autoscaler.standalone.web.fleet import JobNow, Point
-from flink_autoscaler.standalone.web.outlook import Expected, concerns, expected, names_of, other_parallelism, why
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import datetime
 from fnmatch import fnmatchcase
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.job import JobKey
@@ -22,21 +22,25 @@ from flink_autoscaler.standalone.records.codec import PassRecord, decode, to_doc
 from flink_autoscaler.standalone.records.explain import explain, explanation_document
 from flink_autoscaler.standalone.settings.loading import effective_values
 from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.web.api import course_models, documents, models
-from flink_autoscaler.standalone.web.api.clusters import cluster_document
-from flink_autoscaler.standalone.web.api.ordering import with_standing
-from flink_autoscaler.standalone.web.api.series import Asked, SeriesReader
+from flink_autoscaler.standalone.views import course_models, documents, models
+from flink_autoscaler.standalone.views.clusters import cluster_document
+from flink_autoscaler.standalone.views.outlook import names_of
 from flink_autoscaler.standalone.web.errors import NotFoundError
 from flink_autoscaler.standalone.web.fleet import JobNow
-from flink_autoscaler.standalone.web.outlook import names_of
+from flink_autoscaler.standalone.web.orders import with_standing
+from flink_autoscaler.standalone.web.requests import (
+    EventsQuery,
+    JobsQuery,
+    PassesQuery,
+    SeriesQuery,
+    WhatIfRequest,
+)
+from flink_autoscaler.standalone.web.series import SeriesReader
 from flink_autoscaler.standalone.web.site import Site
 from flink_autoscaler.standalone.web.whatif import changed_lines, final_parallelism, what_if
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.spark.live import SparkStatus
-
-MOST: Final = 1000
-"""Entries of a page of an answer."""
 
 
 class JobDocuments:
@@ -76,14 +80,12 @@ class Answers:
         self._documents = JobDocuments()
         self._series = SeriesReader(site)
 
-    def jobs(
-        self, *, cluster: str = "", search: str = "", sort: str = "concern", limit: int = MOST, offset: int = 0
-    ) -> models.JobsDoc:
+    def jobs(self, asked: JobsQuery) -> models.JobsDoc:
         """Return a page of the jobs that fit, in an order."""
         version, jobs = self.site.fleet.version, self.site.fleet.jobs()
         self._documents.forget_but(jobs)
-        fitting = sorted((job for job in jobs if _fits(job, cluster, search)), key=lambda job: _order(job, sort))
-        shown = self._documents.of(fitting[offset : offset + limit])
+        fitting = sorted((job for job in jobs if _fits(job, asked)), key=lambda job: _order(job, asked.sort))
+        shown = self._documents.of(fitting[asked.offset : asked.offset + asked.limit])
         return models.JobsDoc(version=version, total=len(fitting), jobs=shown)
 
     def job(self, job_key: JobKey) -> models.JobDetailDoc:
@@ -96,12 +98,12 @@ class Answers:
         found = [cluster_document(each, jobs, configured.get(each.name)) for each in self.site.fleet.clusters()]
         return models.ClustersDoc(version=version, clusters=found)
 
-    def passes(self, job_key: JobKey, *, before_ms: int | None = None, limit: int = 100) -> models.PassesDoc:
+    def passes(self, asked: PassesQuery) -> models.PassesDoc:
         """Return the recorded passes over a job, the newest first. May raise :class:`StoreError`."""
         records = self.site.records
-        found = [] if records is None else records.listed(job_key, before_ms, limit)
+        found = [] if records is None else records.listed(asked.job, asked.before_ms, asked.limit)
         return models.PassesDoc(
-            job_key=job_key,
+            job_key=asked.job,
             passes=[models.PassSummaryDoc(at_ms=at_ms, phase=phase, decision=kind) for at_ms, phase, kind in found],
         )
 
@@ -135,9 +137,9 @@ class Answers:
         is_latest = at_ms == newest.request.now_ms
         return models.PassDoc(job_key=job_key, at_ms=at_ms, is_latest=is_latest, explanation=document)
 
-    def series(self, job_key: JobKey, asked: Asked) -> course_models.SeriesDoc:
+    def series(self, asked: SeriesQuery) -> course_models.SeriesDoc:
         """Return how a job went; errors are those of :meth:`.SeriesReader.series`."""
-        return self._series.series(self._job(job_key), asked)
+        return self._series.series(self._job(asked.job), asked)
 
     def rescales(self, job_key: JobKey) -> models.RescalesDoc:
         """Return the last rescales of a job. Raises :class:`NotFoundError`."""
@@ -147,13 +149,13 @@ class Answers:
         rescales = [documents.rescale_document(each, names) for each in reversed(found)]
         return models.RescalesDoc(job_key=job_key, rescales=rescales)
 
-    def events(self, *, job: str = "", reason: str = "", since_ms: int = 0, limit: int = 100) -> models.EventsDoc:
+    def events(self, asked: EventsQuery) -> models.EventsDoc:
         """Return events, the newest first: from the database where there is one that answers."""
-        stored = self._stored_events(job, reason, since_ms, limit)
+        stored = self._stored_events(asked)
         if stored is not None:
             return models.EventsDoc(events=stored, source="database")
-        recent = [each for each in self.site.events.newest() if _is_wanted(each, job, reason, since_ms)]
-        return models.EventsDoc(events=[_event(each) for each in recent[:limit]], source="memory")
+        recent = [each for each in self.site.events.newest() if _is_wanted(each, asked)]
+        return models.EventsDoc(events=[_event(each) for each in recent[: asked.limit]], source="memory")
 
     def orders(self, job_key: JobKey = "") -> models.OrdersDoc:
         """Return what is ordered now. May raise :class:`StoreError`."""
@@ -190,7 +192,7 @@ class Answers:
             role=role,
         )
 
-    def what_if(self, asked: models.WhatIfRequest) -> models.WhatIfDoc:
+    def what_if(self, asked: WhatIfRequest) -> models.WhatIfDoc:
         """Tell what a recorded pass would have decided with other options.
 
         Raises:
@@ -239,14 +241,15 @@ class Answers:
             last = PassRecord(job.request, job.report.outcome)
             return last, last
 
-    def _stored_events(self, job: str, reason: str, since_ms: int, limit: int) -> list[models.EventDoc] | None:
+    def _stored_events(self, asked: EventsQuery) -> list[models.EventDoc] | None:
         if self.site.database is None or not self.site.store_status().up:
             return None
         from flink_autoscaler.stores.sql.events.log import EventFilter, newest_events  # noqa: PLC0415
 
-        since = datetime.fromtimestamp(since_ms / 1000) if since_ms else None
+        since = datetime.fromtimestamp(asked.since_ms / 1000) if asked.since_ms else None
+        wanted = EventFilter(asked.job or None, since, asked.reason or None)
         try:
-            rows = list(newest_events(self.site.database, EventFilter(job or None, since, reason or None), limit))
+            rows = list(newest_events(self.site.database, wanted, asked.limit))
         except StoreError:
             return None
         return [
@@ -262,9 +265,9 @@ class Answers:
         ]
 
 
-def _fits(job: JobNow, cluster: str, search: str) -> bool:
-    context, wanted = job.context, search.casefold()
-    return cluster in ("", context.cluster) and (
+def _fits(job: JobNow, asked: JobsQuery) -> bool:
+    context, wanted = job.context, asked.search.casefold()
+    return asked.cluster in ("", context.cluster) and (
         not wanted or wanted in f"{context.job_key} {context.job_name}".casefold()
     )
 
@@ -293,10 +296,10 @@ def _orders(job: JobNow, book: Mapping[JobKey, Orders], standing: Orders, now_ms
         )
 
 
-def _is_wanted(event: RecentEvent, job: str, reason: str, since_ms: int) -> bool:
+def _is_wanted(event: RecentEvent, asked: EventsQuery) -> bool:
     name = event.job_key.partition("/")[2]
-    fits = not job or fnmatchcase(event.job_key, job) or fnmatchcase(name, job)
-    return fits and reason in ("", event.reason) and event.at_ms >= since_ms
+    fits = not asked.job or fnmatchcase(event.job_key, asked.job) or fnmatchcase(name, asked.job)
+    return fits and asked.reason in ("", event.reason) and event.at_ms >= asked.since_ms
 
 
 def _event(event: RecentEvent) -> models.EventDoc:

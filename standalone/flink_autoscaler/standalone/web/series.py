@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
@@ -16,7 +16,7 @@ from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.pipeline.history.files import is_local
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.web.api.course_models import (
+from flink_autoscaler.standalone.views.course_models import (
     ExpectedLoadDoc,
     ForecastDoc,
     SeriesDoc,
@@ -25,9 +25,10 @@ from flink_autoscaler.standalone.web.api.course_models import (
     SizeDoc,
     VertexSeriesDoc,
 )
+from flink_autoscaler.standalone.views.outlook import names_of
 from flink_autoscaler.standalone.web.errors import ConflictError
 from flink_autoscaler.standalone.web.fleet import POINT_MS, POINTS, JobNow, Point
-from flink_autoscaler.standalone.web.outlook import names_of
+from flink_autoscaler.standalone.web.requests import SeriesQuery
 from flink_autoscaler.standalone.web.site import Site
 
 if TYPE_CHECKING:
@@ -60,23 +61,6 @@ def history_problem(history: HistorySettings) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Which time. Epoch milliseconds.
-
-    Attributes:
-        from_ms: None asks for what is in memory.
-        to_ms: None is now.
-        points: How many steps at most.
-        ahead: Hours of the forecast.
-    """
-
-    from_ms: int | None = None
-    to_ms: int | None = None
-    points: int = 240
-    ahead: float = 2.0
-
-
 class SeriesReader:
     """Reads how jobs went. What was read from files is kept for as long as it says the same; one is read at a time.
 
@@ -89,7 +73,7 @@ class SeriesReader:
         self._lock = threading.Lock()
         self._read: OrderedDict[tuple[str, Span], JobSeries] = OrderedDict()
 
-    def series(self, job: JobNow, asked: Asked) -> SeriesDoc:
+    def series(self, job: JobNow, asked: SeriesQuery) -> SeriesDoc:
         """Return how a job went.
 
         Args:
@@ -114,7 +98,7 @@ class SeriesReader:
                     return found
         return _from_memory(job, since_ms, until_ms, asked)
 
-    def _from_history(self, job: JobNow, since_ms: int, until_ms: int, asked: Asked) -> SeriesDoc:
+    def _from_history(self, job: JobNow, since_ms: int, until_ms: int, asked: SeriesQuery) -> SeriesDoc:
         from flink_autoscaler.pipeline.history.job_series import Span  # noqa: PLC0415 - brings Arrow
 
         history = self._site.settings().history
@@ -157,7 +141,7 @@ class SeriesReader:
             self._lock.release()
 
 
-def _times(asked: Asked, now_ms: int) -> tuple[int, int]:
+def _times(asked: SeriesQuery, now_ms: int) -> tuple[int, int]:
     """Return the first and the last instant that are meant.
 
     Raises:
@@ -172,7 +156,7 @@ def _times(asked: Asked, now_ms: int) -> tuple[int, int]:
     return since_ms, until_ms
 
 
-def _from_memory(job: JobNow, since_ms: int, until_ms: int, asked: Asked) -> SeriesDoc:
+def _from_memory(job: JobNow, since_ms: int, until_ms: int, asked: SeriesQuery) -> SeriesDoc:
     points = [each for each in job.points if since_ms <= each.at_ms <= until_ms]
     names = {} if job.report is None else names_of(job.report.outcome)
     return SeriesDoc(

@@ -1,0 +1,284 @@
+"""The API: its endpoints, what they take and answer, and how that is described. Who may ask has been checked before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from importlib.metadata import version
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, FastAPI, Query
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.model.syntax import escaped_json
+from flink_autoscaler.standalone.views import course_models, models
+from flink_autoscaler.standalone.web import requests
+from flink_autoscaler.standalone.web.answers import Answers
+from flink_autoscaler.standalone.web.errors import NO_STORE, ForbiddenError, problem, status_of
+from flink_autoscaler.standalone.web.news import STREAM_SECONDS, News
+from flink_autoscaler.standalone.web.orders import order
+from flink_autoscaler.standalone.web.rights import Access, Visitor
+
+PREFIX: Final = "/api/v1"
+_JSON: Final = "application/json"
+_DIGITS: Final = 15
+_PROBLEMS: Final[dict[int | str, str]] = {
+    400: "A parameter is not as described.",
+    401: "Who you are is not known.",
+    403: "You may not do that.",
+    404: "There is no such job or pass.",
+    409: "Not now, or not with this daemon: what has to change first is said.",
+    413: "The request is too long.",
+    421: "This daemon has no such name.",
+    503: "The database does not answer.",
+    "4XX": "The request cannot be answered.",
+}
+_UNCHANGED: Final[dict[int | str, dict[str, Any]]] = {
+    304: {"description": "Nothing has changed since the answer with this ETag."}
+}
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class _Route(APIRoute):
+    """An endpoint whose answer nobody keeps, and in which no character moves a cursor."""
+
+    def get_route_handler(self) -> Handler:
+        """Return what answers a request."""
+        handle = super().get_route_handler()
+
+        async def answered(request: Request) -> Response:
+            # Whatever a client calls its body, it is read as JSON: curl and urllib say that it is a form.
+            MutableHeaders(scope=request.scope)["content-type"] = _JSON
+            if await request.body() and not await _is_json(request):
+                return problem(400, "the body is no JSON")
+            answer = await handle(request)
+            text = escaped_json(bytes(answer.body).decode())
+            return Response(text, answer.status_code, {**NO_STORE}, _JSON)
+
+        return answered
+
+
+async def _is_json(request: Request) -> bool:
+    """Tell whether the body is JSON without half a character, which nothing behind it could write down."""
+    try:
+        json.dumps(await request.json(), ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+class _FleetRoute(_Route):
+    """An endpoint whose answer changes with the passes only; who has seen it is told so."""
+
+    def get_route_handler(self) -> Handler:
+        """Return what answers a request."""
+        handle = super().get_route_handler()
+
+        async def answered(request: Request) -> Response:
+            site = request.app.state.answers.site
+            tag = f'W/"{site.started_ms}-{site.fleet.version}"'
+            if request.headers.get("if-none-match") == tag:
+                return Response(status_code=304, headers={"ETag": tag})
+            answer = await handle(request)
+            answer.headers.update({"ETag": tag, "Cache-Control": "private, no-cache"})
+            return answer
+
+        return answered
+
+
+async def _answers(request: Request) -> Answers:
+    found: Answers = request.app.state.answers
+    return found
+
+
+async def _visitor(request: Request) -> Visitor:
+    found: Visitor = request.state.visitor
+    return found
+
+
+async def _operator(request: Request) -> Visitor:
+    """Return who gives an order.
+
+    Raises:
+        ForbiddenError: Whoever it is may not.
+    """
+    visitor = await _visitor(request)
+    access: Access = request.app.state.access()
+    if refusal := access.refusal(visitor, request.headers):
+        raise ForbiddenError(refusal)
+    return visitor
+
+
+_Known = Annotated[Answers, Depends(_answers)]
+_NoParameters = Annotated[requests.Query, Query()]
+
+_fleet = APIRouter(prefix=PREFIX, route_class=_FleetRoute, responses=_UNCHANGED)
+_router = APIRouter(prefix=PREFIX, route_class=_Route)
+
+
+@_router.get("/about")
+def _about(answers: _Known, visitor: Annotated[Visitor, Depends(_visitor)], _: _NoParameters) -> models.AboutDoc:
+    """Tell of the daemon, and what you may do."""
+    return answers.about(visitor.role.value)
+
+
+@_fleet.get("/clusters")
+def _clusters(answers: _Known, _: _NoParameters) -> models.ClustersDoc:
+    """List all clusters."""
+    return answers.clusters()
+
+
+@_fleet.get("/jobs")
+def _jobs(answers: _Known, asked: Annotated[requests.JobsQuery, Query()]) -> models.JobsDoc:
+    """List the jobs, a page of them."""
+    return answers.jobs(asked)
+
+
+@_fleet.get("/job")
+def _job(answers: _Known, asked: Annotated[requests.JobQuery, Query()]) -> models.JobDetailDoc:
+    """Describe a job."""
+    return answers.job(asked.job)
+
+
+@_router.get("/passes")
+def _passes(answers: _Known, asked: Annotated[requests.PassesQuery, Query()]) -> models.PassesDoc:
+    """List the recorded passes over a job, the newest first."""
+    return answers.passes(asked)
+
+
+@_router.get("/pass")
+def _explained(answers: _Known, asked: Annotated[requests.PassQuery, Query()]) -> models.PassDoc:
+    """Explain a pass with every term."""
+    return answers.explanation(asked.job, asked.at_ms)
+
+
+@_router.get("/record")
+def _record(answers: _Known, asked: Annotated[requests.PassQuery, Query()]) -> models.RecordDoc:
+    """Return a recorded pass, as explain --export writes it."""
+    return answers.exported(asked.job, asked.at_ms)
+
+
+@_fleet.get("/rescales")
+def _rescales(answers: _Known, asked: Annotated[requests.JobQuery, Query()]) -> models.RescalesDoc:
+    """List the last rescales of a job."""
+    return answers.rescales(asked.job)
+
+
+@_router.get("/series")
+def _series(answers: _Known, asked: Annotated[requests.SeriesQuery, Query()]) -> course_models.SeriesDoc:
+    """Tell how a job went: from memory, and further back from the metric history."""
+    return answers.series(asked)
+
+
+@_router.get("/events")
+def _events(answers: _Known, asked: Annotated[requests.EventsQuery, Query()]) -> models.EventsDoc:
+    """List what happened, the newest first."""
+    return answers.events(asked)
+
+
+@_router.get("/orders")
+def _orders(answers: _Known, asked: Annotated[requests.OrdersQuery, Query()]) -> models.OrdersDoc:
+    """List what is ordered now."""
+    return answers.orders(asked.job)
+
+
+@_router.get("/configuration")
+def _configuration(answers: _Known, _: _NoParameters) -> models.ConfigurationDoc:
+    """Tell what the daemon was configured with."""
+    return answers.configuration()
+
+
+@_router.post("/what-if")
+def _what_if(answers: _Known, _: _NoParameters, asked: requests.WhatIfRequest) -> models.WhatIfDoc:
+    """Tell what a recorded pass would have decided with other options; changes nothing."""
+    return answers.what_if(asked)
+
+
+@_router.post("/orders")
+def _give_order(
+    answers: _Known, visitor: Annotated[Visitor, Depends(_operator)], _: _NoParameters, asked: requests.OrderRequest
+) -> models.OrderedDoc:
+    """Give an order for a job; needs the role operator."""
+    return order(answers.site, asked, visitor.name)
+
+
+class AutoscalerApi(FastAPI):
+    """The application that answers below ``/api/v1``.
+
+    Args:
+        answers: What it answers with.
+        access: Who may do what now.
+        news: What browsers follow.
+    """
+
+    def __init__(self, answers: Answers, access: Callable[[], Access], news: News) -> None:
+        super().__init__(
+            title="flink-autoscaler",
+            version=version("flink-autoscaler"),
+            description="What the daemon knows about the fleet, and orders for it. Instants are epoch milliseconds, "
+            "rates records/s; null is not known.",
+            openapi_url=f"{PREFIX}/openapi.json",
+            docs_url=None,
+            redoc_url=None,
+            responses={code: {"description": text, "model": models.Problem} for code, text in _PROBLEMS.items()},
+            exception_handlers={
+                AutoscalerError: _failed,
+                RequestValidationError: _invalid,
+                HTTPException: _refused,
+            },
+            generate_unique_id_function=lambda route: f"{min(route.methods or ()).lower()}{route.name}",
+        )
+        self.state.answers, self.state.access, self.state.news = answers, access, news
+        self.include_router(_fleet)
+        self.include_router(_router)
+        self.add_route(f"{PREFIX}/news", _stream)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; the server leaves out what a HEAD has no use for."""
+        await super().__call__({**scope, "method": scope["method"].replace("HEAD", "GET")}, receive, send)
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the description of the API, with the ways to say who asks; without a token nobody need."""
+        document = super().openapi()
+        document["components"]["securitySchemes"] = {
+            "token": {"type": "http", "scheme": "bearer"},
+            "password": {"type": "http", "scheme": "basic", "description": "Any name, the token as password."},
+        }
+        document["security"] = [{}, {"token": []}, {"password": []}]
+        for operation in (each for methods in document["paths"].values() for each in methods.values()):
+            operation["summary"] = operation.pop("description", operation["summary"])
+        return document
+
+
+async def _failed(_: Request, error: AutoscalerError) -> Response:
+    return problem(status_of(error), str(error))
+
+
+async def _invalid(_: Request, error: RequestValidationError) -> Response:
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"][1:])) or "the request"
+    return problem(400, f"{place[:200]}: {first['msg']}")
+
+
+async def _refused(_: Request, error: HTTPException) -> Response:
+    answer = problem(error.status_code, error.detail)
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+async def _stream(request: Request) -> Response:
+    news: News = request.app.state.news
+    if news.is_full:
+        return problem(503, f"too many pages follow the news; one ends after {STREAM_SECONDS:g} s at the latest")
+    known = request.headers.get("last-event-id") or request.query_params.get("since") or ""
+    current = request.app.state.answers.site.fleet.version
+    since = int(known) if known.isascii() and known.isdigit() and len(known) <= _DIGITS else current
+    return StreamingResponse(news.stream(since), media_type="text/event-stream", headers=NO_STORE)
