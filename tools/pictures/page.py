@@ -19,7 +19,7 @@ from testkit.builders.web import WebSite
 from testkit.clusters.flink.errors import HarnessError
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeJob, chain
-from testkit.scenarios.faults.driving import drive
+from testkit.fakes.flink.driving import drive
 
 PICTURES: Final = Path(__file__).parents[2] / "docs" / "guide"
 WIDTH: Final = 1400

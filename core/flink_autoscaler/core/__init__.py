@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from flink_autoscaler.core.autoscaler import JobAutoScaler as JobAutoScaler
     from flink_autoscaler.core.autoscaler import JobPassReport as JobPassReport
     from flink_autoscaler.core.cycle.advance import advance as advance
-    from flink_autoscaler.core.cycle.ending import without_reading as without_reading
+    from flink_autoscaler.core.cycle.outcome import without_reading as without_reading
     from flink_autoscaler.core.model.decision import Hold as Hold
     from flink_autoscaler.core.model.decision import PassPhase as PassPhase
     from flink_autoscaler.core.model.decision import Rescale as Rescale
@@ -54,7 +54,7 @@ _MODULES = {
     "advance": "cycle.advance",
     "effective_status": "model.job",
     "validate": "options.checks",
-    "without_reading": "cycle.ending",
+    "without_reading": "cycle.outcome",
 }
 
 

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Final
 
 from flink_autoscaler.core.border import Border, attempted
-from flink_autoscaler.core.cycle.ending import error_event, failed
+from flink_autoscaler.core.cycle.outcome import error_event, failed
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
-from flink_autoscaler.core.evaluate.restart_time import ENOUGH, ClusterOutages, newest_outages
+from flink_autoscaler.core.evaluate.downtime import ENOUGH, ClusterOutages, newest_outages
 from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import SHARED_JOB_ID, JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders

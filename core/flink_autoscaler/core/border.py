@@ -6,12 +6,11 @@ What is raised inside ends there:
   :class:`PluginError` unless told otherwise, with its cause. What ends the work as a whole goes on its way: Ctrl-C, and
   that a task is cancelled;
 - the caller goes on with the next entry, job, endpoint or plug-in, and has the error as a value;
-- an error that lasts is told once, see :class:`ToldOnce`; the reports of passes do the same for jobs and clusters.
+- an error that lasts is logged once, see :class:`~flink_autoscaler.core.log_once.LogOnce`.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self, TypeVar
@@ -84,20 +83,3 @@ async def awaited(
         return await answer
     except Exception as error:
         return as_ours(error, kind, what)
-
-
-class ToldOnce:
-    """Remembers what is wrong with each subject, so that what lasts is told once. From any thread."""
-
-    def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
-        self._lock = threading.Lock()
-
-    def is_news(self, subject: str, error: AutoscalerError | None) -> bool:
-        """Take what is wrong with a subject now, None when nothing is; tell whether that is news."""
-        text = "" if error is None else str(error)
-        with self._lock:
-            before = self._texts.pop(subject, "")
-            if text:
-                self._texts[subject] = text
-        return text != before

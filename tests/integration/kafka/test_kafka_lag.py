@@ -26,7 +26,7 @@ from flink_autoscaler.standalone.daemon.wiring import Wiring
 from testkit.clusters.flink.waiting import wait_until
 from testkit.contracts.lags import LagSourceContract
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
-from testkit.scenarios.faults.driving import drive
+from testkit.fakes.flink.driving import drive
 from testkit.scenarios.runner.wired import settings_of
 from testkit.servers.kafka import ADMIN, GUEST, Broker, running_broker, why_not
 
@@ -66,7 +66,7 @@ class Topic:
 
     def grow(self, partitions: int) -> None:
         done(self.admin.create_partitions([NewPartitions(self.name, partitions)]))
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 300
         while len(self.admin.list_topics(self.name, timeout=5).topics[self.name].partitions) < partitions:
             assert time.monotonic() < deadline
 

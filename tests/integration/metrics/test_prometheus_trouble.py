@@ -16,7 +16,7 @@ from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
-from testkit.scenarios.faults.driving import drive
+from testkit.fakes.flink.driving import drive
 from testkit.scenarios.runner.wired import settings_of
 from testkit.servers.prometheus import Prometheus, require
 

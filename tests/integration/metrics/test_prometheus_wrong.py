@@ -13,8 +13,8 @@ from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeJob, Fault, chain
+from testkit.fakes.flink.driving import drive
 from testkit.fakes.prometheus import FakePrometheus
-from testkit.scenarios.faults.driving import drive
 from testkit.scenarios.runner.wired import settings_of
 
 TICK, ENOUGH = 0.3, 15

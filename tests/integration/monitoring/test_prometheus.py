@@ -20,8 +20,8 @@ from dashboards import FOLDER
 from dashboards.expressions import expressions
 from prometheus_client import CollectorRegistry, generate_latest
 
-from flink_autoscaler.standalone.observability.gauges import StatusMetrics
-from flink_autoscaler.standalone.observability.profile_builds import BUILD_COUNTERS, BUILD_GAUGES, BuildStatus
+from flink_autoscaler.standalone.daemon.profile_schedule import BuildStatus
+from flink_autoscaler.standalone.observability.status_series import PROFILE_BUILD_SERIES, StatusMetrics
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import Fault
 from testkit.servers.prometheus import RATE_INTERVAL, quickened, require
@@ -64,7 +64,7 @@ def test_every_expression_of_a_dashboard_gives_series(site: Site, name: str) -> 
 def test_every_series_of_the_alerts_is_one_that_the_daemon_shows(site: Site) -> None:
     registry = CollectorRegistry()  # the nightly run takes Spark and a history: shown as after one
     status = BuildStatus(last_success_timestamp_seconds=1.0)
-    registry.register(StatusMetrics("flink_autoscaler_forecast_build_", BUILD_COUNTERS, BUILD_GAUGES, lambda: status))
+    registry.register(StatusMetrics(PROFILE_BUILD_SERIES, lambda: status))
     nightly = set(METRIC.findall(generate_latest(registry).decode()))
     wanted = {name for rule in ALERTS.values() for name in METRIC.findall(rule["expr"])} - nightly
 

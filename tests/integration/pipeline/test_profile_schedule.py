@@ -2,88 +2,84 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from flink_autoscaler.core.model.events import Event
+from flink_autoscaler.standalone.daemon.profile_schedule import ProfileSchedule
+from flink_autoscaler.stores.heap import HeapForecastStore
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.events.log import EventFilter, newest_events
 from flink_autoscaler.stores.sql.forecasts import SqlForecastStore
 from testkit.builders.profiles import DAYS, write_samples
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink
+from testkit.scenarios.runner import LogLines
 from testkit.scenarios.runner.process import DaemonProcess
+from testkit.scenarios.runner.wired import settings_of
 
-pytestmark = pytest.mark.spark
+PATIENCE = 1500.0
+"""Seconds until the next minute, and for Spark to start and end on a busy machine, where it gives way to passes."""
 
-RUN_SECONDS = 1500.0
-"""Until the next minute, and for Spark to start and end on a busy machine, where it gives way to passes."""
-
-OPTIONS = {
-    "autoscaler__forecast__build-timezone": "Europe/Berlin",
-    "autoscaler__log__level": "debug",
-    "autoscaler__engine__spark-config.spark.sql.shuffle.partitions": "2",
-    "autoscaler__standalone__control-loop.interval": "1 s",
+EVERY_MINUTE = {
+    "autoscaler.forecast.build-schedule": "* * * * *",
+    "autoscaler.forecast.build-timezone": "Europe/Berlin",
+    "autoscaler.engine.spark-master": "local[1]",
+    # Interpreting plans of a few rows takes a third of the time of compiling them.
+    "autoscaler.engine.spark-config.spark.sql.codegen.wholeStage": "false",
+    "autoscaler.engine.spark-config.spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "autoscaler.engine.spark-config.spark.sql.shuffle.partitions": "1",
+    "autoscaler.engine.spark-config.spark.sql.adaptive.enabled": "false",
 }
-EVERY_MINUTE = {**OPTIONS, "autoscaler__forecast__build-schedule": "* * * * *"}
 
 
-@dataclass
-class Site:
-    """Daemons that were started together, since each waits for the next minute.
-
-    Attributes:
-        leading: Has a history, and shares a database with ``standby``.
-        lost: Its history is not there.
-        flink: That of ``lost``.
-        database: URL.
-    """
-
-    leading: DaemonProcess
-    standby: DaemonProcess
-    lost: DaemonProcess
-    flink: FakeFlink
-    database: str
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("site")
-    history = write_samples(folder / "samples", int(time.time()) // 60 * 60).history
-    url = f"jdbc:sqlite:{folder / 'autoscaler.db'}"
-    shared = {
-        "autoscaler__standalone__state-store.type": "JDBC",
-        "autoscaler__standalone__event-handler.type": "JDBC",
-        "autoscaler__standalone__jdbc.url": url,
-        "autoscaler__ha__enabled": "true",
-        "job__autoscaler__flink__rest-client__timeout": "5 s",
-        "autoscaler__history__path": str(history),
-    }
-    with ExitStack() as parts:
-        flink, other = parts.enter_context(FakeFlink()), parts.enter_context(FakeFlink())
+@pytest.mark.spark
+def test_profiles_are_made_when_they_are_due_while_passes_go_on(tmp_path: Path) -> None:
+    history = write_samples(tmp_path / "samples", int(time.time()) // 60 * 60).history
+    url = f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}"
+    with FakeFlink() as flink, DaemonProcess(tmp_path) as daemon:
         flink.add_job("orders")
-        other.add_job("clicks")
+        options = {
+            **EVERY_MINUTE,
+            "autoscaler.history.path": str(history),
+            "autoscaler.standalone.state-store.type": "JDBC",
+            "autoscaler.standalone.event-handler.type": "JDBC",
+            "autoscaler.standalone.jdbc.url": url,
+            "autoscaler.standalone.control-loop.interval": "1 s",
+        }
+        daemon.configure({"main": flink.url}, **options)
+        daemon.environment["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        daemon.start()
+        [begun] = wait_until("a run", lambda: daemon.lines("forecast_build_started")[:1], PATIENCE)
+        passes = daemon.passes()
+        [line] = wait_until(
+            "its end", lambda: daemon.lines("forecast_build_finished")[:1], PATIENCE, context=daemon.text
+        )
+        passes = daemon.passes() - passes
+        wait_until("its end in the status", lambda: series(daemon, "successes_total"), PATIENCE)
+        counted = [series(daemon, name) for name in ("failures_total", "last_sources", "last_profiles")]
+        succeeded_at = series(daemon, "last_success_timestamp_seconds") or 0
+        seconds, due = series(daemon, "last_seconds") or 0, series(daemon, "next_timestamp_seconds") or 0
+    database = Database(DatabaseSettings(url))
+    kept = SqlForecastStore(database).revisions()
+    [told] = newest_events(database, EventFilter(reason="ForecastsBuilt"), 1)
+    database.close()
 
-        def started(name: str, flink: FakeFlink, options: dict[str, str]) -> DaemonProcess:
-            (folder / name).mkdir()
-            daemon = parts.enter_context(DaemonProcess(folder / name))
-            daemon.configure({"main": flink.url}, **EVERY_MINUTE, **options)
-            daemon.start()
-            return daemon
-
-        leading = started("leading", flink, shared)
-        leading.wait_for("leadership", lambda: leading.lines("leadership_gained"))
-        standby = started("standby", flink, shared)
-        lost = started("lost", other, {"autoscaler__history__path": str(folder / "nowhere")})
-        yield Site(leading, standby, lost, other, url)
+    assert (line["sources"], line["profiles"]) == (len(DAYS), len(DAYS) - 1)
+    assert counted == [0.0, len(DAYS), len(DAYS) - 1]
+    assert set(kept) == set(DAYS)
+    assert told.job_key == "flink-autoscaler"
+    assert datetime.fromisoformat(begun["timestamp"]).timestamp() < succeeded_at < due
+    assert seconds > 0
+    assert passes > 1
 
 
 def series(daemon: DaemonProcess, name: str) -> float | None:
@@ -91,74 +87,69 @@ def series(daemon: DaemonProcess, name: str) -> float | None:
     return float(found[1]) if found else None
 
 
-def wait_for_run(daemon: DaemonProcess, event: str, count: int = 1) -> None:
-    wait_until(event, lambda: len(daemon.lines(event)) >= count, RUN_SECONDS, context=lambda: daemon.text()[-6000:])
+class Site:
+    """A schedule in this process whose runs begin when the test says so."""
+
+    def __init__(self, folder: Path, *, leads: bool = True) -> None:
+        self.told: list[Event] = []
+        settings = settings_of({**EVERY_MINUTE, "autoscaler.history.path": str(folder)})
+        self.schedule = ProfileSchedule(
+            settings, HeapForecastStore(), may_act=lambda: leads, tell=self.told.append, clock=time.time
+        )
 
 
-def test_profiles_are_made_when_they_are_due(site: Site) -> None:
-    wait_for_run(site.leading, "forecast_build_finished")
-    line = site.leading.lines("forecast_build_finished")[0]
-    database = Database(DatabaseSettings(site.database))
-    kept = SqlForecastStore(database).revisions()
-    told = list(newest_events(database, EventFilter(reason="ForecastsBuilt"), 1))
-    database.close()
-
-    assert (line["sources"], line["profiles"]) == (len(DAYS), len(DAYS) - 1)
-    assert set(kept) == set(DAYS)
-    assert told
-    assert told[0].job_key == "flink-autoscaler"
-    assert (series(site.leading, "successes_total") or 0) >= 1
-    assert series(site.leading, "failures_total") == 0.0
-    assert abs(time.time() - (series(site.leading, "last_success_timestamp_seconds") or 0)) < RUN_SECONDS
-    assert (series(site.leading, "last_seconds") or 0) > 0
+@pytest.fixture
+def lines() -> Iterator[LogLines]:
+    with LogLines("debug") as lines:
+        yield lines
 
 
-def test_standby_leaves_profiles_to_the_leader(site: Site) -> None:
-    wait_for_run(site.standby, "forecast_build_left_to_the_leader")
+def test_standby_leaves_profiles_to_the_leader(tmp_path: Path, lines: LogLines) -> None:
+    site = Site(tmp_path, leads=False)
 
-    assert not site.standby.lines("forecast_build_started")
+    site.schedule.run()
 
-
-def test_run_that_fails_is_told_and_the_next_one_comes(site: Site) -> None:
-    wait_for_run(site.lost, "forecast_build_failed")
-    line = site.lost.lines("forecast_build_failed")[0]
-    events = [each for each in site.lost.lines("autoscaler_event") if each["reason"] == "ForecastBuildFailed"]
-
-    assert "holds neither a metric history nor Parquet files" in line["error"]
-    assert line["level"] == "warning"
-    assert "holds neither a metric history" in events[0]["text"]
-    assert (series(site.lost, "failures_total") or 0) >= 1
-    assert (series(site.lost, "next_timestamp_seconds") or 0) > time.time() - 60
+    assert [line["event"] for line in lines.all()] == ["forecast_build_left_to_the_leader"]
+    assert site.told == []
 
 
-def test_passes_go_on_while_profiles_are_made(site: Site) -> None:
-    wait_for_run(site.lost, "forecast_build_failed")
-    begun, ended = (
-        datetime.fromisoformat(site.lost.lines(event)[0]["timestamp"])
-        for event in ("forecast_build_started", "forecast_build_failed")
-    )
+def test_run_that_fails_is_told(tmp_path: Path, lines: LogLines, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # Spark cannot even start
+    site = Site(tmp_path)
 
-    starts = [request.at for request in site.flink.requests if request.path == "/jobs/overview"]
+    site.schedule.run()
 
-    assert max(later - earlier for earlier, later in itertools.pairwise(starts)) < (ended - begun).total_seconds()
+    [line] = lines.of("forecast_build_failed", level="warning")
+    assert [(each.reason, each.message) for each in site.told] == [("ForecastBuildFailed", line["error"])]
+    assert (site.schedule.status().failures, site.schedule.status().running) == (1, False)
+
+
+def test_run_under_way_ends_with_the_daemon_and_that_is_no_failure(tmp_path: Path, lines: LogLines) -> None:
+    site = Site(tmp_path)
+    run = threading.Thread(target=site.schedule.run)
+    run.start()
+    wait_until("its process", lambda: site.schedule.status().running, PATIENCE, interval=0.001)
+
+    site.schedule.stop()
+    run.join(PATIENCE)
+
+    assert len(lines.of("forecast_build_ended_early")) == 1
+    assert (site.told, site.schedule.status().running, site.schedule.status().failures) == ([], False, 0)
 
 
 @pytest.mark.suite(name="long")
-def test_run_that_overlaps_the_next_is_told_and_ends_with_the_daemon(tmp_path: Path) -> None:
+def test_run_that_overlaps_the_next_is_told_and_ends_with_the_daemon(tmp_path: Path, lines: LogLines) -> None:
     folder = tmp_path / "history" / "samples" / "version=1" / "date=2026-11-01" / "cluster=main"
     folder.mkdir(parents=True)
     os.mkfifo(folder / "1793491200000-3f2a9c41d7b0.parquet")  # who reads it waits for ever
-    with FakeFlink() as flink, DaemonProcess(tmp_path) as daemon:
-        flink.add_job("orders")
-        daemon.configure({"main": flink.url}, **EVERY_MINUTE, autoscaler__history__path=str(tmp_path / "history"))
-        daemon.start()
+    site = Site(tmp_path / "history")
+    with ExitStack() as ending:
+        ending.callback(site.schedule.stop)
+        site.schedule.start()
+        wait_until("a run that is left out", lambda: site.schedule.status().skipped, PATIENCE)
+        status = site.schedule.status()
+    wait_until("the end of the run", lambda: lines.of("forecast_build_ended_early"), PATIENCE)
 
-        wait_for_run(daemon, "forecast_build_skipped")
-        skipped = series(daemon, "skipped_total")
-        running = series(daemon, "running")
-        code = daemon.stop()
-
-    assert len(daemon.lines("forecast_build_started")) == 1
-    assert (skipped, running, code) == (1.0, 1.0, 0)
-    assert not daemon.lines("forecast_build_failed")
-    assert daemon.lines("forecast_build_ended_early")
+    assert (status.skipped, status.running) == (1, True)
+    assert len(lines.of("forecast_build_started")) == 1
+    assert lines.of("forecast_build_failed") == []

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from flink_autoscaler.core.border import Border, ToldOnce, attempted, awaited
+from flink_autoscaler.core.border import Border, attempted, awaited
 from flink_autoscaler.core.errors import (
     LONGEST_TEXT,
     AutoscalerError,
@@ -82,14 +82,6 @@ def test_a_cancelled_task_is_cancelled_in_spite_of_a_border() -> None:
         return task.cancelled()
 
     assert asyncio.run(run())
-
-
-def test_what_lasts_is_told_once_and_its_end_as_well() -> None:
-    told = ToldOnce()
-    errors = [None, ConfigError("a"), ConfigError("a"), ConfigError("b"), None, None, ConfigError("a")]
-
-    assert [told.is_news("x", error) for error in errors] == [False, True, False, True, True, False, True]
-    assert told.is_news("another", ConfigError("a"))
 
 
 class _ForeignError(AutoscalerError):

@@ -29,6 +29,26 @@ ORDER = (
 )
 CORE = PROJECT / "core" / "flink_autoscaler" / "core"
 
+# The same of the daemon; the modules beside its rooms import none of them.
+STANDALONE_ORDER = (
+    "settings",
+    "fetchers",
+    "ha",
+    "lags",
+    "notifications",
+    "records",
+    "history",
+    "daemon",
+    "readiness",
+    "orders",
+    "views",
+    "observability",
+    "web",
+    "service",
+    "cli",
+)
+STANDALONE = PROJECT / "standalone" / "flink_autoscaler" / "standalone"
+
 
 def folders() -> Iterator[Path]:
     for part in PARTS:
@@ -36,11 +56,11 @@ def folders() -> Iterator[Path]:
         yield from (folder for folder in (source, *source.rglob("*")) if folder.is_dir() and any(folder.glob("*.py")))
 
 
-def rooms_imported(path: Path) -> set[str]:
-    """Return the rooms of the core that a module imports, wherever in the module."""
+def rooms_imported(path: Path, part: str) -> set[str]:
+    """Return the rooms of a part that a module imports, wherever in the module."""
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     names = [node.module.split(".") for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
-    return {name[2] for name in names if name[:2] == ["flink_autoscaler", "core"] and len(name) > 2}
+    return {name[2] for name in names if name[:2] == ["flink_autoscaler", part] and len(name) > 2}
 
 
 @pytest.mark.parametrize("folder", list(folders()), ids=lambda folder: folder.relative_to(PROJECT).as_posix())
@@ -50,23 +70,35 @@ def test_no_room_is_too_full(folder: Path) -> None:
     assert len(modules) <= MOST_MODULES
 
 
-def test_the_core_has_the_rooms_of_the_order() -> None:
-    rooms = {path.name for path in CORE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+@pytest.mark.parametrize(("folder", "order"), [(CORE, ORDER), (STANDALONE, STANDALONE_ORDER)])
+def test_a_part_has_the_rooms_of_the_order(folder: Path, order: tuple[str, ...]) -> None:
+    rooms = {path.name for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__"}
 
-    assert rooms == set(ORDER)
+    assert rooms == set(order)
 
 
 @pytest.mark.parametrize(
-    "path",
-    sorted(path for room in ORDER for path in (CORE / room).rglob("*.py")),
-    ids=lambda path: path.relative_to(CORE).as_posix(),
+    ("path", "part", "order"),
+    [
+        pytest.param(path, folder.name, order, id=path.relative_to(folder.parent).as_posix())
+        for folder, order in ((CORE, ORDER), (STANDALONE, STANDALONE_ORDER))
+        for path in sorted(path for room in order for path in (folder / room).rglob("*.py"))
+    ],
 )
-def test_no_way_leads_back(path: Path) -> None:
-    room = path.relative_to(CORE).parts[0]
+def test_no_way_leads_back(path: Path, part: str, order: tuple[str, ...]) -> None:
+    room = path.relative_to(PROJECT / part / "flink_autoscaler" / part).parts[0]
 
-    above = rooms_imported(path) & set(ORDER[ORDER.index(room) + 1 :])
+    above = rooms_imported(path, part) & set(order[order.index(room) + 1 :])
 
     assert not above, f"{room} comes before {', '.join(above)}"
+
+
+def test_modules_beside_the_rooms_of_the_daemon_import_none() -> None:
+    beside = [path for path in STANDALONE.glob("*.py") if path.name != "__main__.py"]
+
+    assert {path.name: rooms_imported(path, "standalone") & set(STANDALONE_ORDER) for path in beside} == {
+        path.name: set() for path in beside
+    }
 
 
 @pytest.mark.parametrize(
@@ -76,7 +108,7 @@ def test_no_way_leads_back(path: Path) -> None:
         pytest.param(
             "standalone.cli.main", {"httpx", "aiohttp", "asyncio", "pyspark", "pyarrow", "sqlalchemy"}, id="commands"
         ),
-        pytest.param("standalone.daemon.service", {"pandas", "py4j", "pyspark"}, id="daemon"),
+        pytest.param("standalone.service.serve", {"pandas", "py4j", "pyspark"}, id="daemon"),
         pytest.param("pipeline.simulator", {"httpx", "aiohttp", "pyspark"}, id="simulator"),
     ],
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.decide.limits.slots import taskmanagers_of
+from flink_autoscaler.core.decide.slots import taskmanagers_of
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.ending import without_reading
+from flink_autoscaler.core.cycle.outcome import without_reading
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFacts, TaskManagerFacts

@@ -18,7 +18,7 @@ from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.flink.rest_source import RestMetricSource
 from flink_autoscaler.core.border import Border, attempted, awaited
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.ending import failed, is_only_waiting, waiting, without_reading
+from flink_autoscaler.core.cycle.outcome import failed, is_only_waiting, waiting, without_reading
 from flink_autoscaler.core.cycle.recording import is_worth
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError
 from flink_autoscaler.core.model.job import Endpoint
@@ -164,7 +164,7 @@ class _Reading:
     async def outcome(self, request: PassRequest) -> PassOutcome:
         if self.cluster.is_away and self.cluster.error is not None:
             is_waiting = is_only_waiting(request)  # that is known without an answer
-            outcome = waiting(request, JobReading(None)) if is_waiting else failed(request, self.cluster.error)
+            outcome = waiting(request) if is_waiting else failed(request, self.cluster.error)
             return replace(outcome, inputs=self._inputs(request, outcome, None))
         rest_of_pass = asyncio.timeout_at(self.end)
         with Border(what=_name(request)) as border:

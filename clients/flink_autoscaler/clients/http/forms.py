@@ -8,8 +8,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 import httpx
 
-from flink_autoscaler.clients.http.answers import Answer, refusal
-from flink_autoscaler.clients.http.bodies import read_body, whole_body
+from flink_autoscaler.clients.http.answers import Answer, read_body, refusal, whole_body
 from flink_autoscaler.clients.http.connections import address_of, context_of, httpx_transport
 from flink_autoscaler.clients.http.failures import is_transient, wrapped
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, FlinkRestError

@@ -15,13 +15,12 @@ from flink_autoscaler.clients.flink.collector import REFRESH_MS, current_memory,
 from flink_autoscaler.clients.flink.facts import read_followed
 from flink_autoscaler.clients.flink.kept import reading_time
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.clients.prometheus.client import PrometheusClient
-from flink_autoscaler.clients.prometheus.figures import Figures, JobFigures
-from flink_autoscaler.clients.prometheus.gathered import Gathered, clock_of, gather
+from flink_autoscaler.clients.prometheus.client import Gathered, PrometheusClient, clock_of, gather
+from flink_autoscaler.clients.prometheus.figures import Figures, JobFigures, Told, shown, told, without_counters
 from flink_autoscaler.clients.prometheus.questions import CLUSTERS, FIGURE, JOBMANAGER, TASKMANAGER, TOPIC, Questions
-from flink_autoscaler.clients.prometheus.reading import Told, shown, told, without_counters
-from flink_autoscaler.core.border import Border, ToldOnce, awaited
+from flink_autoscaler.core.border import Border, awaited
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, ResponseError
+from flink_autoscaler.core.log_once import LogOnce
 from flink_autoscaler.core.model.job import JobStatus, PrometheusSource
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.quick import replace
@@ -63,7 +62,7 @@ class PrometheusMetricSource:
         self._flink = flink
         self._client = PrometheusClient(source.endpoint)
         self._questions = Questions(source)
-        self._told = ToldOnce()
+        self._told = LogOnce()
 
     async def read_cluster(
         self,
@@ -159,7 +158,7 @@ class _Reading:
     flink: FlinkRestClient
     gathered: Gathered | AutoscalerError
     counted: frozenset[str]
-    told_once: ToldOnce
+    log_once: LogOnce
 
     async def followed(self, request: PassRequest) -> JobReading:
         """Read a job and, where its rescale is followed, what tells how that goes."""
@@ -241,7 +240,7 @@ class _Reading:
 
     def _tell(self, request: PassRequest, problem: str) -> None:
         error = ResponseError(problem) if problem else None
-        if self.told_once.is_news(request.context.job_key, error) and error is not None:
+        if self.log_once.is_news(request.context.job_key, error) and error is not None:
             log.warning("metrics_unknown", job_key=request.context.job_key, reason=problem)
 
 

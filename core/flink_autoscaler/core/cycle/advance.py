@@ -5,51 +5,157 @@ It runs unchanged in a Spark task, in the daemon and in a replay.
 
 from __future__ import annotations
 
-from flink_autoscaler.core.cycle.doubt import second_look
-from flink_autoscaler.core.cycle.ending import (
-    PassEnd,
+import math
+from collections.abc import Sequence
+
+from flink_autoscaler.core.cycle.external_metrics import external_metrics
+from flink_autoscaler.core.cycle.outcome import (
+    PassProgress,
+    assemble,
     failed,
     failure,
     interrupted,
     invalid,
     is_only_waiting,
     not_running,
-    standing,
     waiting,
+    with_overrides,
 )
-from flink_autoscaler.core.cycle.evaluated import Found, counted, evaluated, forecasted, memories_of, of_this_graph
-from flink_autoscaler.core.cycle.external_metrics import external_metrics
-from flink_autoscaler.core.cycle.giving import giving
-from flink_autoscaler.core.cycle.shadow import MEMORY, in_roles, kept_shadow, remembering, shadow_of
-from flink_autoscaler.core.cycle.wanted import realizable, under_pins
-from flink_autoscaler.core.decide.decision import Look, decide
-from flink_autoscaler.core.decide.limits.needs import need_of, waits_for_slots
-from flink_autoscaler.core.errors import AutoscalerError, EvaluationError, NotReadyError, described
-from flink_autoscaler.core.evaluate.restart_time import assumed_restart
-from flink_autoscaler.core.forecast.pass_forecast import PassForecast, pass_forecast
-from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Rescale
+from flink_autoscaler.core.cycle.overrides import apply_pins, effective_overrides, release_slots
+from flink_autoscaler.core.cycle.robustness import second_look
+from flink_autoscaler.core.cycle.shadow import in_roles, remember_shadow, shadow_of
+from flink_autoscaler.core.decide.alignment import aligned_sizes
+from flink_autoscaler.core.decide.decision import Decision, Look, decide
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError, EvaluationError, NotReadyError, described
+from flink_autoscaler.core.evaluate.custom import CustomEvaluation
+from flink_autoscaler.core.evaluate.downtime import assumed_restart
+from flink_autoscaler.core.evaluate.evaluation import (
+    EvaluationSettings,
+    OutsideFigures,
+    evaluate,
+    with_present_parallelism,
+)
+from flink_autoscaler.core.forecast.pass_forecast import pass_forecast
+from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.metrics import FlinkMetric, MetricSample, ScalingMetric, VertexId
 from flink_autoscaler.core.model.quick import replace
-from flink_autoscaler.core.model.reading import ClusterReading, JobReading, Origins
+from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.model.supervision import Supervision
 from flink_autoscaler.core.observe.gathering import at_reading_time, stale
 from flink_autoscaler.core.observe.observation import (
     Observed,
     finished_vertices,
     memory_after_failure,
     observe,
-    unknown_facts,
     without_sample,
 )
-from flink_autoscaler.core.policies.choosing import hear, unknown_policies, windowless
+from flink_autoscaler.core.observe.plausibility import is_possible
+from flink_autoscaler.core.observe.window import window_of
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.policies.base.scalability import data_skews
+from flink_autoscaler.core.policies.choosing import hear, streaming_policies
 from flink_autoscaler.core.policies.observing import policy_input
 from flink_autoscaler.core.ports.passes import EvaluatedJob, PassOutcome, PassRequest
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
-from flink_autoscaler.core.supervise.following import Followed
-from flink_autoscaler.core.supervise.supervised import FollowUp, PassWants, follow_up, followed
+from flink_autoscaler.core.supervise.following import Tracking
+from flink_autoscaler.core.supervise.tracking import DesiredState, track_after, track_before
+
+
+def without_other_graph(observed: Observed, before: JobState, kept: frozenset[str]) -> Observed:
+    """Forget what policies remember when the job has other vertices than in the last sample.
+
+    Args:
+        observed: With the sample of this pass.
+        before: The state without it.
+        kept: What is handed back to policies that look after that themselves, by name.
+    """
+    if not before.samples or before.samples[-1].vertices.keys() == observed.topology.vertices.keys():
+        return observed
+    memories = {name: memory for name, memory in observed.state.policies.items() if name in kept}
+    return replace(observed, request=replace(observed.request, state=replace(observed.state, policies=memories)))
+
+
+def evaluate_window(
+    observed: Observed,
+    restart_time: int,
+    reading: JobReading,
+    cluster: ClusterReading,
+    plugins: Plugins,
+    streaming: frozenset[str],
+) -> tuple[EvaluatedJob, tuple[Event, ...]]:
+    """Evaluate the metric window; return what is to be told about the user's evaluator, too.
+
+    Args:
+        observed: With the window.
+        restart_time: Seconds that a restart is assumed to take.
+        reading: What the cluster said about the job.
+        cluster: What it said about itself.
+        plugins: Of the pass.
+        streaming: Policies of the job that need no window, see :func:`.streaming_policies`.
+
+    Raises:
+        NotReadyError: Metrics are missing while the window fills.
+        EvaluationError: They are missing although it is full.
+    """
+    request, samples = observed.request, observed.counted
+    context, options = request.context, request.context.options
+    settings = EvaluationSettings.of(options, restart_time)
+    custom = CustomEvaluation(context, observed.topology, samples, restart_time)
+    try:
+        outside, history = OutsideFigures.of(reading), observed.state.history
+        if settings.is_improved:
+            _require_lags(observed, reading, samples)
+        metrics = evaluate(observed.topology, samples, settings, custom.hook(plugins), outside, history)
+    except EvaluationError as error:
+        # Rates wait for a second sample since counters began anew, however old the window is.
+        begins_anew = samples is not observed.state.samples
+        if settings.is_improved and (not observed.is_window_full or begins_anew):
+            raise NotReadyError(str(error)) from error
+        raise
+    if observed.is_window_full or options.policy in streaming:
+        metrics = with_present_parallelism(metrics)
+    job = EvaluatedJob(
+        context=context,
+        topology=observed.topology,
+        metrics=metrics,
+        state=observed.state if samples is observed.state.samples else replace(observed.state, samples=samples),
+        cluster=cluster,
+        excluded=observed.excluded,
+        restart_time=restart_time,
+        now_ms=request.now_ms,
+        orders=request.orders,
+        reading=reading,
+        is_window_full=observed.is_window_full,
+        aligned=aligned_sizes(observed.topology, options, restart_time) if streaming else {},
+    )
+    if skewed := data_skews(job):
+        job = replace(job, skewed=skewed)
+    return job, _plugin_events(context, custom.problems) if custom.problems else ()
+
+
+def _require_lags(observed: Observed, reading: JobReading, samples: Sequence[MetricSample]) -> None:
+    """Raise for a source that tells its lag, but none that can be: it is no source without one, which reads all."""
+    window = window_of(samples)
+    for vertex_id, vertex in observed.topology.vertices.items():
+        told = reading.aggregates.get(vertex_id, {}).get(FlinkMetric.PENDING_RECORDS)
+        is_impossible = told is not None and (told.total is None or not is_possible(told.total))
+        if vertex.is_source and is_impossible and math.isnan(window.rate(ScalingMetric.LAG, vertex_id)):
+            raise EvaluationError(f"source {vertex_id}: no lag that can be in the metric window")
+
+
+def _plugin_events(context: JobAutoScalerContext, problems: list[Reason]) -> tuple[Event, ...]:
+    """Tell about plug-ins that cannot be used; the reference only logs that."""
+    options = context.options
+    if not options.is_improved:
+        return ()
+    interval = options.scaling_event_interval
+    return tuple(
+        Event(EventType.WARNING, "PluginProblem", problem.text, f"{problem.code}{problem.vertex_id or ''}", interval)
+        for problem in problems
+    )
+
 
 MIN_SAMPLES = 2
 """Fewer samples have no rate."""
@@ -75,190 +181,187 @@ def advance(
     try:
         request = at_reading_time(request, reading, cluster)
         external = external_metrics(request, reading)
-        return external.add_notes_to(_advanced(external.request, external.reading, cluster, plugins))
+        request, reading = external.request, external.reading
+        if is_only_waiting(request):
+            return waiting(request, external)
+        tracking = track_job(request, reading, cluster, plugins)
+        state = apply_pins(tracking.state, request, reading.details)
+        request = replace(request, state=state, memory=reading.memory)
+        progress = observe_job(request, reading, cluster, plugins)
+        progress = evaluate_job(progress, reading, cluster, plugins)
+        decision = decide_job(progress, tracking, reading, cluster, plugins)
+        state = remember_shadow(decision.state, progress.request, progress.shadow)
+        # A decision names all vertices, as they are where they are pinned: that holds no longer than the pin.
+        state = apply_pins(state, request, reading.details)
+        desired = desired_state(progress, decision, state, tracking, reading)
+        update = track_after(desired, state.supervision, request, reading, cluster)
+        return assemble(
+            external, tracking, progress, decision, state=state, wanted=desired.wanted, update=update, cluster=cluster
+        )
     except _ANYTHING as error:
         return failed(request, _ours(error))
 
 
-def _advanced(request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins) -> PassOutcome:
-    if is_only_waiting(request):
-        return waiting(request, reading)
-    watched = followed(request, reading, cluster, plugins)
-    state = under_pins(watched.state, request, reading.details)
-    request = replace(request, state=state, memory=reading.memory)
-    if request.context.status is JobStatus.RUNNING:
-        found, end = _looked_at(request, reading, cluster, plugins, watched.holds)
-        if watched.may_give:
-            end = giving(end, request, reading)
-    else:
-        found, end = Found(request), not_running(request)
-    end = _remembering(end, found)
-    # A decision names all vertices, as they are where they are pinned: that holds no longer than the pin.
-    if (state := under_pins(end.state, request, reading.details)) is not end.state:
-        end = replace(end, state=state)
-    if idle := _idle_pins(request, reading):
-        found = replace(found, events=(*idle, *found.events))
-    if found.observed is not None and end.phase is PassPhase.EXECUTED and (unknown := unknown_facts(request, cluster)):
-        end = replace(end, decision=replace(end.decision, reasons=(*end.decision.reasons, *unknown)))
-    wants = _wants(request, reading, watched, found, end)
-    taken = follow_up(wants, end.state.supervision, request, reading, cluster)
-    outcome = _outcome(watched, found, end, wants, taken, reading.origins)
-    return replace(outcome, waits_for=need_of(request, reading)) if waits_for_slots(request) else outcome
-
-
-def _remembering(end: PassEnd, found: Found) -> PassEnd:
-    """Return the end of a pass with what the second policy remembers, whatever becomes of the decision."""
-    known, name = found.request.state.policies, found.request.context.options.policy_shadow or None
-    if name is None and MEMORY not in end.state.policies:
-        return end
-    undecided = end.undecided and remembering(end.undecided, known, name, found.shadow)
-    return replace(end, state=remembering(end.state, known, name, found.shadow), undecided=undecided)
-
-
-def _wants(request: PassRequest, reading: JobReading, watched: Followed, found: Found, end: PassEnd) -> PassWants:
-    """Return what is to be asked of the cluster: nothing while nobody knows what the job was asked to have."""
-    supervision, details = end.state.supervision, reading.details
-    wanted = realizable(end.wanted, supervision, request, reading, is_repair=watched.is_repair)
-    running: dict[VertexId, int] = {}
-    if found.observed:
-        running = {v.vertex_id: v.parallelism for v in found.observed.topology.vertices.values()}
-    elif details:
-        running = {v.vertex_id: v.parallelism for v in details.vertices}
-    return PassWants(
-        wanted={} if watched.is_blind else wanted,
-        running=running,
-        is_decided=isinstance(end.decision, Rescale),
-        is_repair=watched.is_repair,
-        gives=end.gives,
-    )
-
-
-def _outcome(
-    watched: Followed, found: Found, end: PassEnd, wants: PassWants, taken: FollowUp, origins: Origins
-) -> PassOutcome:
-    """Put together what the stages of a pass came to."""
-    request, observed = found.request, found.observed
-    return PassOutcome(
-        job_key=request.context.job_key,
-        phase=end.phase,
-        decision=end.decision,
-        state=_supervised(end.state, taken.supervision),
-        undecided=end.undecided,
-        memory=end.memory,
-        sample=observed.sample if observed else None,
-        sample_count=len(observed.state.samples) if observed else None,
-        is_window_full=observed.is_window_full if observed else None,
-        topology=observed.topology if observed else None,
-        restart_time=found.restart.seconds if found.restart else None,
-        restart_basis=found.restart.basis if found.restart else None,
-        evaluation=found.evaluation,
-        wanted=wants.wanted,
-        least=taken.least,
-        found=taken.found,
-        wanted_config=end.wanted_config,
-        events=(*watched.events, *found.events, *end.events),
-        report=end.report,
-        error=end.error,
-        is_repair=watched.is_repair,
-        excluded=end.excluded,
-        shadow=found.shadow.proposal if found.shadow else None,
-        origins=origins,
-    )
-
-
-def _supervised(state: JobState, supervision: Supervision) -> JobState:
-    return state if supervision is state.supervision else replace(state, supervision=supervision)
-
-
-def _looked_at(
-    request: PassRequest,
-    reading: JobReading,
-    cluster: ClusterReading,
-    plugins: Plugins,
-    holds: tuple[Reason, ...],
-) -> tuple[Found, PassEnd]:
-    """Take a sample of a job that runs, evaluate the window and decide, unless something holds the job."""
-    problem = unknown_policies(request.context.options, plugins.policies)
-    if problem is not None:
-        return Found(request), invalid(request, problem)
+def track_job(request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins) -> Tracking:
+    """Find out what became of the last rescale; where that fails nothing is decided, and the sample counts."""
     try:
-        old = stale(request, reading, cluster)
-        if old is not None:
-            excluded = finished_vertices(reading.details)
-            return Found(request), standing(request, PassPhase.NOT_READY, Hold((old,)), excluded)
-        early = windowless(request.context.options, plugins.policies)
-        observed = of_this_graph(
-            observe(_in_roles(request), reading, cluster),
-            request.state,
-            early | kept_shadow(request.context.options, plugins),
-        )
-    except AutoscalerError as error:
-        failed = replace(request, memory=memory_after_failure(reading, cluster))
-        return Found(request), failure(failed, error, finished_vertices(reading.details))
+        return track_before(request, reading, cluster, plugins)
     except _ANYTHING as error:
-        return Found(request), failure(request, _ours(error))
-    found = Found(observed.request, observed)
+        return Tracking(request.state, error=_ours(error))
+
+
+def observe_job(request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins) -> PassProgress:
+    """Take a sample of a job that runs; where there is none to take, the ``end`` of the result says why."""
+    options = request.context.options
+    if request.context.status is not JobStatus.RUNNING:
+        return PassProgress(request, end=not_running(request))
     try:
-        if len(observed.state.samples) < MIN_SAMPLES:
-            hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
-            end = standing(found.request, PassPhase.COLLECTING, hold, observed.excluded)
-            return found, interrupted(end, found.request)
-        found = replace(found, restart=assumed_restart(observed.state, request.outages, request.context.options))
-        found, job = evaluated(found, observed, reading, cluster, plugins)
-        found, forecast = forecasted(found, job, plugins)
-        state = counted(found.request.state, observed)
-        job = forecast.shown(job if state is job.state else replace(job, state=state))
-        found = _shadowed(found, job, plugins)
-        if not (observed.is_window_full or early):
-            return found, standing(found.request, PassPhase.WINDOW_FILLING, _filling(observed), observed.excluded)
-        if holds:
-            return _heard(found, job, holds, plugins)
-        look = _second_look(found, job, observed, reading, cluster, plugins)
-        return _decided(found, job, forecast, plugins, look)
+        streaming = streaming_policies(options, plugins.policies)
+    except ConfigError as error:
+        return PassProgress(request, end=invalid(request, str(error)))
+    try:
+        if (doubt := stale(request, reading, cluster)) is not None:
+            excluded = finished_vertices(reading.details)
+            return PassProgress(request, end=_unchanged(request, PassPhase.NOT_READY, Hold((doubt,)), excluded))
+        observed = without_other_graph(observe(in_roles(request), reading, cluster), request.state, streaming)
+    except AutoscalerError as error:
+        request = replace(request, memory=memory_after_failure(reading, cluster))
+        return PassProgress(request, end=failure(request, error, finished_vertices(reading.details)))
+    except _ANYTHING as error:
+        return PassProgress(request, end=failure(request, _ours(error)))
+    end = None
+    if len(observed.state.samples) < MIN_SAMPLES:
+        hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
+        end = interrupted(_unchanged(observed.request, PassPhase.COLLECTING, hold, observed.excluded), request)
+    return PassProgress(observed.request, observed, streaming, end=end)
+
+
+def evaluate_job(
+    progress: PassProgress, reading: JobReading, cluster: ClusterReading, plugins: Plugins
+) -> PassProgress:
+    """Evaluate the metric window: rates, forecasts, and the opinion of a second policy.
+
+    Returns:
+        What was found out, as far as that went; its ``end`` says why there is nothing to decide by.
+    """
+    request, observed = progress.request, progress.observed
+    if observed is None or progress.end is not None:
+        return progress
+    restart, job, forecast, shadow, end = None, None, None, None, None
+    events: tuple[Event, ...] = ()
+    try:
+        restart = assumed_restart(observed.state, request.outages, request.context.options)
+        job, events = evaluate_window(observed, restart.seconds, reading, cluster, plugins, progress.streaming)
+        forecast = pass_forecast(job, request.profiles, plugins.policies)
+        if forecast.memory != job.state.forecast:  # what was learned is kept, whatever becomes of the decision
+            request = replace(request, state=replace(request.state, forecast=forecast.memory))
+            job = replace(job, state=replace(job.state, forecast=forecast.memory))
+        job, events = forecast.shown(job), (*events, *forecast.events)
+        shadow = shadow_of(job, plugins)
+        if not (observed.is_window_full or job.context.options.policy in progress.streaming):
+            end = _unchanged(request, PassPhase.WINDOW_FILLING, _filling(observed), job.excluded)
     except _ANYTHING as error:
         # With what was found so far: the sample of this pass counts whatever a plug-in does.
-        return found, _stopped(found, observed, _ours(error))
+        end = _stopped(request, observed, _ours(error))
+    events = (*events, *shadow.events) if shadow else events
+    return PassProgress(request, observed, progress.streaming, restart, job, forecast, shadow, events, end)
 
 
-def _shadowed(found: Found, job: EvaluatedJob, plugins: Plugins) -> Found:
-    """Ask the second policy of a job, whatever becomes of the decision."""
-    shadow = shadow_of(job, plugins)
-    return found if shadow is None else replace(found, shadow=shadow, events=(*found.events, *shadow.events))
+def decide_job(
+    progress: PassProgress, tracking: Tracking, reading: JobReading, cluster: ClusterReading, plugins: Plugins
+) -> Decision:
+    """Decide about a job by what was found out about it, unless something holds it."""
+    decision, observed, job = progress.end, progress.observed, progress.job
+    if tracking.error is not None:
+        decision = failure(progress.request, tracking.error, observed.excluded if observed else frozenset())
+    elif decision is None and observed is not None and job is not None:
+        try:
+            if tracking.holds:
+                decision = _heard(progress.request, job, tracking.holds, plugins)
+            else:
+                decision = _decided(progress, job, plugins, _second_look(progress, job, reading, cluster, plugins))
+        except _ANYTHING as error:
+            decision = _stopped(progress.request, observed, _ours(error))
+    if decision is None:
+        raise EvaluationError("a pass without an end has nothing to decide by")
+    if tracking.may_release_slots:
+        decision = release_slots(decision, progress.request, reading)
+    is_applied = decision.phase is not PassPhase.INVALID_CONFIG or decision.releases_slots
+    return with_overrides(decision, progress.request) if is_applied else decision
 
 
-def _heard(found: Found, job: EvaluatedJob, holds: tuple[Reason, ...], plugins: Plugins) -> tuple[Found, PassEnd]:
+def desired_state(
+    progress: PassProgress, decision: Decision, state: JobState, tracking: Tracking, reading: JobReading
+) -> DesiredState:
+    """Return what is to be asked of the cluster: nothing while nobody knows what the job was asked to have."""
+    wanted = effective_overrides(
+        decision.wanted, state.supervision, progress.request, reading, is_repair=tracking.is_repair
+    )
+    running: dict[VertexId, int] = {}
+    if progress.observed:
+        running = {v.vertex_id: v.parallelism for v in progress.observed.topology.vertices.values()}
+    elif reading.details:
+        running = {v.vertex_id: v.parallelism for v in reading.details.vertices}
+    return DesiredState(
+        wanted={} if tracking.is_blind else wanted,
+        running=running,
+        is_decided=isinstance(decision.action, Rescale),
+        is_repair=tracking.is_repair,
+        releases_slots=decision.releases_slots,
+    )
+
+
+def _unchanged(
+    request: PassRequest, phase: PassPhase, hold: Hold, excluded: frozenset[VertexId] = frozenset()
+) -> Decision:
+    """Leave a job as it is; what the state says is wanted still is."""
+    return Decision(hold, request.state, phase, excluded=excluded)
+
+
+def _heard(request: PassRequest, job: EvaluatedJob, holds: tuple[Reason, ...], plugins: Plugins) -> Decision:
     """Hold the job, and let those of its policies go on that look at every sample."""
-    state, options = found.request.state, job.context.options
+    state, options = request.state, job.context.options
     heard = hear(lambda: policy_input(job), options, plugins.policies, state.policies)
-    found = replace(found, request=replace(found.request, state=replace(state, policies=heard.memories)))
-    return found, standing(found.request, PassPhase.EXECUTED, Hold((*holds, *heard.reasons)), job.excluded)
+    return Decision(Hold((*holds, *heard.reasons)), replace(state, policies=heard.memories), excluded=job.excluded)
+
+
+def _decided(progress: PassProgress, job: EvaluatedJob, plugins: Plugins, look: Look | None) -> Decision:
+    """Decide, and say what there is to say about forecasts; what is remembered are the samples as they are."""
+    decision, before = decide(job, plugins, look), progress.request.state
+    action, state, undecided = decision.action, decision.state, None
+    if progress.forecast and progress.forecast.reasons:
+        action = replace(action, reasons=(*action.reasons, *progress.forecast.reasons))
+    if isinstance(action, Rescale):
+        undecided = before
+        # What was seen was seen, by a policy that looks at every sample.
+        seen = {name: memory for name, memory in state.policies.items() if name in progress.streaming}
+        undecided = replace(before, policies={**before.policies, **seen}) if seen else before
+    if state.samples is not before.samples:
+        state = replace(state, samples=before.samples)
+    return replace(decision, action=action, state=state, undecided=undecided)
 
 
 def _second_look(
-    found: Found,
-    job: EvaluatedJob,
-    observed: Observed,
-    reading: JobReading,
-    cluster: ClusterReading,
-    plugins: Plugins,
+    progress: PassProgress, job: EvaluatedJob, reading: JobReading, cluster: ClusterReading, plugins: Plugins
 ) -> Look | None:
     """Return what looks again at a plan, without single samples; None where that is not wanted."""
-    options = job.context.options
-    if not options.checks_samples:
+    observed = progress.observed
+    if observed is None or not job.context.options.checks_samples:
         return None
 
     def without(index: int) -> EvaluatedJob:
-        _, other = evaluated(found, without_sample(observed, index), reading, cluster, plugins)
-        return pass_forecast(other, found.request.profiles, plugins.policies).shown(other)
+        left = without_sample(observed, index)
+        other, _ = evaluate_window(left, job.restart_time, reading, cluster, plugins, progress.streaming)
+        return pass_forecast(other, progress.request.profiles, plugins.policies).shown(other)
 
     return lambda plan: second_look(plan, job, observed.state.samples, without, plugins)
 
 
-def _stopped(found: Found, observed: Observed, error: AutoscalerError) -> PassEnd:
+def _stopped(request: PassRequest, observed: Observed, error: AutoscalerError) -> Decision:
     """End a pass after its sample; a window without a rate is filling, and nothing has failed."""
     if isinstance(error, NotReadyError):
-        return standing(found.request, PassPhase.WINDOW_FILLING, _filling(observed), observed.excluded)
-    return failure(found.request, error, observed.excluded)
+        return _unchanged(request, PassPhase.WINDOW_FILLING, _filling(observed), observed.excluded)
+    return failure(request, error, observed.excluded)
 
 
 def _filling(observed: Observed) -> Hold:
@@ -266,60 +369,6 @@ def _filling(observed: Observed) -> Hold:
     window = observed.request.context.options.metrics_window.exact_seconds
     return Hold(
         (Reason("WINDOW_FILLING", "the metric window is not full yet", None, (("left", left), ("window", window))),)
-    )
-
-
-def _in_roles(request: PassRequest) -> PassRequest:
-    memories = in_roles(request.state.policies, request.context.options)
-    if memories is request.state.policies:
-        return request
-    return replace(request, state=replace(request.state, policies=memories))
-
-
-def _decided(
-    found: Found, job: EvaluatedJob, forecast: PassForecast, plugins: Plugins, look: Look | None
-) -> tuple[Found, PassEnd]:
-    """Decide, and say what there is to say about forecasts; what is remembered are the samples as they are."""
-    decided, before = decide(job, plugins, look), found.request.state
-    decision = decided.decision
-    if forecast.reasons:
-        decision = replace(decision, reasons=(*decision.reasons, *forecast.reasons))
-    state = decided.state
-    if state.samples is not before.samples:
-        state = replace(state, samples=before.samples)
-    request = replace(found.request, state=state)
-    end = replace(
-        standing(request, PassPhase.EXECUTED, decision, job.excluded),
-        events=decided.events,
-        report=decided.report,
-        undecided=_undecided(before, decided.state, job, plugins) if isinstance(decision, Rescale) else None,
-    )
-    evaluation = Evaluation(decided.metrics, job.topology, job.restart_time, is_window_full=job.is_window_full)
-    return replace(found, evaluation=evaluation), end
-
-
-def _undecided(before: JobState, decided: JobState, job: EvaluatedJob, plugins: Plugins) -> JobState:
-    """Return what to remember where a decision cannot be carried out: nothing of it, but what was seen."""
-    seen = memories_of(decided.policies, windowless(job.context.options, plugins.policies))
-    return replace(before, policies={**before.policies, **seen}) if seen else before
-
-
-def _idle_pins(request: PassRequest, reading: JobReading) -> tuple[Event, ...]:
-    """Tell about pins that hold no vertex: a name with a typing error, or of a job graph that is no more."""
-    vertices = reading.details.vertices if reading.details else ()
-    if not request.orders.pins or not vertices:
-        return ()
-    names = ", ".join(f"'{vertex.name}'" for vertex in vertices)
-    interval = request.context.options.scaling_event_interval
-    return tuple(
-        Event(
-            EventType.WARNING,
-            "PinMatchesNothing",
-            f"The pin {pin.pattern}={pin.parallelism} of {pin.signed.who} fits no vertex; the job has {names}",
-            pin.pattern,
-            interval,
-        )
-        for pin in request.orders.idle_pins(vertices)
     )
 
 

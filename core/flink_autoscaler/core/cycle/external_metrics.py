@@ -22,9 +22,9 @@ from flink_autoscaler.core.model.source_lag import FLINK, SourceLag, of_topics, 
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.model.topology import Vertex, build_topology
 from flink_autoscaler.core.model.vertex_patterns import bounds_of, matches
-from flink_autoscaler.core.observe.possible import is_possible
+from flink_autoscaler.core.observe.plausibility import is_possible
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from flink_autoscaler.core.ports.passes import PassRequest
 
 UNKNOWN: Final = Aggregate()
 
@@ -56,13 +56,15 @@ class ExternalMetrics:
     reading: JobReading
     notes: tuple[_Note, ...] = ()
 
-    def add_notes_to(self, outcome: PassOutcome) -> PassOutcome:
-        """Return what the pass came to, with what there is to say."""
-        if not self.notes:
-            return outcome
-        reasons, events = zip(*self.notes, strict=True)
-        decision = replace(outcome.decision, reasons=(*outcome.decision.reasons, *reasons))
-        return replace(outcome, decision=decision, events=(*events, *outcome.events))
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """What is to be said with the decision."""
+        return tuple(note.reason for note in self.notes)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What is to be said once in a while."""
+        return tuple(note.event for note in self.notes)
 
 
 def external_metrics(request: PassRequest, reading: JobReading) -> ExternalMetrics:

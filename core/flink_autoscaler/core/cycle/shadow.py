@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Final
 
 from flink_autoscaler.core.border import Border
-from flink_autoscaler.core.decide.limits.slots import slots_of
+from flink_autoscaler.core.decide.slots import slots_of
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import Proposal, ShadowProposal
@@ -22,14 +22,10 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import direction_from
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
-from flink_autoscaler.core.policies.choosing import asked, known_policies
+from flink_autoscaler.core.policies.choosing import POLICY_FAILED, SHADOW, asked, failed, known_policies, plan_of
 from flink_autoscaler.core.policies.observing import policy_input
-from flink_autoscaler.core.policies.policy_plan import POLICY_FAILED, failed, plan_of
-from flink_autoscaler.core.ports.passes import EvaluatedJob
+from flink_autoscaler.core.ports.passes import EvaluatedJob, PassRequest
 from flink_autoscaler.core.ports.plugins import Plugins, ScalingPolicy, needs_no_window
-
-MEMORY: Final = "policies.shadow"
-"""Under which the memory of the second policy is kept, beside those of the policies in charge."""
 
 _POLICY: Final = "policy"
 _STATE: Final = "state"
@@ -57,9 +53,10 @@ def shadow_of(job: EvaluatedJob, plugins: Plugins) -> Shadow | None:
         job: As it was evaluated.
         plugins: Of the pass.
     """
-    name, state = job.context.options.policy_shadow or None, _state_of(job.state.policies)
-    if name is None:
+    name = job.context.options.policy_shadow
+    if not name:
         return None
+    state = _state_of(job.state.policies)
     with Border() as border:
         policy = known_policies(plugins.policies).get(name)
         if policy is not None and not (job.is_window_full or needs_no_window(policy)):
@@ -122,53 +119,46 @@ def _told(name: str, problem: str, options: AutoscalerOptions) -> tuple[Event, .
 
 
 def _state_of(memories: PolicyMemories) -> Mapping[str, Any]:
-    match memories.get(MEMORY):
+    match memories.get(SHADOW):
         case {"state": dict(state)}:
             return state
     return {}
 
 
-def kept_shadow(options: AutoscalerOptions, plugins: Plugins) -> frozenset[str]:
-    """Return under what the memory of the second policy is kept where it outlives a change of the job graph."""
-    policy = known_policies(plugins.policies).get(options.policy_shadow or "")
-    return frozenset({MEMORY}) if policy is not None and needs_no_window(policy) else frozenset()
-
-
-def in_roles(memories: PolicyMemories, options: AutoscalerOptions) -> PolicyMemories:
-    """Return what policies remember by the parts that they have now.
+def in_roles(request: PassRequest) -> PassRequest:
+    """Return a request in which policies remember what belongs to the parts that they have now.
 
     One that was second and is put in charge goes on with what it has learned, and so does one that steps aside.
-
-    Args:
-        memories: After the last pass.
-        options: Of the job.
 
     Raises:
         ValueParseError: The choice of policies cannot be read.
     """
-    name, before = options.policy_shadow or None, memories.get(MEMORY, {}).get(_POLICY)
+    options, memories = request.context.options, request.state.policies
+    name, before = options.policy_shadow or None, memories.get(SHADOW, {}).get(_POLICY)
     if before == name:
-        return memories
-    chosen, left = {options.policy}, {key: state for key, state in memories.items() if key != MEMORY}
+        return request
+    chosen, left = {options.policy}, {key: state for key, state in memories.items() if key != SHADOW}
     if before in chosen and before not in left:
         left[before] = _state_of(memories)
     if name is not None and name not in chosen and name in left:
-        left[MEMORY] = {_POLICY: name, _STATE: left[name]}
-    return memories if left == memories else left
+        left[SHADOW] = {_POLICY: name, _STATE: left[name]}
+    return request if memories == left else replace(request, state=replace(request.state, policies=left))
 
 
-def remembering(state: JobState, known: PolicyMemories, name: str | None, shadow: Shadow | None) -> JobState:
-    """Return a state with what the second policy of a job remembers.
+def remember_shadow(state: JobState, request: PassRequest, shadow: Shadow | None) -> JobState:
+    """Return a state with what the second policy of a job remembers, whatever becomes of the decision.
 
     Args:
         state: Of which the policies in charge have made what they wanted.
-        known: What was remembered at the beginning of the pass.
-        name: Of the second policy; None where there is none.
-        shadow: What came of it in the pass; None where it was not asked.
+        request: With what was remembered at the beginning of the pass.
+        shadow: What came of the second policy in the pass; None where it was not asked.
     """
-    memory = known.get(MEMORY, {})
+    name = request.context.options.policy_shadow
+    if not name and SHADOW not in state.policies:
+        return state
+    memory = request.state.policies.get(SHADOW, {})
     if shadow is not None:
         memory = {_POLICY: shadow.proposal.policy, _STATE: dict(shadow.state)} if shadow.state else {}
-    others = {key: each for key, each in state.policies.items() if key != MEMORY}
-    policies = {**others, MEMORY: memory} if name is not None and memory else others
+    others = {key: each for key, each in state.policies.items() if key != SHADOW}
+    policies = {**others, SHADOW: memory} if name and memory else others
     return state if policies == state.policies else replace(state, policies=policies)

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from flink_autoscaler.core.decide.filters.order import filtered
-from flink_autoscaler.core.decide.limits.rescale_threshold import above_threshold, raised_to_threshold
-from flink_autoscaler.core.decide.limits.resources import (
+from flink_autoscaler.core.decide.changes import changes_of
+from flink_autoscaler.core.decide.filters import filtered
+from flink_autoscaler.core.decide.memory_tuning import TuningInput, recommendation_event, tune
+from flink_autoscaler.core.decide.plan import Plan, blocked_header, plan_event, scaling_report
+from flink_autoscaler.core.decide.resources import (
+    above_threshold,
     after_executors,
     at_least_half,
     in_whole_taskmanagers,
+    raised_to_threshold,
     within_headroom,
     within_resources,
 )
-from flink_autoscaler.core.decide.limits.slots import planned_parallelism
-from flink_autoscaler.core.decide.memory.tuning import TuningInput, recommendation_event, tune
-from flink_autoscaler.core.decide.plan import Plan, plan_event
-from flink_autoscaler.core.decide.report import blocked_header, scaling_report
-from flink_autoscaler.core.decide.sizing.changes import changes_of
-from flink_autoscaler.core.model.decision import Hold, Rescale
+from flink_autoscaler.core.decide.slots import planned_parallelism
+from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
-from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
+from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import plain
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import ConfigChanges, JobState, PolicyMemories, ScalingRecord
-from flink_autoscaler.core.observe.history import add_to_history
+from flink_autoscaler.core.model.supervision import Vector
+from flink_autoscaler.core.observe.observation import add_to_history
 from flink_autoscaler.core.options import calendar
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies.choosing import Chosen, choose, hear
+from flink_autoscaler.core.policies.choosing import PolicyPlan, choose, hear
 from flink_autoscaler.core.policies.observing import policy_input
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import Plugins
@@ -37,21 +39,43 @@ from flink_autoscaler.core.ports.plugins import Plugins
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Decided:
-    """The result of :func:`decide`: the decision, what to remember, and what to tell."""
+class Decision:
+    """What a pass decides about a job, or why it decides nothing.
 
-    decision: Hold | Rescale
+    Attributes:
+        action: What is to be done, with the reasons.
+        state: What to remember from now on, but for what the stages after it learn.
+        phase: How far the pass came.
+        metrics: Those of the evaluation, with what was recommended; None where nothing was decided by them.
+        events: To be raised, in order.
+        report: The scaling report; None without a change.
+        excluded: Vertices that this pass does not scale.
+        error: What went wrong; None when nothing did.
+        undecided: What to remember instead, where the decision cannot be carried out; None without a change.
+        releases_slots: Whether the job gives slots to others.
+        wanted: Parallelism per vertex that follows from the state and the user's own overrides; see :mod:`.overrides`.
+        tunes_memory: Whether config changes are to be handed to the realizer.
+    """
+
+    action: Hold | Rescale
     state: JobState
-    metrics: EvaluatedMetrics
+    phase: PassPhase = PassPhase.EXECUTED
+    metrics: EvaluatedMetrics | None = None
     events: tuple[Event, ...] = ()
     report: ScalingReport | None = None
+    excluded: frozenset[VertexId] = frozenset()
+    error: AutoscalerError | None = None
+    undecided: JobState | None = None
+    releases_slots: bool = False
+    wanted: Vector = field(default_factory=dict)
+    tunes_memory: bool = False
 
 
 Look = Callable[[Plan], Plan]
 """Looks again at a plan that would be carried out, and returns what is left of it."""
 
 
-def decide(job: EvaluatedJob, plugins: Plugins, look: Look | None = None) -> Decided:
+def decide(job: EvaluatedJob, plugins: Plugins, look: Look | None = None) -> Decision:
     """Decide about a job whose metric window is full, or that has a policy which needs no window.
 
     Args:
@@ -71,7 +95,7 @@ def decide(job: EvaluatedJob, plugins: Plugins, look: Look | None = None) -> Dec
     return _decided(chosen, job, plugins, look)
 
 
-def _decided(chosen: Chosen, job: EvaluatedJob, plugins: Plugins, look: Look | None) -> Decided:
+def _decided(chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins, look: Look | None) -> Decision:
     """Return what is left of what the policies want."""
     plan = raised_to_threshold(in_whole_taskmanagers(changes_of(chosen, job, plugins), job), job)
     if not plan.changes:
@@ -97,13 +121,15 @@ def _decided(chosen: Chosen, job: EvaluatedJob, plugins: Plugins, look: Look | N
     return _held(plan, job, chosen.memories)
 
 
-def _held(plan: Plan, job: EvaluatedJob, memories: PolicyMemories, report: ScalingReport | None = None) -> Decided:
+def _held(plan: Plan, job: EvaluatedJob, memories: PolicyMemories, report: ScalingReport | None = None) -> Decision:
     """Leave the job as it is; only scale-downs that wait and the memories of policies are kept."""
     state = replace(job.state, delayed=plan.delayed, policies=memories)
-    return Decided(Hold(plan.reasons), state, EvaluatedMetrics(plan.metrics, job.metrics.globals_), plan.events, report)
+    metrics = EvaluatedMetrics(plan.metrics, job.metrics.globals_)
+    hold = Hold(plan.reasons)
+    return Decision(hold, state, metrics=metrics, events=plan.events, report=report, excluded=job.excluded)
 
 
-def _carried_out(plan: Plan, job: EvaluatedJob, memories: PolicyMemories, tuning: ConfigChanges) -> Decided:
+def _carried_out(plan: Plan, job: EvaluatedJob, memories: PolicyMemories, tuning: ConfigChanges) -> Decision:
     """Record the changes: history, tracking, and the parallelism of every vertex from now on."""
     tracking = (record for record in job.state.tracking if record.at_ms != job.now_ms)
     state = replace(
@@ -115,8 +141,14 @@ def _carried_out(plan: Plan, job: EvaluatedJob, memories: PolicyMemories, tuning
         delayed={},
         policies=memories,
     )
-    metrics = EvaluatedMetrics(plan.metrics, job.metrics.globals_)
-    return Decided(Rescale(plan.changes, plan.reasons), state, metrics, plan.events, _report(plan, job, None))
+    return Decision(
+        Rescale(plan.changes, plan.reasons),
+        state,
+        metrics=EvaluatedMetrics(plan.metrics, job.metrics.globals_),
+        events=plan.events,
+        report=_report(plan, job, None),
+        excluded=job.excluded,
+    )
 
 
 def _report(plan: Plan, job: EvaluatedJob, blocked_by: str | None) -> ScalingReport:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flink_autoscaler.core.errors import (
@@ -18,20 +17,17 @@ from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, Ver
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
-from flink_autoscaler.core.model.state import JobState, ScalingHistory, ScalingRecord
+from flink_autoscaler.core.model.state import HistoryEntry, JobState, ScalingHistory, ScalingRecord, ScalingSummaries
 from flink_autoscaler.core.model.topology import JobDetails, JobTopology, build_topology
 from flink_autoscaler.core.model.vertex_patterns import matching
 from flink_autoscaler.core.observe.conversion import Conversion, base_taskmanager_metrics, convert
 from flink_autoscaler.core.observe.counters import CountedWindow, counted
-from flink_autoscaler.core.observe.first_minute import ages_of
-from flink_autoscaler.core.observe.floors import floors_of
 from flink_autoscaler.core.observe.gathering import gathered_ms, task_ms
-from flink_autoscaler.core.observe.history import complete_tracking, prune_history, trim_history, trim_tracking
-from flink_autoscaler.core.observe.idle_subtasks import with_idle_subtasks
 from flink_autoscaler.core.observe.metric_names import active_partitions
-from flink_autoscaler.core.observe.possible import check_details, most_of
+from flink_autoscaler.core.observe.plausibility import ages_of, check_details, idle_subtasks, most_of
 from flink_autoscaler.core.observe.window import WindowSettings, full_at_ms, trim
 from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.safety import LowerBound
 from flink_autoscaler.core.ports.passes import PassRequest
 
 
@@ -85,15 +81,8 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
         raise reading.error or NotReadyError(f"job {request.context.job_id}: no details")
     if details.running_at_ms is None:
         raise ResponseError(f"job {details.job_id}: the details have no timestamp for RUNNING")
-    topology = build_topology(details)
-    topology = topology.with_partitions(_partitions(topology, reading, is_active_only=options.is_improved))
-    restriction = request.context.restriction
-    if (floors := floors_of(reading, options)) or restriction.floors:
-        told = restriction.floors
-        floored = {v: replace(x, floor=max(floors.get(v, 0), told.get(v, 0))) for v, x in topology.vertices.items()}
-        topology = JobTopology(floored)
+    topology, restriction = _topology(details, request, reading), request.context.restriction
     if options.is_improved:
-        topology = with_idle_subtasks(topology, reading.aggregates)
         check_details(details, topology)
     window = _window_settings(options, details.running_at_ms)
     if reading.error is not None:
@@ -119,16 +108,30 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
     return Observed(request, topology, sample, is_full, held, unknown, left.counted, expected_ms)
 
 
-def _partitions(topology: JobTopology, reading: JobReading, *, is_active_only: bool) -> Mapping[VertexId, int]:
-    """Return partitions by source: those that it reads where it tells, else those that its metric ids tell of."""
-    if not is_active_only:
-        return reading.memory.partitions
-    known = reading.memory.partitions
-    return {
-        v: active_partitions(known.get(v, 0), reading.aggregates.get(v, {}), vertex.parallelism)
-        for v, vertex in topology.vertices.items()
-        if vertex.is_source
-    }
+def _topology(details: JobDetails, request: PassRequest, reading: JobReading) -> JobTopology:
+    """Return the job graph with what else is known of its vertices: partitions, floors, and subtasks without any input.
+
+    Partitions are those that a source reads where it tells, else those that its metric ids tell of.
+    """
+    vertices, options = dict(build_topology(details).vertices), request.context.options
+    floors, told, partitions = (
+        floors_of(reading, options),
+        request.context.restriction.floors,
+        reading.memory.partitions,
+    )
+    for v, vertex in vertices.items():
+        count, floor, answers = (
+            partitions.get(v, 0),
+            max(floors.get(v, 0), told.get(v, 0)),
+            reading.aggregates.get(v, {}),
+        )
+        if options.is_improved:
+            count = active_partitions(count, answers, vertex.parallelism) if vertex.is_source else 0
+        if count or floor:
+            vertices[v] = replace(vertex, source_partitions=count, floor=floor)
+            if options.is_improved and (idle := idle_subtasks(vertices[v], answers)):
+                vertices[v] = replace(vertices[v], idle_subtasks=idle)
+    return JobTopology(vertices)
 
 
 def counted_window(
@@ -236,3 +239,118 @@ def unknown_facts(request: PassRequest, cluster: ClusterReading) -> tuple[Reason
         return ()
     text = "; ".join(f"{name}: {why}" for name, why in sorted(missing.items()))
     return (Reason("FACTS_UNKNOWN", f"this is not known, and was left out: {text}"),)
+
+
+def keeps_floors(options: AutoscalerOptions) -> bool:
+    """Tell whether lower bounds in a job's resource requirements are kept: the autoscaler itself only sets 1 then."""
+    return options.is_improved and options.lower_bound is LowerBound.ONE
+
+
+def floors_of(reading: JobReading, options: AutoscalerOptions) -> dict[VertexId, int]:
+    """Return the lower bounds above 1 in the resource requirements of a job, of the vertices that have one.
+
+    Empty where the requirements were not asked for in this pass; bounds that contradict each other are none.
+    """
+    requirements = reading.facts.requirements if reading.facts else None
+    if not requirements or not keeps_floors(options):
+        return {}
+    return {v: lower for v, (lower, upper) in requirements.items() if 1 < lower <= upper}
+
+
+def trim_history(history: ScalingHistory, options: AutoscalerOptions, now_ms: int) -> ScalingHistory:
+    """Keep the newest entries of each vertex, within the configured age and number."""
+    since_ms, count = now_ms - options.history_max_age.ms, options.history_max_count
+    trimmed = {}
+    for vertex_id, entries in history.items():
+        kept = tuple(entry for entry in entries if entry.at_ms >= since_ms)
+        kept = kept[max(0, len(kept) - count) :] if count > 0 else ()
+        if kept:
+            trimmed[vertex_id] = kept
+    return trimmed
+
+
+def prune_history(history: ScalingHistory, topology: JobTopology) -> ScalingHistory:
+    """Forget vertices that the job no longer has."""
+    if all(vertex_id in topology.vertices for vertex_id in history):
+        return history
+    return {vertex_id: entries for vertex_id, entries in history.items() if vertex_id in topology.vertices}
+
+
+def add_to_history(history: ScalingHistory, summaries: ScalingSummaries, now_ms: int) -> ScalingHistory:
+    """Append a decision."""
+    added = {
+        vertex_id: (*history.get(vertex_id, ()), HistoryEntry(now_ms, summary))
+        for vertex_id, summary in summaries.items()
+    }
+    return {**history, **added}
+
+
+def trim_tracking(
+    tracking: tuple[ScalingRecord, ...], options: AutoscalerOptions, now_ms: int
+) -> tuple[ScalingRecord, ...]:
+    """Keep the newest records within the configured age and number, and always the latest."""
+    if not tracking:
+        return tracking
+    since_ms, count = now_ms - options.history_max_age.ms, options.history_max_count
+    kept = tuple(record for record in tracking if record.at_ms >= since_ms)
+    kept = kept[max(0, len(kept) - count) :] if count > 0 else ()
+    return kept or tracking[-1:]
+
+
+def complete_tracking(
+    tracking: tuple[ScalingRecord, ...],
+    history: ScalingHistory,
+    topology: JobTopology,
+    *,
+    running_at_ms: int,
+    ignores_forgotten: bool,
+) -> tuple[ScalingRecord, ...]:
+    """Fill in how long the latest decision took, once the job runs at the parallelism it asked for.
+
+    Args:
+        tracking: Records, oldest first.
+        history: Decisions per vertex.
+        topology: The job as it is now.
+        running_at_ms: When the job last started to run.
+        ignores_forgotten: Leave a record alone whose decision is not in the history any more, or after which the
+            job has not restarted; else its target counts as reached.
+    """
+    if not tracking or tracking[-1].restart_ms is not None:
+        return tracking
+    decided_ms = tracking[-1].at_ms
+    targets = _targets_of(history, decided_ms)
+    if ignores_forgotten and (not targets or running_at_ms < decided_ms):
+        return tracking
+    if not all(_runs_at(topology, vertex_id, target) for vertex_id, target in targets.items()):
+        return tracking
+    return (*tracking[:-1], ScalingRecord(decided_ms, running_at_ms - decided_ms))
+
+
+def _targets_of(history: ScalingHistory, decided_ms: int) -> dict[VertexId, int]:
+    return {
+        vertex_id: entry.summary.new
+        for vertex_id, entries in history.items()
+        for entry in entries
+        if entry.at_ms == decided_ms
+    }
+
+
+def _runs_at(topology: JobTopology, vertex_id: VertexId, parallelism: int) -> bool:
+    vertex = topology.vertices.get(vertex_id)
+    return vertex is not None and vertex.parallelism == parallelism
+
+
+def restart_time(tracking: tuple[ScalingRecord, ...], options: AutoscalerOptions) -> int:
+    """Return the seconds a restart is assumed to take: the longest measured one within its cap, or the option."""
+    if options.restart_time_tracking and is_restart_tracked(tracking):
+        return min(_longest_tracked(tracking), options.restart_time_limit.seconds)
+    return options.restart_time.seconds
+
+
+def is_restart_tracked(tracking: tuple[ScalingRecord, ...]) -> bool:
+    """Return whether a restart was recorded that took no less than nothing."""
+    return _longest_tracked(tracking) >= 0
+
+
+def _longest_tracked(tracking: tuple[ScalingRecord, ...]) -> int:
+    return max((record.restart_ms // 1000 for record in tracking if record.restart_ms is not None), default=-1)

@@ -1,68 +1,179 @@
-"""The metric window: which samples count, and rates and averages over them."""
+"""The metric window: the samples of a job in arrays, which of them count, and rates, averages and waits over them.
+
+A window is mostly the scaling metrics of vertices. A dictionary per vertex takes ten times the memory of an array of
+doubles per sample, and each of them is an object that the garbage collector looks at. Which vertices and metrics there
+are is the same in nearly all samples of a job: a :class:`Layout` says it once for all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from array import array
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
 from operator import add, attrgetter, itemgetter
-from typing import Final
+from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
 
 from flink_autoscaler.core.last import keeping_last
-from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId, VertexMetrics, WaitingTime
 from flink_autoscaler.core.model.numbers import INFINITY, NAN
 from flink_autoscaler.core.model.quick import quick
-from flink_autoscaler.core.observe.vertex_table import VertexTable
+from flink_autoscaler.core.model.topology import Vertex
+
+Shape = tuple[tuple[VertexId, tuple[ScalingMetric, ...]], ...]
+"""The metrics of every vertex, in order."""
+
+_Places = Mapping[ScalingMetric, int]
+
+
+class Layout:
+    """Where the metrics of the vertices of a sample are; the same object wherever they are the same.
+
+    Attributes:
+        shape: The metrics of every vertex, in order.
+        rows: Where the values of a vertex begin, and where each of its metrics is from there.
+    """
+
+    __slots__ = ("__weakref__", "rows", "shape")
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.rows: dict[VertexId, tuple[int, _Places]] = {}
+        start = 0
+        for vertex_id, metrics in shape:
+            self.rows[vertex_id] = start, _places(metrics)
+            start += len(metrics)
+
+    @staticmethod
+    def of(shape: Shape) -> Layout:
+        """Return the layout of a shape."""
+        found = _LAYOUTS.get(shape)
+        if found is None:
+            found = Layout(tuple((v, tuple(_places(metrics))) for v, metrics in shape))
+            _LAYOUTS[found.shape] = found
+        return found
+
+
+_LAYOUTS: Final[WeakValueDictionary[Shape, Layout]] = WeakValueDictionary()
+"""Those that some sample has."""
+
+_KNOWN_PLACES: Final[dict[tuple[ScalingMetric, ...], _Places]] = {}
+"""Few: vertices of all jobs have one of some sets of metrics."""
+
+
+def _places(metrics: tuple[ScalingMetric, ...]) -> _Places:
+    found = _KNOWN_PLACES.get(metrics)
+    return found or _KNOWN_PLACES.setdefault(metrics, {metric: place for place, metric in enumerate(metrics)})
+
+
+class VertexRow(Mapping[ScalingMetric, float]):
+    """The metrics of one vertex, as a view of the array of its sample. Equal values are equal, and so are NaNs."""
+
+    __slots__ = ("_places", "_start", "_values")
+
+    def __init__(self, values: array[float], start: int, places: _Places) -> None:
+        self._values = values
+        self._start = start
+        self._places = places
+
+    def __getitem__(self, metric: ScalingMetric) -> float:
+        return self._values[self._start + self._places[metric]]
+
+    def __iter__(self) -> Iterator[ScalingMetric]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, metric: object) -> bool:
+        return metric in self._places
+
+    def items(self) -> ItemsView[ScalingMetric, float]:
+        """Return metrics and values."""
+        numbers = self._values[self._start : self._start + len(self._places)]
+        return dict(zip(self._places, numbers, strict=True)).items()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return len(self) == len(other) and all(
+            metric in other and _is_same(value, other[metric]) for metric, value in self.items()
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(dict(self.items()))
+
+
+def _is_same(value: float, other: object) -> bool:
+    return value == other or (value != value and other != other)  # noqa: PLR0124 - both are NaN
+
+
+class VertexTable(Mapping[VertexId, VertexMetrics]):
+    """The metrics of all vertices of a sample. Nothing in it changes.
+
+    Attributes:
+        layout: Where they are.
+        numbers: All of them, vertex by vertex.
+    """
+
+    __slots__ = ("layout", "numbers")
+
+    def __init__(self, layout: Layout, numbers: array[float]) -> None:
+        self.layout = layout
+        self.numbers = numbers
+
+    @classmethod
+    def of(cls, vertices: Mapping[VertexId, VertexMetrics]) -> VertexTable:
+        """Make a table of a map per vertex; a table stays the same object."""
+        if isinstance(vertices, cls):
+            return vertices
+        numbers = array("d")
+        for metrics in vertices.values():
+            numbers.extend(metrics.values())
+        return cls(Layout.of(tuple([(v, tuple(metrics)) for v, metrics in vertices.items()])), numbers)
+
+    def __getitem__(self, vertex_id: VertexId) -> VertexRow:
+        start, places = self.layout.rows[vertex_id]
+        return VertexRow(self.numbers, start, places)
+
+    def __iter__(self) -> Iterator[VertexId]:
+        return iter(self.layout.rows)
+
+    def __len__(self) -> int:
+        return len(self.layout.rows)
+
+    def __contains__(self, vertex_id: object) -> bool:
+        return vertex_id in self.layout.rows
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, VertexTable) and self.layout is other.layout and self.numbers == other.numbers:
+            return True
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return len(self) == len(other) and all(v in other and row == other[v] for v, row in self.items())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr({v: dict(row.items()) for v, row in self.items()})
+
+    def __getstate__(self) -> tuple[Shape, bytes]:
+        return self.layout.shape, self.numbers.tobytes()
+
+    def __setstate__(self, state: tuple[Shape, bytes]) -> None:
+        shape, numbers = state
+        self.layout = Layout.of(shape)
+        self.numbers = array("d")
+        self.numbers.frombytes(numbers)
+
 
 RECORD_COUNTERS = (ScalingMetric.NUM_RECORDS_IN, ScalingMetric.NUM_RECORDS_OUT)
 COUNTERS = frozenset({*RECORD_COUNTERS, ScalingMetric.ACCUMULATED_BUSY_TIME})
-
-
-class Columns:
-    """The samples of a window metric by metric.
-
-    Args:
-        samples: Oldest first.
-
-    Attributes:
-        instants: Of the samples, epoch milliseconds.
-    """
-
-    __slots__ = ("_runs", "instants")
-
-    def __init__(self, samples: Sequence[MetricSample]) -> None:
-        self.instants = [sample.at_ms for sample in samples]
-        tables = [VertexTable.of(sample.vertices) for sample in samples]
-        by_layout = groupby(tables, _LAYOUT)
-        self._runs = [(layout, [table.numbers for table in run]) for layout, run in by_layout]
-
-    def column(self, metric: ScalingMetric, vertex_id: VertexId) -> list[float]:
-        """Return the values of a metric, one per sample, NaN where there is none."""
-        values: list[float] = []
-        for layout, rows in self._runs:
-            place = layout.place(metric, vertex_id)
-            values += [NAN] * len(rows) if place is None else map(itemgetter(place), rows)
-        return values
-
-    def ends(self, metric: ScalingMetric, vertex_id: VertexId) -> tuple[float, float] | None:
-        """Return the first and the last value of a metric; None where not all samples tell the same metrics."""
-        if len(self._runs) != 1:
-            return None
-        layout, rows = self._runs[0]
-        place = layout.place(metric, vertex_id)
-        return None if place is None else (rows[0][place], rows[-1][place])
-
-    def latest(self, metric: ScalingMetric, vertex_id: VertexId) -> float | None:
-        """Return the value of the newest sample, None where it has none."""
-        if not self._runs:
-            return None
-        layout, rows = self._runs[-1]
-        place = layout.place(metric, vertex_id)
-        return None if place is None else rows[-1][place]
-
-
-_LAYOUT: Final = attrgetter("layout")
 
 
 class MetricWindow:
@@ -70,17 +181,31 @@ class MetricWindow:
 
     Args:
         samples: Oldest first; samples from before the window was stable take part like all others.
+
+    Attributes:
+        instants: Of the samples, epoch milliseconds.
     """
+
+    __slots__ = ("_averages", "_rates", "_runs", "instants", "samples")
 
     def __init__(self, samples: Sequence[MetricSample]) -> None:
         self.samples = samples
+        self.instants = [sample.at_ms for sample in samples]
         self._rates: dict[tuple[ScalingMetric, VertexId], float] = {}
         self._averages: dict[tuple[ScalingMetric, VertexId, int], float] = {}
-        self._columns = Columns(samples)
+        # Samples with the same vertices and metrics follow each other: their arrays are read at the same place.
+        tables = [table if type(table := each.vertices) is VertexTable else VertexTable.of(table) for each in samples]
+        by_layout = groupby(tables, _LAYOUT)
+        self._runs = [(layout.rows, list(map(_NUMBERS, run))) for layout, run in by_layout]
 
     def values(self, metric: ScalingMetric, vertex_id: VertexId) -> list[float]:
         """Return the values of a metric of a vertex, one per sample, NaN where there is none."""
-        return self._columns.column(metric, vertex_id)
+        values: list[float] = []
+        for places, arrays in self._runs:
+            start, offsets = places.get(vertex_id, _NOWHERE)
+            known = metric in offsets
+            values += map(itemgetter(start + offsets[metric]), arrays) if known else [NAN] * len(arrays)
+        return values
 
     def rate(self, metric: ScalingMetric, vertex_id: VertexId) -> float:
         """Return the growth per second between the first and the last known value.
@@ -91,34 +216,44 @@ class MetricWindow:
         """
         key = (metric, vertex_id)
         found = self._rates.get(key)
-        if found is None:
-            found = self._rates[key] = self._rate(metric, vertex_id)
-        return found
-
-    def _rate(self, metric: ScalingMetric, vertex_id: VertexId) -> float:
-        instants, ends = self._columns.instants, self._columns.ends(metric, vertex_id)
-        if ends is not None:
-            growth = ends[1] - ends[0]
-            if growth == growth:  # noqa: PLR0124 - both are known
-                return _per_second(growth, instants[-1] - instants[0])
-        values = self._columns.column(metric, vertex_id)
-        known = [number for number, value in enumerate(values) if value == value]  # noqa: PLR0124 - NaN is not
-        if not known:
-            return NAN
-        first, last = known[0], known[-1]
-        return _per_second(values[last] - values[first], instants[last] - instants[first])
+        if found is not None:
+            return found
+        instants, growth, passed_ms = self.instants, NAN, 0
+        if len(self._runs) == 1:  # mostly all samples tell the same, and the first and the last value are known
+            places, arrays = self._runs[0]
+            start, offsets = places.get(vertex_id, _NOWHERE)
+            if metric in offsets:
+                place = start + offsets[metric]
+                growth, passed_ms = arrays[-1][place] - arrays[0][place], instants[-1] - instants[0]
+        if growth != growth:  # noqa: PLR0124 - it is NaN
+            values = self.values(metric, vertex_id)
+            known = [number for number, value in enumerate(values) if value == value]  # noqa: PLR0124 - NaN is not
+            if known:
+                first, last = known[0], known[-1]
+                growth, passed_ms = values[last] - values[first], instants[last] - instants[first]
+        rate = self._rates[key] = 1000.0 * growth / max(1, passed_ms) if passed_ms else NAN
+        return rate
 
     def average(self, metric: ScalingMetric, vertex_id: VertexId, minimum: int = 1) -> float:
         """Return the mean of the known finite values of a vertex (see :func:`mean_of`)."""
         key = (metric, vertex_id, minimum)
         found = self._averages.get(key)
         if found is None:
-            found = self._averages[key] = mean_of(self._columns.column(metric, vertex_id), minimum)
+            found = self._averages[key] = mean_of(self.values(metric, vertex_id), minimum)
         return found
 
     def latest(self, metric: ScalingMetric, vertex_id: VertexId) -> float | None:
         """Return the value of the newest sample, None where it has none."""
-        return self._columns.latest(metric, vertex_id)
+        if not self._runs:
+            return None
+        places, arrays = self._runs[-1]
+        start, offsets = places.get(vertex_id, _NOWHERE)
+        return arrays[-1][start + offsets[metric]] if metric in offsets else None
+
+
+_LAYOUT: Final = attrgetter("layout")
+_NUMBERS: Final = attrgetter("numbers")
+_NOWHERE: Final[tuple[int, _Places]] = (0, {})
 
 
 @keeping_last
@@ -127,28 +262,20 @@ def window_of(samples: Sequence[MetricSample]) -> MetricWindow:
     return MetricWindow(samples)
 
 
-def _per_second(growth: float, passed_ms: int) -> float:
-    return 1000.0 * growth / max(1, passed_ms) if passed_ms else NAN
-
-
 def mean_of(values: Sequence[float], minimum: int) -> float:
     """Return the mean of the finite values.
 
     Returns:
         NaN with fewer than ``minimum`` finite values, +infinity with no finite value but an infinite one.
     """
-    total = _sum(values)
+    # From left to right; ``sum`` compensates rounding errors since Python 3.12, which changes the last digit.
+    total = reduce(add, values, 0.0)
     if total - total != 0.0:  # some value is not finite: leave those out
         finite = [value for value in values if value - value == 0.0]
         if not finite and (INFINITY in values or -INFINITY in values):
             return INFINITY
-        values, total = finite, _sum(finite)
+        values, total = finite, reduce(add, finite, 0.0)
     return total / len(values) if len(values) >= max(1, minimum) else NAN
-
-
-def _sum(values: Sequence[float]) -> float:
-    """Add from left to right; ``sum`` compensates rounding errors since Python 3.12, which changes the last digit."""
-    return reduce(add, values, 0.0)
 
 
 @quick
@@ -185,3 +312,53 @@ def trim(samples: tuple[MetricSample, ...], settings: WindowSettings, now_ms: in
     if settings.keeps_edge and older and samples[older : older + 1] and samples[older].at_ms > start_ms:
         older -= 1
     return samples[older:]
+
+
+class WaitingShares(NamedTuple):
+    """Shares of time of the average subtask, 0..1; the rest of the time it is busy."""
+
+    idle: float
+    backpressured: float
+
+
+def waiting_times(vertices: Iterable[Vertex]) -> dict[VertexId, WaitingTime]:
+    """Return how long vertices waited, of those that run and whose subtasks all have reported it."""
+    times = {}
+    for vertex in vertices:
+        idle_ms, held_ms = vertex.io.idle_ms, vertex.io.backpressured_ms
+        if vertex.is_finished or not vertex.io.is_complete or idle_ms is None or held_ms is None:
+            continue
+        if math.isfinite(idle_ms) and math.isfinite(held_ms):
+            times[vertex.vertex_id] = WaitingTime(idle_ms, held_ms)
+    return times
+
+
+def waiting_shares(window: MetricWindow, vertex_id: VertexId, working: float = 1.0) -> WaitingShares | None:
+    """Return how a vertex spent the metric window.
+
+    The three times come from the same reports, so their sum is the time that passed, however late the reports are.
+
+    Args:
+        window: Of one execution of the job.
+        vertex_id: Whose.
+        working: Share of its subtasks that have anything to do; the others are idle all the time and left out.
+
+    Returns:
+        None until two samples of one attempt of all subtasks tell, as after a restart.
+    """
+    first, last, first_busy_ms, last_busy_ms = None, None, 0.0, 0.0
+    busy_times = window.values(ScalingMetric.ACCUMULATED_BUSY_TIME, vertex_id)
+    for sample, busy_ms in zip(window.samples, busy_times, strict=True):
+        time = sample.waited.get(vertex_id)
+        if time is not None and math.isfinite(busy_ms):
+            # No wait goes back within one attempt; busy time may by some milliseconds, since it is a rest.
+            if first is None or last is None or time[0] < last[0] or time[1] < last[1]:
+                first, first_busy_ms = time, busy_ms
+            last, last_busy_ms = time, busy_ms
+    if first is None or last is None:
+        return None
+    idle, backpressured = max(0.0, last[0] - first[0]), max(0.0, last[1] - first[1])
+    busy = max(0.0, last_busy_ms - first_busy_ms)
+    total = idle + backpressured + busy
+    idle, total = max(0.0, idle - total * (1.0 - working)), total * working
+    return WaitingShares(idle / total, backpressured / total) if 0 < total < math.inf else None

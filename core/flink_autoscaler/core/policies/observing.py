@@ -35,9 +35,8 @@ from flink_autoscaler.core.model.policy_values import (
 from flink_autoscaler.core.model.supervision import RescaleRecord
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
 from flink_autoscaler.core.observe import metric_names
-from flink_autoscaler.core.observe.idle_subtasks import of_working_subtasks
-from flink_autoscaler.core.observe.waiting import waiting_shares
-from flink_autoscaler.core.observe.window import window_of
+from flink_autoscaler.core.observe.plausibility import of_working_subtasks
+from flink_autoscaler.core.observe.window import waiting_shares, window_of
 from flink_autoscaler.core.policies.base.quantities import slope_of
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.ports.passes import EvaluatedJob

@@ -40,6 +40,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.core.model.supervision import Stage, Supervision, SupervisionPhase
@@ -58,25 +59,27 @@ _WAITING: Final = (_UNDER_WAY, _REFUSED_LATELY)
 
 
 @dataclass(frozen=True, slots=True)
-class Followed(Transition):
-    """What all steps came to.
+class Tracking(Transition):
+    """What is known of the rescale of a job before it is looked at: the result of all steps.
 
     Attributes:
         is_repair: Whether what is wanted undoes a failed rescale, so that it is realized although the job fails.
         is_blind: Whether the requirements, known before, could not be seen now: what somebody else may have changed
             is not overwritten.
+        error: What kept the rescale from being followed; None where nothing did.
     """
 
     is_repair: bool = False
     is_blind: bool = False
+    error: AutoscalerError | None = None
 
     @property
-    def may_give(self) -> bool:
+    def may_release_slots(self) -> bool:
         """Whether the job can be asked for slots: that it waits for more of them itself is no reason to keep these."""
-        return not (self.is_repair or self.is_blind) and all(each.code in _WAITING for each in self.holds)
+        return not (self.is_repair or self.is_blind or self.error) and all(each.code in _WAITING for each in self.holds)
 
 
-def follow(given: SupervisionInput) -> Followed:
+def follow(given: SupervisionInput) -> Tracking:
     """Take the rescales of one job one pass further."""
     given = in_order(given)
     done = in_turn(given.request.state, given, _STEPS)
@@ -84,7 +87,7 @@ def follow(given: SupervisionInput) -> Followed:
     is_repair = is_repairing(supervision) or has_strayed(supervision, given)
     # What a job needs to survive is sent all the same, at the risk of overwriting somebody's change.
     is_blind = given.is_blind(supervision) and supervision.phase is not SupervisionPhase.ROLLING_BACK
-    return Followed(done.state, done.events, done.holds, is_repair, is_blind)
+    return Tracking(done.state, done.events, done.holds, is_repair, is_blind)
 
 
 def is_repairing(supervision: Supervision) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, TypeGuard
 
-from flink_autoscaler.core.decide.limits.pins import PinnedJob, pin_problems
+from flink_autoscaler.core.decide.slot_sharing import PinnedJob, pin_problems
 from flink_autoscaler.core.model.job import JobKey, cluster_of, name_key
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Pin, Signed
 from flink_autoscaler.core.model.quick import replace

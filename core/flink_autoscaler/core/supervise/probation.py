@@ -155,32 +155,26 @@ def _examined(
     """Ask all checkers; return what to remember and tell of their answers, and the first that has found enough."""
     answers = {name: _answer(name, state.supervision, given, current) for name in given.options.chosen_checkers}
     before = state.supervision.hits
-    hits = {**before, **{name: before.get(name, 0) + 1 if text else 0 for name, (text, _) in answers.items()}}
-    enough = (
-        RollbackCause(name, text)
-        for name, (text, _) in answers.items()
-        if text and hits[name] >= _hits_wanted(name, given)
-    )
+    hits = {**before, **{name: before.get(name, 0) + 1 if text else 0 for name, (text, _, _) in answers.items()}}
+    enough = (RollbackCause(name, text) for name, (text, wanted, _) in answers.items() if text and hits[name] >= wanted)
     supervision = replace(state.supervision, hits={name: count for name, count in hits.items() if count})
-    problems = [problem for _, problem in answers.values() if problem is not None]
+    problems = [problem for *_, problem in answers.values() if problem is not None]
     return remember(state, supervision, *problems), next(enough, None)
-
-
-def _hits_wanted(name: str, given: SupervisionInput) -> int:
-    return given.options.rollback_consecutive_hits if given.checkers[name].is_gradual else 1
 
 
 def _answer(
     name: str, supervision: Supervision, given: SupervisionInput, current: RescaleRecord
-) -> tuple[str | None, Event | None]:
-    """Return the evidence of one checker, or what is wrong with the checker."""
+) -> tuple[str | None, int, Event | None]:
+    """Return the evidence of a checker, in how many passes in a row it has to have some, and what is wrong with it."""
     if name not in given.checkers:
         known = ", ".join(sorted(given.checkers))
-        return None, _problem(name, f"is ignored: there is no such plug-in; known: {known}", given)
+        return None, 1, _problem(name, f"is ignored: there is no such plug-in; known: {known}", given)
     look = CheckInput(given.context, current, given.facts, given.now_ms, given.pressure, supervision.baseline)
     with Border() as border:
-        return given.checkers[name].check(look), None
-    return None, _problem(name, f"failed: {border.error}", given)
+        text = given.checkers[name].check(look)
+        is_gradual = bool(text) and given.checkers[name].is_gradual
+        return text, given.options.rollback_consecutive_hits if is_gradual else 1, None
+    return None, 1, _problem(name, f"failed: {border.error}", given)
 
 
 def _problem(name: str, text: str, given: SupervisionInput) -> Event:

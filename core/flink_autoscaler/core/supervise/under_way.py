@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flink_autoscaler.core.decide.limits.rescale_threshold import too_small
+from flink_autoscaler.core.decide.resources import too_small
 from flink_autoscaler.core.evaluate.downtime import possible_state
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.quick import replace

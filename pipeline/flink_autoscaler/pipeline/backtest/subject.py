@@ -29,8 +29,11 @@ USUAL_PEAK: Final = 150e3
 PAST_WEEKS: Final = FULL_WEEKS
 """Weeks before the simulated period of which profiles are made."""
 
+CHAIN_RATE: Final = 5_000.0
+"""Records/s that a subtask of the narrowest vertex of the made-up job takes."""
+
+MOST_SUBTASKS: Final = 720
 _SELECTIVITY: Final = 0.5
-_MOST: Final = 720
 
 
 @dataclass(frozen=True)
@@ -126,16 +129,23 @@ def _past(name: str, seed: int, workload: Workload) -> list[Quarters]:
     ]
 
 
-def chain(workload: Workload) -> JobModel:
-    """Make the job; where ten times more or less arrives than it is made for, it is as many times faster or slower."""
+def chain(workload: Workload, capacity: float | None = None) -> JobModel:
+    """Make the job.
+
+    Args:
+        workload: What arrives.
+        capacity: Records/s that a subtask of the narrowest vertex takes. None makes it for the usual peak; where ten
+            times more or less arrives, as many times faster or slower.
+    """
     peak = max(sum(row) for row in workload.rows)
     factor = 10.0 ** round(math.log10(peak / USUAL_PEAK)) if peak > 0 else 1.0
+    factor = factor if capacity is None else capacity / CHAIN_RATE
     sources = [_vertex(f"a{number}", "source", 12_500.0 * factor) for number in range(len(workload.rows[0]))]
-    mapped, window = _vertex("b", "map", 5_000.0 * factor), _vertex("c", "window", 10_000.0 * factor)
+    mapped, window = _vertex("b", "map", CHAIN_RATE * factor), _vertex("c", "window", 10_000.0 * factor)
     edges = {(source.vertex_id, mapped.vertex_id): 1.0 for source in sources}
     edges[mapped.vertex_id, window.vertex_id] = _SELECTIVITY
     return JobModel((*sources, mapped, window), edges)
 
 
 def _vertex(sign: str, name: str, rate: float) -> VertexModel:
-    return VertexModel(sign.rjust(32, "0"), name, rate, max_parallelism=_MOST)
+    return VertexModel(sign.rjust(32, "0"), name, rate, max_parallelism=MOST_SUBTASKS)

@@ -14,7 +14,7 @@ from flink_autoscaler.clients.flink.passes import by_endpoint, client_of, passes
 from flink_autoscaler.clients.flink.rest_source import RestMetricSource
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.border import Border
-from flink_autoscaler.core.cycle.ending import failed
+from flink_autoscaler.core.cycle.outcome import failed
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.quick import replace

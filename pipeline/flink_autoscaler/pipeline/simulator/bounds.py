@@ -9,7 +9,7 @@ from functools import cache
 from itertools import groupby
 from typing import Final
 
-from flink_autoscaler.core.decide.filters.economics import late_seconds
+from flink_autoscaler.core.decide.filters import late_seconds
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.workloads import Workload

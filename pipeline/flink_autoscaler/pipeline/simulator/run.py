@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.ending import without_reading
-from flink_autoscaler.core.evaluate.restart_time import ENOUGH
+from flink_autoscaler.core.cycle.outcome import without_reading
+from flink_autoscaler.core.evaluate.downtime import ENOUGH
 from flink_autoscaler.core.forecast.pass_forecast import Profiles, profiles_around
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
@@ -22,7 +22,7 @@ from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
-from flink_autoscaler.core.supervise.supervised import FactsWanted, facts_wanted
+from flink_autoscaler.core.supervise.tracking import FactsWanted, facts_wanted
 from flink_autoscaler.pipeline.simulator.bounds import area, parallelism_for
 from flink_autoscaler.pipeline.simulator.measures import Measures, Trace, measure
 from flink_autoscaler.pipeline.simulator.metrics import JOB_ID, Reporter, ReportSettings

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from flink_autoscaler.clients.flink.passes import wants_fresh
-from flink_autoscaler.core.cycle.ending import failed
+from flink_autoscaler.core.cycle.outcome import failed
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest

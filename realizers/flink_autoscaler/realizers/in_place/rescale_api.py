@@ -16,7 +16,7 @@ from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges
-from flink_autoscaler.core.observe.floors import keeps_floors
+from flink_autoscaler.core.observe.observation import keeps_floors
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms, RealizeResult
 from flink_autoscaler.core.ports.task_managers import is_reactive

@@ -50,7 +50,7 @@ StepOption = Annotated[float, cli.valued("--step", "SECONDS", "Step of the simul
 
 @dataclass(frozen=True, slots=True)
 class MaterialOrigin:
-    """The options that say where jobs come from: a history, or a made-up workload."""
+    """The options that say where jobs come from: a history, a made-up workload, or a load from anybody's monitoring."""
 
     history: Annotated[
         str | None,
@@ -58,6 +58,25 @@ class MaterialOrigin:
     ] = None
     workload: Annotated[
         str | None, cli.valued("--workload", "NAME", "A made-up job under this workload instead of a history.")
+    ] = None
+    load: Annotated[
+        Path | None,
+        cli.valued(
+            "--load",
+            "FILE",
+            "A made-up job under what arrived according to this file: CSV with the columns timestamp and value in"
+            " records/s, or Prometheus' JSON of a range query.",
+        ),
+    ] = None
+    peak_slots: Annotated[
+        int | None,
+        cli.valued("--peak-slots", "SLOTS", "Slots that are just enough for the peak of the --load.", min=1, max=720),
+    ] = None
+    capacity_per_subtask: Annotated[
+        float | None,
+        cli.valued(
+            "--capacity-per-subtask", "RATE", "Records/s that a subtask takes under the --load.", min=1e-6, max=1e12
+        ),
     ] = None
 
 
@@ -95,6 +114,7 @@ class Course:
     "flink-autoscaler backtest --workload week-sine --config a.yaml --config b.yaml",
     "flink-autoscaler backtest --history /var/lib/flink-autoscaler/history --since '7 d' --jobs 'orders*' \\\n"
     "      --config autoscaler.yaml --config bold.yaml --output report.html",
+    "flink-autoscaler backtest --load records-per-second.csv --peak-slots 24 --config a.yaml --config b.yaml",
     "flink-autoscaler backtest --history hdfs://nn/history --config autoscaler.yaml --master spark://host:7077",
     codes=_CODES,
     short_help="Show what configurations would have come to.",
@@ -110,9 +130,9 @@ def backtest(
 ) -> int:
     """Show what configurations would have come to: slot-hours, lag and rescales, beside what is possible at all.
 
-    Every job runs with every configuration, under what arrived at it, or under a made-up workload. The passes are
-    those of the daemon. Where a configuration has forecasts, they are made of what arrived before. Nothing is sent to
-    any cluster.
+    Every job runs with every configuration, under what arrived at it; without a history it is a made-up job under a
+    workload or a load. The passes are those of the daemon. Where a configuration has forecasts, they are made of what
+    arrived before. Nothing is sent to any cluster.
     """
     from flink_autoscaler.pipeline.backtest.plan import RunSettings
 
@@ -125,6 +145,7 @@ def backtest(
     "flink-autoscaler tune --history /var/lib/flink-autoscaler/history --since '7 d' --config autoscaler.yaml",
     "flink-autoscaler tune --workload office --days 2 --grid 'utilization.target=0.6,0.7,0.8' \\\n"
     "      --grid 'policy=capacity,slo' --output report.html",
+    "flink-autoscaler tune --load prometheus.json --capacity-per-subtask 5000 --grid 'policy=capacity,slo'",
     codes=_CODES,
     short_help="Recommend options for each job.",
 )
@@ -229,7 +250,7 @@ def _run(
     from flink_autoscaler.pipeline.backtest.plan import BacktestPlan
     from flink_autoscaler.pipeline.backtest.runner import NO_SPARK, opened_runner
     from flink_autoscaler.pipeline.backtest.tune import recommended
-    from flink_autoscaler.standalone.history.access import spark_settings
+    from flink_autoscaler.standalone.settings.spark import spark_settings
 
     target, is_whole = course.output, False
     with nullcontext() if target is None else out.whole_file(target, replaces=course.replaces) as page:
@@ -268,9 +289,13 @@ def _material(origin: MaterialOrigin, extent: Extent, settings: Settings, candid
     from flink_autoscaler.pipeline.backtest.inline import Choice, past_needed
     from flink_autoscaler.pipeline.backtest.material import Material, history_material
     from flink_autoscaler.pipeline.backtest.subject import FittedHistory, builtin
-    from flink_autoscaler.standalone.history.access import SMALL, selection_of
+    from flink_autoscaler.standalone.cli.history_access import SMALL, selection_of
 
     past = past_needed(candidates)
+    if origin.load is not None:
+        return _load_material(origin.load, origin, extent, with_past=past is not None)
+    if origin.peak_slots is not None or origin.capacity_per_subtask is not None:
+        raise ConfigError("--peak-slots and --capacity-per-subtask are about a --load")
     if origin.workload is not None:
         of_history = (origin.history, extent.since, extent.until, extent.jobs)
         names = ("--history", "--since", "--until", "--jobs")
@@ -283,10 +308,27 @@ def _material(origin: MaterialOrigin, extent: Extent, settings: Settings, candid
         raise ConfigError("--days is the length of a --workload; use --since and --until for a history")
     path = origin.history or settings.history.path
     if path is None:
-        raise ConfigError("which jobs? Give --history or --workload, or set autoscaler.history.path")
+        raise ConfigError("which jobs? Give --history, --load or --workload, or set autoscaler.history.path")
     selection = selection_of(cli.HistorySelection(path, extent.since, extent.until), jobs=extent.jobs)
     choice = Choice(selection, past)
     return history_material(path, choice, lambda: out.progress("reading the history", is_timed=True), small=SMALL)
+
+
+def _load_material(file: Path, origin: MaterialOrigin, extent: Extent, *, with_past: bool) -> Material:
+    from flink_autoscaler.pipeline.backtest.load import LoadTerms, load_fleet
+    from flink_autoscaler.pipeline.backtest.material import Material
+    from flink_autoscaler.standalone.cli.history_access import selection_of
+
+    others = {"--history": origin.history, "--workload": origin.workload, "--jobs": extent.jobs, "--days": extent.days}
+    if wrong := [name for name, value in others.items() if value is not None]:
+        raise ConfigError(f"{' and '.join(wrong)} cannot be given with --load, which is one job")
+    if (origin.peak_slots is None) == (origin.capacity_per_subtask is None):
+        raise ConfigError("how large is the job? Give one of --peak-slots and --capacity-per-subtask with --load")
+    part = selection_of(cli.HistorySelection(None, extent.since, extent.until))
+    terms = LoadTerms(origin.peak_slots, origin.capacity_per_subtask, part.since_ms, part.until_ms, with_past)
+    with out.progress(f"reading {file.name}", is_timed=True):
+        fleet = load_fleet(file, terms)
+    return Material(lambda _: fleet, fleet)
 
 
 def _collect(found: Iterator[Outcome], size: int, outcomes: list[Outcome]) -> bool:

@@ -42,9 +42,9 @@ def check_config(
     Without --connect nothing is asked over the network: plug-ins, database URL, the folder of a SQLite file, secrets
     and certificates are checked.
     """
-    from flink_autoscaler.standalone.observability.logs import configure_logging
     from flink_autoscaler.standalone.readiness.start_trial import connections, start_problems
     from flink_autoscaler.standalone.settings.loading import load_settings
+    from flink_autoscaler.standalone.settings.logs import configure_logging
 
     configuration = given.loader().configuration()
     settings = load_settings(configuration)

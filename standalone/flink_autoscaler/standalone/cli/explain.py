@@ -150,9 +150,8 @@ def _found(given: cli.GivenSettings, job: str, at: str | None, cluster: str | No
 
 def _fetched(url: str, job: str, at: str | None) -> tuple[PassRecord, PassRecord]:
     """Return the pass that was asked for and the newest one of the job, from a running daemon."""
-    from flink_autoscaler.standalone.orders.named_jobs import job_of_daemon
+    from flink_autoscaler.standalone.cli.daemon_client import fetch, job_of_daemon
     from flink_autoscaler.standalone.records.codec import read_export
-    from flink_autoscaler.standalone.web.client import fetch
 
     key, at_ms = job_of_daemon(url, job), None if at is None else cli.read_instant(at, time.time())
     newest = read_export(fetch(url, "/api/v1/record", job=key))
@@ -206,7 +205,7 @@ def _replay(record: PassRecord) -> int:
 
 def _replay_vectors(vectors: Path, output: Path) -> int:
     """Replay behaviour vectors and write what happened; return the exit code."""
-    from flink_autoscaler.standalone.observability.logs import configure_logging
+    from flink_autoscaler.standalone.settings.logs import configure_logging
 
     sys.path.append(str(_TOOLS))
     try:

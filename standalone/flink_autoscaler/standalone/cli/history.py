@@ -62,7 +62,7 @@ def info(
 
     from flink_autoscaler.pipeline.history.files import STAGING
     from flink_autoscaler.pipeline.history.store import Selection, describe
-    from flink_autoscaler.standalone.history.access import opened_history, selection_of
+    from flink_autoscaler.standalone.cli.history_access import opened_history, selection_of
 
     prepared = given.prepare()
     selection = selection_of(asked)
@@ -110,7 +110,7 @@ def compact(
     The day that has not ended (UTC) stays as it is. May run beside the daemon, and may be interrupted at any instant.
     """
     from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
-    from flink_autoscaler.standalone.history.access import opened_history, selection_of
+    from flink_autoscaler.standalone.cli.history_access import opened_history, selection_of
 
     prepared = given.prepare()
     # A history that is given by its path keeps all unless told otherwise.
@@ -169,7 +169,7 @@ def export(
     """Copy rows of one table to a file, sorted within each day by job. What is not known is empty, or null."""
     from flink_autoscaler.pipeline.history.export import export as export_rows
     from flink_autoscaler.pipeline.history.files import HistoryError
-    from flink_autoscaler.standalone.history.access import opened_history, selection_of
+    from flink_autoscaler.standalone.cli.history_access import opened_history, selection_of
 
     prepared = given.prepare()
     wanted, to, damaged = _table(table), _format(form, output), list[str]()

@@ -27,7 +27,7 @@ def jobs(
 
     problems: list[str] = []
     if url is not None:
-        from flink_autoscaler.standalone.web.client import jobs_of
+        from flink_autoscaler.standalone.cli.daemon_client import jobs_of
 
         found = jobs_of(url, cluster=cluster)
     else:

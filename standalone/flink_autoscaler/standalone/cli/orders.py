@@ -94,8 +94,7 @@ class Orderer:
 
     def _send(self, url: str, wanted: OperatorCommand, reason: str, *, is_new: bool) -> int:
         """Send an order to a running daemon, which signs it with who it takes us for; return the exit code."""
-        from flink_autoscaler.standalone.orders.named_jobs import job_of_daemon
-        from flink_autoscaler.standalone.web.client import tell
+        from flink_autoscaler.standalone.cli.daemon_client import job_of_daemon, tell
 
         if self.takes_all or is_new or self.who is not None:
             raise ConfigError(
@@ -265,8 +264,7 @@ def orders(
     from flink_autoscaler.core.supervise.order_book import time_text
 
     if url is not None:
-        from flink_autoscaler.standalone.orders.named_jobs import job_of_daemon
-        from flink_autoscaler.standalone.web.client import ask
+        from flink_autoscaler.standalone.cli.daemon_client import ask, job_of_daemon
 
         documents = ask(url, "/api/v1/orders", job=None if job is None else job_of_daemon(url, job))["orders"]
         rows = [{**each, "since": time_text(each["since_ms"])} for each in documents]

@@ -110,7 +110,7 @@ def _request(
     from flink_autoscaler.core.options.safety import SafetyOptions
     from flink_autoscaler.pipeline.profiles import ProfileSettings
     from flink_autoscaler.pipeline.reports.build import ReportRequest
-    from flink_autoscaler.standalone.history.access import selection_of
+    from flink_autoscaler.standalone.cli.history_access import selection_of
 
     now = time.time()
     selection = selection_of(history, now)
@@ -133,7 +133,8 @@ def _built(settings: Settings, history: cli.HistorySelection, request: ReportReq
     from flink_autoscaler.pipeline.history.files import HistoryError, LocalFiles, files_at, is_local
     from flink_autoscaler.pipeline.history.store import find_all
     from flink_autoscaler.pipeline.reports.build import build_report
-    from flink_autoscaler.standalone.history import access
+    from flink_autoscaler.standalone.cli import history_access as access
+    from flink_autoscaler.standalone.settings.spark import BATCH_MEMORY
 
     path, conf = access.path_of(settings, history), _CONF
     with access.missing_is_told(settings, history):
@@ -146,7 +147,7 @@ def _built(settings: Settings, history: cli.HistorySelection, request: ReportReq
                 selection = replace(selection, since_ms=round(request.profiles.begin * 1000))
             if access.is_small(folder for folders in find_all(files, selection).values() for folder in folders):
                 conf = _SMALL_CONF
-        with access.spark_session(settings, least_memory=access.BATCH_MEMORY, conf=conf) as spark:
+        with access.spark_session(settings, least_memory=BATCH_MEMORY, conf=conf) as spark:
             return build_report(spark, files_at(path, spark), request)
 
 

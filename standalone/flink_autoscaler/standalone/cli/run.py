@@ -29,10 +29,10 @@ app = typer.Typer()
 )
 def run(given: cli.GivenSettings, dry_run: cli.DryRunOption = False) -> int:
     """Look after all clusters until stopped with SIGTERM or Ctrl-C. SIGHUP has it read the configuration again."""
-    from flink_autoscaler.standalone.daemon.signals import hold_reloads
+    from flink_autoscaler.standalone.service.signals import hold_reloads
 
     hold_reloads()
-    from flink_autoscaler.standalone.daemon.service import serve
+    from flink_autoscaler.standalone.service.serve import serve
 
     loader = given.loader(is_dry_run=dry_run)
     return serve(

@@ -12,8 +12,10 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
-from flink_autoscaler.core.border import Border, ToldOnce, attempted
+from flink_autoscaler.core.border import Border, attempted
+from flink_autoscaler.core.decide.slot_allocation import Reservation
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, StoreError
+from flink_autoscaler.core.log_once import LogOnce
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import JobKey, name_key
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
@@ -24,8 +26,7 @@ from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassReque
 from flink_autoscaler.core.supervise.order_book import held, orders_for
 from flink_autoscaler.standalone.daemon.completion import Completion
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
-from flink_autoscaler.standalone.daemon.ledger import SlotLedger, SlotSource
-from flink_autoscaler.standalone.daemon.slot_holders import SlotPromise
+from flink_autoscaler.standalone.daemon.slot_allocator import SlotAllocator, SlotSource
 from flink_autoscaler.standalone.daemon.vanished import Roster, VanishedJobs
 from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.standalone.lags.book import LagBook
@@ -71,7 +72,7 @@ class PassReport:
     began: float = 0.0
     seconds: float = 0.0
     engine: EngineUse | None = None
-    promised: tuple[SlotPromise, ...] = ()
+    promised: tuple[Reservation, ...] = ()
     is_acting: bool = True
     error: AutoscalerError | None = None
 
@@ -161,8 +162,8 @@ class ClusterPass:
         self._last_orders: Mapping[JobKey, Orders] = {}
         self._sharing: set[JobKey] = set()
         self._roster = Roster()
-        self._told = ToldOnce()
-        self._ledger = SlotLedger(around.slot_source)
+        self._log_once = LogOnce()
+        self._slots = SlotAllocator(around.slot_source)
         self._completion = Completion(
             cluster,
             autoscaler=autoscaler,
@@ -187,7 +188,7 @@ class ClusterPass:
 
     def take_over(self, before: ClusterPass) -> None:
         """Go on where other passes of the cluster ended: with the jobs they knew and what they have under way."""
-        self._roster, self._vanished, self._ledger = before._roster, before._vanished, before._ledger
+        self._roster, self._vanished, self._slots = before._roster, before._vanished, before._slots
         self._sharing = before._sharing
 
     def forget_jobs(self) -> None:
@@ -210,8 +211,8 @@ class ClusterPass:
         self._tell_shared_names(selected)
         failures = dict(job_list.unreadable)
         asked = self._requests(selected, failures, term, now_ms, orders)
-        requests = self._ledger.limit(self._around.lags.added(self._with_profiles(asked, now_ms)), failures)
-        outcomes = self._ledger.settle(requests, self._engine.evaluate(requests), failures) if requests else ()
+        requests = self._slots.cap_requests(self._around.lags.added(self._with_profiles(asked, now_ms)), failures)
+        outcomes = self._slots.arbitrate(requests, self._engine.evaluate(requests), failures) if requests else ()
         requests, outcomes = _without(failures, requests, outcomes)
         if term is not None and term == self._leadership.term():
             reports = self._completion.complete(requests, outcomes, failures, term, self._roster)
@@ -229,7 +230,7 @@ class ClusterPass:
             gone,
             deleted,
             engine=next((outcome.engine for outcome in outcomes if outcome.engine is not None), None),
-            promised=self._ledger.promised(),
+            promised=self._slots.reservations(),
             is_acting=is_acting,
         )
 
@@ -237,7 +238,7 @@ class ClusterPass:
         """Do something that no job waits for; that it fails is told once, and again when it fails otherwise."""
         with Border() as border:
             work()
-        if self._told.is_news(part, border.error) and border.error is not None:
+        if self._log_once.is_news(part, border.error) and border.error is not None:
             log.warning("pass_part_failed", part=part, error=str(border.error))
 
     def _keep(self, requests: Sequence[PassRequest], reports: Mapping[JobKey, JobPassReport], now_ms: int) -> None:
@@ -349,7 +350,7 @@ class ClusterPass:
         contexts = [request.context for request in requests]
         profiles = attempted(partial(self._around.forecasts.profiles, contexts, now_ms / 1000))
         error = profiles if isinstance(profiles, AutoscalerError) else None
-        if self._told.is_news("profiles", error) and error is not None:
+        if self._log_once.is_news("profiles", error) and error is not None:
             log.warning("pass_part_failed", part="profiles", error=str(error))
         if isinstance(profiles, AutoscalerError):
             return requests

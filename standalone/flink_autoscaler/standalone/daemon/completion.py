@@ -13,7 +13,7 @@ from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.border import attempted
-from flink_autoscaler.core.decide.limits.shares import more_slots
+from flink_autoscaler.core.decide.slot_sharing import more_slots
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.job import JobKey

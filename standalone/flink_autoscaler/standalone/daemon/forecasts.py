@@ -8,9 +8,10 @@ from typing import Final
 
 import structlog
 
-from flink_autoscaler.core.border import Border, ToldOnce
+from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
 from flink_autoscaler.core.forecast.pass_forecast import Profiles, profiles_around
+from flink_autoscaler.core.log_once import LogOnce
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
@@ -52,7 +53,7 @@ class JobForecasts:
         self._known: frozenset[JobKey] = frozenset()
         self._next_look = clock()
         self._is_failing = False
-        self._told = ToldOnce()
+        self._log_once = LogOnce()
 
     def profiles(self, contexts: Sequence[JobAutoScalerContext], now: float) -> dict[JobKey, Profiles]:
         """Return what passes need of the profiles of jobs, by job; jobs without forecasts or profiles are missing.
@@ -96,7 +97,7 @@ class JobForecasts:
                 self._note(job_key, "is read", border.error)
 
     def _note(self, job_key: JobKey, step: str, error: AutoscalerError | None) -> None:
-        if self._told.is_news(f"{job_key} {step}", error) and error is not None:
+        if self._log_once.is_news(f"{job_key} {step}", error) and error is not None:
             log.warning("job_profiles_unusable", job_key=job_key, error=masked(str(error)))
 
 

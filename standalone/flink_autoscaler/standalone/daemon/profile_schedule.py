@@ -21,7 +21,6 @@ from flink_autoscaler.core.model.load_profile import ProfileResult, zone_named
 from flink_autoscaler.core.options.forecast import ForecastOptions
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
 from flink_autoscaler.standalone.daemon.clock_steps import ClockWatch
-from flink_autoscaler.standalone.observability.profile_builds import BuildStatus
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.schema.types import AUTO, OFF, cron_trigger
 from flink_autoscaler.standalone.settings.secrets import masked
@@ -38,6 +37,21 @@ LATEST: Final = 3600
 _JOB: Final = "forecast-build"
 _BUILDER: Final = "flink_autoscaler.standalone.history.profiles"
 """What the process runs; not imported, since this one need not have Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildStatus:
+    """The runs since the start of the daemon, as the series say it; None where there was none yet."""
+
+    successes: int = 0
+    failures: int = 0
+    skipped: int = 0
+    running: bool = False
+    next_timestamp_seconds: float | None = None
+    last_success_timestamp_seconds: float | None = None
+    last_seconds: float | None = None
+    last_sources: int | None = None
+    last_profiles: int | None = None
 
 
 def effective_schedule(settings: Settings) -> str:
@@ -107,7 +121,7 @@ class ProfileSchedule:
             return
         trigger = cron_trigger(self._schedule, zone_named(self._settings.forecast.build_timezone))
         limits: dict[str, Any] = {"max_instances": 1, "coalesce": True, "misfire_grace_time": LATEST}
-        self._scheduler.add_job(self._run, trigger, id=_JOB, **limits)
+        self._scheduler.add_job(self.run, trigger, id=_JOB, **limits)
         self._scheduler.start()
         self._clock_watch.start()
         log.info("forecast_builds_scheduled", schedule=self._schedule, timezone=self._settings.forecast.build_timezone)
@@ -130,7 +144,8 @@ class ProfileSchedule:
         with self._lock:
             return replace(self._status, next_timestamp_seconds=due)
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Make profiles now, if this daemon leads, and tell what came of it; for one thread at a time."""
         if not self._may_act():
             log.debug("forecast_build_left_to_the_leader")
             return

@@ -24,8 +24,8 @@ from flink_autoscaler.realizers.taskmanagers.providers import (
     compose_provider,
 )
 from flink_autoscaler.realizers.taskmanagers.providers.command import COUNT, DOCKER_COMPOSE
-from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
-from flink_autoscaler.standalone.fetchers.access import Access
+from flink_autoscaler.standalone.settings.credentials import Access
+from flink_autoscaler.standalone.settings.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
 
 log = structlog.get_logger(__name__)

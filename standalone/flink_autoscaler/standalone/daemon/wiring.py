@@ -29,12 +29,10 @@ from flink_autoscaler.pipeline.spark.environment import require_packages
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.realizers.taskmanagers.slots import SlotSupply
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
+from flink_autoscaler.standalone.daemon.event_handlers import RecentEvents, ServiceEvents
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
-from flink_autoscaler.standalone.daemon.live_spark import live_spark_settings
-from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.daemon.providers import NONE as NO_PROVIDER
 from flink_autoscaler.standalone.daemon.providers import Supplies
-from flink_autoscaler.standalone.daemon.service_events import ServiceEvents
 from flink_autoscaler.standalone.daemon.storage import Storage
 from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.extras import missing_library
@@ -43,14 +41,14 @@ from flink_autoscaler.standalone.ha.leadership import GuardedRealizer
 from flink_autoscaler.standalone.lags.book import LagBook
 from flink_autoscaler.standalone.lags.sources import build_sources
 from flink_autoscaler.standalone.notifications.notifier import Notifier
+from flink_autoscaler.standalone.settings.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import HEAP, Cluster, Settings
-from flink_autoscaler.standalone.views.events import RecentEvents
+from flink_autoscaler.standalone.settings.spark import live_spark_settings
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.spark.live import SparkEngine, SparkStatus
-    from flink_autoscaler.standalone.history.sink import HistorySink
-    from flink_autoscaler.standalone.history.status import HistoryStatus
+    from flink_autoscaler.standalone.history.sink import HistorySink, HistoryStatus
 
 log = structlog.get_logger(__name__)
 

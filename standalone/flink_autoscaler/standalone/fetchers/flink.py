@@ -14,16 +14,16 @@ from flink_autoscaler.clients.flink.capacity import TASKMANAGERS, read_capacity,
 from flink_autoscaler.clients.flink.decode import JobListing, JobOverview
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.border import ToldOnce
 from flink_autoscaler.core.errors import AutoscalerError, FlinkRestError, RefusedError
+from flink_autoscaler.core.log_once import LogOnce
 from flink_autoscaler.core.model.job import Capacity, Endpoint, JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.fetchers.job_contexts import JobContexts
 from flink_autoscaler.standalone.fetchers.job_keys import keyed_jobs, selected_jobs
 from flink_autoscaler.standalone.fetchers.listed_jobs import KnownJobs, tell_unknown
 from flink_autoscaler.standalone.fetchers.metrics import MetricAccess
+from flink_autoscaler.standalone.settings.credentials import Access
 from flink_autoscaler.standalone.settings.schema.clusters import Growth
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
 
@@ -147,7 +147,7 @@ class FlinkClusterFetcher:
         self._job_key = job_key
         self._jobmanagers = JobManagers(cluster, loop=loop, clients=clients)
         self._contexts = JobContexts(cluster, clock=clock)
-        self._known, self._told = KnownJobs(), ToldOnce()
+        self._known, self._log_once = KnownJobs(), LogOnce()
         self._clock, self._most_seen, self._seen_at = clock, 0, clock()
         growth = cluster.settings.slots
         self._is_fixed = None if growth is Growth.AUTO else growth is Growth.FIXED
@@ -176,7 +176,7 @@ class FlinkClusterFetcher:
         if isinstance(capacity, Capacity):
             capacity = self._with_losses(capacity)
         error = capacity if isinstance(capacity, AutoscalerError) else None
-        if self._told.is_news(TASKMANAGERS, error):
+        if self._log_once.is_news(TASKMANAGERS, error):
             tell_unknown(self._cluster.name, TASKMANAGERS, error)
         given, refused = with_capacities(contexts, capacity, is_fixed=self._is_fixed)
         return given, {**failures, **refused}

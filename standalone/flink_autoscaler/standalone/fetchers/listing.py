@@ -14,7 +14,7 @@ from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import ConfigError, PluginError
 from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.core.ports.deployment import JobList, JobListFetcher
-from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
+from flink_autoscaler.standalone.settings.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
 
 MOST_AT_ONCE: Final = 16

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from flink_autoscaler.core.model.job import Endpoint, PrometheusSource
-from flink_autoscaler.standalone.fetchers.access import Access
+from flink_autoscaler.standalone.settings.credentials import Access
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings
 
 MOST_CONNECTIONS: Final = 4

@@ -18,8 +18,9 @@ from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.clients.yarn import Application, ApplicationFilter, ResourceManagerClient
 from flink_autoscaler.clients.yarn.capacity import YarnCapacity, yarn_capacity
 from flink_autoscaler.clients.yarn.hosts import vouched_hosts
-from flink_autoscaler.core.border import Border, ToldOnce, awaited
+from flink_autoscaler.core.border import Border, awaited
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, ResponseError
+from flink_autoscaler.core.log_once import LogOnce
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
@@ -74,7 +75,7 @@ class YarnFetcher:
         self._endpoints = YarnEndpoints(cluster)
         self._roll = ApplicationRoll(clock=clock)
         self._contexts = JobContexts(cluster, clock=clock)
-        self._told = ToldOnce()
+        self._log_once = LogOnce()
         self._keys: dict[str, frozenset[JobKey]] = {}
         self._rm: ResourceManagerClient | None = None
 
@@ -136,7 +137,7 @@ class YarnFetcher:
         error = hosts if isinstance(hosts, AutoscalerError) else None
         if not isinstance(hosts, AutoscalerError):
             self._endpoints.vouched_hosts = hosts
-        if self._told.is_news("hosts", error) and error is not None:
+        if self._log_once.is_news("hosts", error) and error is not None:
             log.warning("yarn_nodes_unknown", cluster=self._cluster.name, error=str(error))
 
     async def _yarn_capacity(self, rm: ResourceManagerClient, listed: Sequence[Application]) -> YarnCapacity | None:
@@ -145,7 +146,7 @@ class YarnFetcher:
             return None
         capacity = await awaited(yarn_capacity(rm), ResponseError)
         error = capacity if isinstance(capacity, AutoscalerError) else None
-        if self._told.is_news("headroom", error):
+        if self._log_once.is_news("headroom", error):
             if error is None:
                 log.info("yarn_headroom_known", cluster=self._cluster.name)
             else:

@@ -13,9 +13,9 @@ from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError, FlinkRestError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.pipeline.data_source import endpoint_options
-from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.fetchers.flink import JobManagers
 from flink_autoscaler.standalone.fetchers.listing import build_fetcher
+from flink_autoscaler.standalone.settings.credentials import Access
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration

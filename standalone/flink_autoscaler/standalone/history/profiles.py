@@ -15,10 +15,10 @@ from flink_autoscaler.core.options.forecast import ForecastOptions
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.run import build_profiles, samples_at
 from flink_autoscaler.pipeline.spark.settings import CONNECT_PREFIX
-from flink_autoscaler.standalone.history.access import spark_settings
-from flink_autoscaler.standalone.observability.logs import configure_logging
+from flink_autoscaler.standalone.settings.logs import configure_logging
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.spark import spark_settings
 from flink_autoscaler.standalone.worker_process import init_worker
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import structlog
 
-from flink_autoscaler.core.border import Border, ToldOnce, attempted
+from flink_autoscaler.core.border import Border, attempted
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
+from flink_autoscaler.core.log_once import LogOnce
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -26,7 +27,6 @@ from flink_autoscaler.pipeline.history.files import MissingHistoryError, Session
 from flink_autoscaler.pipeline.history.rows import NamedRow, is_eventful, rows_of
 from flink_autoscaler.pipeline.history.store import PENDING, append
 from flink_autoscaler.standalone.background import BackgroundWriter
-from flink_autoscaler.standalone.history.status import HistoryStatus
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_autoscaler.standalone.settings.secrets import masked
 
@@ -52,6 +52,35 @@ _FORGOTTEN_MS: Final = 86_400_000
 _IDLE_SECONDS: Final = 3600.0
 _FIRST_UPKEEP: Final = 0.05
 """Of the interval: soon after the start, yet not in it."""
+
+
+@dataclass(slots=True)
+class HistoryStatus:
+    """What the thread of the history has done since the start of the daemon, and what waits; as the series say it.
+
+    Attributes:
+        up: True before the first access to the path.
+        rows_waiting: On their way to a batch or in one.
+        last_write_age_seconds: At the instant of the status; None before the first write.
+        last_write_seconds: With all batches that were due; None before the first.
+        last_compaction_timestamp_seconds: When one ended well last, epoch seconds; None before the first.
+        last_compaction_seconds: How long that took.
+    """
+
+    rows_written: int = 0
+    files_written: int = 0
+    rows_lost: int = 0
+    passes_lost: int = 0
+    failures: int = 0
+    compaction_failures: int = 0
+    up: bool = True
+    rows_waiting: int = 0
+    batches_waiting: int = 0
+    spilled_bytes: int = 0
+    last_write_age_seconds: float | None = None
+    last_write_seconds: float | None = None
+    last_compaction_timestamp_seconds: float | None = None
+    last_compaction_seconds: float | None = None
 
 
 class _Pass(NamedTuple):
@@ -93,7 +122,7 @@ class HistorySink(BackgroundWriter[_Pass]):
         self._writer = _HistoryWriter(settings, sessions, may_maintain, tell, clock, retry)
         self._buffer = self._writer.buffer
         self._last_ms: dict[JobKey, int] = {}
-        self._told = ToldOnce()
+        self._log_once = LogOnce()
         self._passes_lost = 0
         if recovered := self._buffer.recover():
             log.info("history_rows_recovered", rows=recovered)
@@ -166,7 +195,7 @@ class HistorySink(BackgroundWriter[_Pass]):
 
     def _note_job(self, job_key: JobKey, error: AutoscalerError | None) -> None:
         """Tell which jobs cannot be kept, each once for as long as it is for the same reason."""
-        if self._told.is_news(job_key, error) and error is not None:
+        if self._log_once.is_news(job_key, error) and error is not None:
             log.warning("history_pass_left_out", job_key=job_key, error=str(error))
 
 

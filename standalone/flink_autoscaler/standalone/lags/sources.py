@@ -12,10 +12,10 @@ from flink_autoscaler.clients.kafka.lag import KafkaAddress, KafkaLag
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.lag_sources import LagSource
-from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
-from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.lags.book import AT_ONCE
 from flink_autoscaler.standalone.settings import secrets
+from flink_autoscaler.standalone.settings.credentials import Access
+from flink_autoscaler.standalone.settings.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.settings.schema.clusters import NUMBER_TYPES, KafkaSettings, NumberSettings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 

@@ -6,20 +6,14 @@ process has little memory, follows none, and is killed when its time is over.
 
 from __future__ import annotations
 
-import logging
 import resource
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
+from flink_autoscaler.standalone.settings.apprise import APPRISE_LOG, apprise, service_of
 from flink_autoscaler.standalone.worker_process import WorkerProcess, init_worker
-
-EXTRA: Final = "pip install 'flink-autoscaler[notifications]'"
 
 MOST_MEMORY: Final = 256 << 20
 """Bytes of data that the process may have; Apprise itself takes a third of it."""
@@ -81,34 +75,6 @@ def _follow_no_redirects() -> None:
     requests.Session.get_redirect_target = lambda *_: None  # type: ignore[method-assign]
 
 
-@cache
-def apprise() -> Any:
-    """Return the library, silent: what it logs may hold URLs, and is told without them.
-
-    Raises:
-        ConfigError: It is not installed.
-    """
-    try:
-        import apprise as library  # noqa: PLC0415 - who has no such target need not have it
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"targets of type apprise need a library that is not installed: {EXTRA}") from error
-    logger = logging.getLogger("apprise")
-    logger.propagate = False
-    logger.setLevel(logging.WARNING)
-    logger.addHandler(_SAID)
-    return library
-
-
-def service_of(url: str) -> Any:
-    """Return what sends to a URL; None where Apprise knows no such service. May raise :class:`ConfigError`."""
-    library = apprise()
-    asset = library.AppriseAsset(
-        app_id="flink-autoscaler", app_desc="Keeps Apache Flink jobs at the right parallelism", async_mode=False
-    )
-    with _SAID.listening():
-        return library.Apprise.instantiate(url, asset=asset, suppress_exceptions=True)
-
-
 def _notify(message: Message) -> str | None:
     """Send; return why it was not, as far as that was said, and None when it was."""
     service = service_of(message.url)
@@ -118,40 +84,11 @@ def _notify(message: Message) -> str | None:
     sender = library.Apprise(asset=service.asset)
     sender.add(service)
     kind = library.NotifyType.WARNING if message.is_warning else library.NotifyType.INFO
-    with _SAID.listening() as said:
+    with APPRISE_LOG.listening() as said:
         is_sent = sender.notify(
             body=message.text, title=message.title, notify_type=kind, body_format=library.NotifyFormat.TEXT
         )
     return None if is_sent else "; ".join(said) or "the service did not take it, and Apprise does not say why"
-
-
-class _Said(logging.Handler):
-    """Collects what Apprise logs, for the call in which it does.
-
-    By a context variable: where a service has a deadline, Apprise calls it in another thread, with the same context.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self._own: ContextVar[list[str] | None] = ContextVar("said", default=None)
-
-    @contextmanager
-    def listening(self) -> Iterator[list[str]]:
-        """Give the list to which the lines of this call are added meanwhile."""
-        said: list[str] = []
-        binding = self._own.set(said)
-        try:
-            yield said
-        finally:
-            self._own.reset(binding)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        said = self._own.get()
-        if said is not None:
-            said.append(record.getMessage())
-
-
-_SAID: Final = _Said()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where a target is, and what failures may say about that: its URL and its key are secret."""
+"""What failures may say about a target: its URL and its key are secret."""
 
 from __future__ import annotations
 
@@ -7,27 +7,13 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.settings.schema.clusters import TargetSettings
-from flink_autoscaler.standalone.settings.secrets import MASK, from_either, masked
+from flink_autoscaler.standalone.settings.secrets import MASK, masked
 
 _SHORTEST: Final = 3
 """Characters of a part that is looked for: shorter ones would mask half of every text."""
 
 _LONGEST_TEXT: Final = 300
 _PARTS: Final = re.compile(r"[/:@?#&=;,]+")
-
-
-def url_of(settings: TargetSettings, keys: str) -> str:
-    """Return where a target is, read anew; ``keys`` stands before the names of options in messages.
-
-    Raises:
-        ConfigError: It is not where the settings say, or they do not say.
-    """
-    pointed = from_either(keys, "url", variable=settings.url_env_variable, file=settings.url_file)
-    if (url := pointed or settings.url) is None:
-        raise ConfigError(f"{keys}url is not set, nor is {keys}url-file or {keys}url-env-variable")
-    return url
 
 
 def redacted(text: str, url: str, *secrets: str) -> str:

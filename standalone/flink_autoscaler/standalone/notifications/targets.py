@@ -12,7 +12,6 @@ from flink_autoscaler.clients.http.posting import Posted, post
 from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import AutoscalerError, NotLeaderError
 from flink_autoscaler.core.model.job import Endpoint
-from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.notifications import apprise_process
 from flink_autoscaler.standalone.notifications.apprise_process import Message
 from flink_autoscaler.standalone.notifications.messages import (
@@ -23,7 +22,8 @@ from flink_autoscaler.standalone.notifications.messages import (
     signature_of,
     title_of,
 )
-from flink_autoscaler.standalone.notifications.redaction import redacted, url_of
+from flink_autoscaler.standalone.notifications.redaction import redacted
+from flink_autoscaler.standalone.settings.credentials import Access, target_url
 from flink_autoscaler.standalone.settings.schema.clusters import TargetSettings
 from flink_autoscaler.standalone.settings.secrets import from_either
 from flink_autoscaler.standalone.worker_process import WorkerProcess, WorkerProcessError
@@ -106,7 +106,7 @@ class WebhookTarget:
         settings, url, key = self._settings, "", ""
         answer = Posted(0, "", None)
         with Border() as border:
-            url = url_of(settings, self._keys)
+            url = target_url(settings, self._keys)
             key = from_either(self._keys, "key", variable=settings.key_env_variable, file=settings.key_file) or ""
             body, content_type = body_of(events)
             signed = {SIGNATURE: signature_of(body, key)} if key else {}
@@ -151,7 +151,7 @@ class AppriseTarget:
         """Send a title and a line per event."""
         url, said = "", None
         with Border() as border:
-            url = url_of(self._settings, self._keys)
+            url = target_url(self._settings, self._keys)
             if not may_send():
                 raise NotLeaderError(f"{self._keys}not sent, because another daemon may send it by now")
             is_warning = any(event["data"]["severity"] == "warning" for event in events)

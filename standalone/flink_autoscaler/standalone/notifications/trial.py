@@ -18,8 +18,8 @@ from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.notifications.messages import CloudEvent, cloud_event
-from flink_autoscaler.standalone.notifications.redaction import url_of
 from flink_autoscaler.standalone.notifications.targets import make_target
+from flink_autoscaler.standalone.settings.credentials import target_url
 from flink_autoscaler.standalone.settings.schema.clusters import TargetSettings
 from flink_autoscaler.standalone.settings.secrets import masked, without_target
 
@@ -72,6 +72,6 @@ def _tried(loop: EventLoopThread, message: CloudEvent, settings: TargetSettings)
 
 def _place(settings: TargetSettings) -> str:
     try:
-        return without_target(url_of(settings, ""))
+        return without_target(target_url(settings, ""))
     except AutoscalerError:
         return "unknown"

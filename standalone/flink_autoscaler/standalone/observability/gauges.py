@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
@@ -15,9 +15,8 @@ from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.standalone.history.status import HISTORY_COUNTERS, HISTORY_GAUGES, HistoryStatus
 from flink_autoscaler.standalone.observability.job_series import MOST_JOBS, PREFIX, JobSeries
-from flink_autoscaler.standalone.observability.profile_builds import BUILD_COUNTERS, BUILD_GAUGES, BuildStatus
+from flink_autoscaler.standalone.observability.status_series import StatusMetrics, StatusSeries
 from flink_autoscaler.standalone.observability.vertex_series import MAX_VERTICES, VertexMetrics
 
 Family = TypeVar("Family", bound=MetricWrapperBase)
@@ -37,34 +36,6 @@ FOLLOWED: Final = {
 _STAGE_BUCKETS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
 _PASS_BUCKETS: Final = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
 _CLUSTER: Final = ("cluster",)
-
-
-class StatusMetrics(Collector):
-    """The fields of a status as series, read at every scrape; no series where there is no status, or a gauge is None.
-
-    Args:
-        prefix: Of the names of series, before the name of the field.
-        counters: Fields that count, with their descriptions.
-        gauges: The other ones.
-        status: Asked from the threads of scrapes.
-    """
-
-    def __init__(
-        self, prefix: str, counters: Mapping[str, str], gauges: Mapping[str, str], status: Callable[[], object | None]
-    ) -> None:
-        self._prefix, self._counters, self._gauges, self._status = prefix, counters, gauges, status
-
-    def collect(self) -> Iterable[Metric]:
-        """Yield the series."""
-        status = self._status()
-        if status is None:
-            return
-        for name, text in self._counters.items():
-            yield CounterMetricFamily(self._prefix + name, text, value=getattr(status, name))
-        for name, text in self._gauges.items():
-            value = getattr(status, name)
-            if value is not None:
-                yield GaugeMetricFamily(self._prefix + name, text, value=float(value))
 
 
 class _Registry(CollectorRegistry):
@@ -167,13 +138,9 @@ class Gauges:
         text = "The group of daemons of which one leads; always 1."
         Gauge(PREFIX + "ha_info", text, ("ha_group",), registry=self.registry).labels(name).set(1)
 
-    def follow_history(self, status: Callable[[], HistoryStatus | None]) -> None:
-        """Show how the keeping of the history goes, at every scrape."""
-        self.registry.register(StatusMetrics(f"{PREFIX}history_", HISTORY_COUNTERS, HISTORY_GAUGES, status))
-
-    def follow_builds(self, status: Callable[[], BuildStatus]) -> None:
-        """Show how the daemon's own making of load profiles goes, at every scrape."""
-        self.registry.register(StatusMetrics(f"{PREFIX}forecast_build_", BUILD_COUNTERS, BUILD_GAUGES, status))
+    def follow_status(self, series: StatusSeries, status: Callable[[], object]) -> None:
+        """Show the fields of a status at every scrape, see :class:`StatusMetrics`."""
+        self.registry.register(StatusMetrics(series, status))
 
     def record_identity(self, context: JobAutoScalerContext) -> None:
         """Show who a job is at present: its id, its YARN application where it has one, and its acceptable lag."""

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from flink_autoscaler.standalone.ha.leadership import LeadershipState, LeadershipStatus
 from flink_autoscaler.standalone.ha.store_watch import WORKING, StoreStatus
@@ -120,25 +117,3 @@ class Health:
             stale_after_seconds=self._stale_after[cluster],
             error=self._errors.get(cluster),
         )
-
-
-class HealthMetrics(Collector):
-    """What the readiness page says about the clusters, as series.
-
-    Args:
-        health: Asked from the threads of scrapes.
-    """
-
-    def __init__(self, health: Health) -> None:
-        self._health = health
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Write whether each cluster was looked at lately, and how long ago that was, where it ever was."""
-        prefix, labels = "flink_autoscaler_cluster_", ("cluster",)
-        ready = GaugeMetricFamily(prefix + "ready", "Whether a pass has succeeded lately.", labels=labels)
-        age = GaugeMetricFamily(prefix + "last_success_age_seconds", "Time since a pass succeeded.", labels=labels)
-        for name, cluster in self._health.readiness().clusters.items():
-            ready.add_metric([name], cluster.ready)
-            if cluster.last_success_age_seconds is not None:
-                age.add_metric([name], cluster.last_success_age_seconds)
-        yield from (ready, age)

@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.numbers import plain
 from flink_autoscaler.core.model.supervision import Origin
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.core.supervise.supervised import WANTED_BEFORE, WANTED_BY_PERSON
+from flink_autoscaler.core.supervise.tracking import WANTED_BEFORE, WANTED_BY_PERSON
 from flink_autoscaler.standalone.views.outcomes import decision_of, names_of
 
 _DIGITS: Final = 6

@@ -11,7 +11,6 @@ from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.standalone.fetchers.job_keys import KEY_LIMIT, printable
-from flink_autoscaler.standalone.web.client import jobs_of
 from flink_autoscaler.stores.sql.known_jobs import KnownJob
 
 _LISTED: Final = 20
@@ -44,16 +43,6 @@ def chosen_jobs(
         if found:
             return found
     raise UnclearJobError(_unknown(text, known, is_order=is_order))
-
-
-def job_of_daemon(url: str, text: str) -> JobKey:
-    """Return the job of a running daemon that a text means.
-
-    Raises:
-        UnclearJobError: It means none, or several.
-        DaemonError: The daemon does not answer.
-    """
-    return chosen_jobs([KnownJob(job["job_key"], job["job_id"]) for job in jobs_of(url)], text)[0]
 
 
 def new_job(text: str, clusters: Collection[str], *, names_cluster: bool) -> JobKey:

@@ -18,13 +18,12 @@ from flink_autoscaler.core.supervise.in_force import OrdersInForce
 from flink_autoscaler.core.supervise.left_alone import LeftAlone
 from flink_autoscaler.core.supervise.order_book import OperatorCommand, time_text
 from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
-from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.ha.databases import open_database
 from flink_autoscaler.standalone.orders.named_jobs import chosen_jobs, new_job
 from flink_autoscaler.standalone.records.codec import decode
+from flink_autoscaler.standalone.records.latest import seen_job, wanted_of
+from flink_autoscaler.standalone.settings.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.settings.schema.settings import JDBC, LOGGING, JobKeyMode, Settings
-from flink_autoscaler.standalone.views.explanation import seen_job
-from flink_autoscaler.standalone.views.outcomes import wanted_of
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.known_jobs import KnownJob, known_jobs, supervision_of, supervisions_of
 from flink_autoscaler.stores.sql.orders import SqlOrderBook

@@ -9,8 +9,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.observability.logs import configure_logging
 from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.logs import configure_logging
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.schema.types import base_urls
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration

@@ -35,10 +35,10 @@ from flink_autoscaler.core.model.topology import JobDetails, JobTopology, build_
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.core.ports.passes import PassRequest
-from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.fetchers.job_configuration import own_options
 from flink_autoscaler.standalone.readiness.checks import ClusterFacts, JobFacts
+from flink_autoscaler.standalone.settings.credentials import Access
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
 T = TypeVar("T")

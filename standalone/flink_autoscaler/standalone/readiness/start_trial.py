@@ -11,7 +11,6 @@ from typing import Final
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.pipeline.spark.environment import require_environment
-from flink_autoscaler.standalone.daemon.live_spark import live_spark_settings
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.fetchers.listing import list_jobs
 from flink_autoscaler.standalone.ha.databases import open_database
@@ -19,6 +18,7 @@ from flink_autoscaler.standalone.settings.loading import with_existing_file
 from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Settings, needs_database
 from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.spark import live_spark_settings
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.database.diagnosis import Level, diagnose
 

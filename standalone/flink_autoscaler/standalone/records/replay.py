@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.ending import failed, without_reading
-from flink_autoscaler.core.decide.limits.shares import postponed
+from flink_autoscaler.core.cycle.outcome import failed, without_reading
+from flink_autoscaler.core.decide.slot_sharing import postponed
 from flink_autoscaler.core.errors import ConnectError, StoreError
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
@@ -17,9 +17,9 @@ from flink_autoscaler.standalone.records.codec import PassRecord, outcome_docume
 Json = dict[str, Any]
 
 PUT_OFF: Final = frozenset({"FAIR_SHARE", "SLOTS_COMING"})
-"""Codes of the reasons for which the ledger of a cluster puts a decision off."""
+"""Codes of the reasons for which a decision is deferred because of what other jobs of the cluster want."""
 TOLD_BEHIND: Final = frozenset({"SLOTS_MISSING", "SlotsMissing"})
-"""Reasons and events that the ledger adds behind the pass, from what it knows about the other jobs."""
+"""Reasons and events that are added behind the pass, from what is known about the other jobs of the cluster."""
 _WORDING: Final = frozenset({"text", "message", "figures", "key"})
 """Fields of reasons and events that another version may put in other words."""
 _MISSING: Final = "nothing"

@@ -13,10 +13,10 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.observability.logs import configure_logging
 from flink_autoscaler.standalone.settings.checks.clusters import cluster_places, cluster_warnings
 from flink_autoscaler.standalone.settings.checks.daemon import check_settings
 from flink_autoscaler.standalone.settings.checks.notifications import notification_warnings
+from flink_autoscaler.standalone.settings.logs import configure_logging
 from flink_autoscaler.standalone.settings.schema.options import (
     FREE,
     INDEX,

@@ -128,7 +128,7 @@ def cluster_view(cluster: ClusterNow, jobs: Iterable[JobNow], configured: Cluste
             **_reached(configured),
             **_slots(here),
             "holders": sorted(holders, key=lambda each: (-each.slots, each.job_key)),
-            "promised": cluster.promised,
+            "promised": [{"job_key": e.job_key, "slots": e.slots, "because": e.kind.value} for e in cluster.promised],
             "promised_slots": sum(each.slots for each in cluster.promised),
             "waiting": sorted((found for job in here for found in _waiting(job)), key=_most_first),
             "headroom": _headrooms(here),

@@ -8,28 +8,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from flink_autoscaler.core.cycle.recording import RecordStore
-from flink_autoscaler.core.decide.limits.pins import PinnedJob
-from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.evaluate.restart_time import ENOUGH
+from flink_autoscaler.core.evaluate.downtime import ENOUGH
 from flink_autoscaler.core.model.decision import Hold, Rescale, RestartSource
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import three_digits
-from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Supervision, Vector, described
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.standalone.records.codec import PassRecord, decode
+from flink_autoscaler.standalone.records.codec import PassRecord
+from flink_autoscaler.standalone.records.latest import SIZED
 from flink_autoscaler.standalone.views.base import Text, Value, View, finite
-from flink_autoscaler.standalone.views.outcomes import (
-    SIZED,
-    changes_of,
-    names_of,
-    rescale_text,
-    vertices_of,
-    window_full_ms,
-)
+from flink_autoscaler.standalone.views.outcomes import changes_of, names_of, rescale_text, window_full_ms
 
 _NOTHING_TO_DO: Final = "NO_CHANGE"
 
@@ -329,18 +318,3 @@ def pass_view(explained: Explanation) -> PassView:
             "orders": request.orders,
         }
     )
-
-
-def seen_job(records: RecordStore, job_key: JobKey) -> PinnedJob | None:
-    """Return a job as its latest recorded pass saw it; None where that does not tell."""
-    newest = records.latest(job_key)
-    if newest is None:
-        return None
-    try:
-        record = decode(newest.text)
-    except StoreError:
-        return None
-    vertices = vertices_of(record.outcome)
-    inputs = record.outcome.inputs
-    cluster = ClusterReading() if inputs is None else inputs.cluster
-    return PinnedJob(record.request.context, vertices, cluster, record.request.now_ms) if vertices else None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.core.decide.limits.needs import slots_in_groups
+from flink_autoscaler.core.decide.slot_sharing import slots_in_groups
 from flink_autoscaler.core.forecast.arrivals import arrival_rates, reading_rates
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.topology import JobTopology, Vertex

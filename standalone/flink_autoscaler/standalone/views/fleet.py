@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from pydantic import Field
 
 from flink_autoscaler.core.autoscaler import JobPassReport
+from flink_autoscaler.core.decide.slot_allocation import Reservation
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import FlinkMetric, VertexId
@@ -22,7 +23,6 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import EngineUse, PassRequest
 from flink_autoscaler.core.supervise.left_alone import left_alone
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
-from flink_autoscaler.standalone.daemon.slot_holders import SlotPromise
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.views.base import View
 from flink_autoscaler.standalone.views.figures import JobFigures, Shares, figures_of, shares_of
@@ -114,7 +114,7 @@ class ClusterNow:
     failed_ms: int | None = None
     last_error: str = ""
     failures: tuple[FailureView, ...] = ()
-    promised: tuple[SlotPromise, ...] = ()
+    promised: tuple[Reservation, ...] = ()
 
 
 class Fleet:

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.supervision import Supervision, SupervisionPhase, Vector, described
-from flink_autoscaler.core.model.topology import Vertex, VertexDetails
+from flink_autoscaler.core.model.supervision import SupervisionPhase, described
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-
-SIZED: Final = frozenset({"SIZED", "AT_TARGET"})
-"""Codes of the reasons that carry how a vertex was sized."""
-
-
-def vertices_of(outcome: PassOutcome) -> tuple[Vertex | VertexDetails, ...]:
-    """Return the vertices as far as they were read, also of a job that does not run."""
-    if outcome.topology is not None:
-        return tuple(outcome.topology.vertices.values())
-    reading = None if outcome.inputs is None else outcome.inputs.reading
-    return () if reading is None or reading.details is None else reading.details.vertices
+from flink_autoscaler.standalone.records.latest import SIZED, vertices_of, wanted_of
 
 
 def names_of(outcome: PassOutcome | None) -> Mapping[VertexId, str]:
@@ -67,20 +55,6 @@ def window_full_ms(reason: Reason, now_ms: int) -> int | None:
     left = dict(reason.figures).get("left")
     is_known = reason.code == "WINDOW_FILLING" and left is not None and math.isfinite(left)
     return round(now_ms + 1000 * left) if is_known and left is not None else None
-
-
-def wanted_of(supervision: Supervision, outcome: PassOutcome | None) -> Vector:
-    """Return what is wanted of vertices: what the load asks for where a pass has sized it, else what is asked for.
-
-    What the load asks for may be more than is asked of the cluster, where slots, a wait or a rule hold it back. Pins go
-    before it.
-    """
-    wanted = dict(supervision.asked)
-    for reason in () if outcome is None else outcome.decision.reasons:
-        aligned = dict(reason.figures).get("aligned") if reason.code in SIZED else None
-        if reason.vertex_id and aligned is not None and reason.vertex_id not in supervision.pinned:
-            wanted[reason.vertex_id] = round(aligned)
-    return wanted
 
 
 def other_parallelism(outcome: PassOutcome) -> dict[VertexId, int]:

@@ -15,6 +15,7 @@ from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.supervision import described
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS
+from flink_autoscaler.standalone.daemon.event_handlers import RecentEvent
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, to_document
 from flink_autoscaler.standalone.settings.loading import effective_values
 from flink_autoscaler.standalone.settings.secrets import masked
@@ -202,7 +203,7 @@ class Answers:
         if stored is not None:
             return EventsView(events=stored, source="database")
         recent = [each for each in self.site.events.newest() if _is_wanted(each, asked)]
-        return EventsView(events=recent[: asked.limit], source="memory")
+        return EventsView.model_validate({"events": recent[: asked.limit], "source": "memory"})
 
     def orders(self, job_key: JobKey = "") -> CommandsView:
         """Return what is ordered now. May raise :class:`StoreError`."""
@@ -294,7 +295,7 @@ def _order(job: JobNow, sort: str) -> tuple[object, ...]:
     return (sort != "name" and value is None, -(value or 0), job_key)
 
 
-def _is_wanted(event: EventView, asked: EventsQuery) -> bool:
+def _is_wanted(event: RecentEvent, asked: EventsQuery) -> bool:
     name = event.job_key.partition("/")[2]
     fits = not asked.job or fnmatchcase(event.job_key, asked.job) or fnmatchcase(name, asked.job)
     return fits and asked.reason in ("", event.reason) and event.at_ms >= asked.since_ms

@@ -9,9 +9,9 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.orders import MOST_PARALLELISM, PauseScope
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.supervise.order_book import NEEDS_REASON, OperatorCommand, give_order
+from flink_autoscaler.standalone.records.latest import seen_job
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.views.commands import CommandResultView, with_standing
-from flink_autoscaler.standalone.views.explanation import seen_job
 from flink_autoscaler.standalone.web.requests import OrderRequest
 from flink_autoscaler.standalone.web.site import Site
 

@@ -11,9 +11,9 @@ from flink_autoscaler.core.cycle.recording import RecordStore
 from flink_autoscaler.core.model.orders import Orders
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.core.ports.order_book import OrderBook
+from flink_autoscaler.standalone.daemon.event_handlers import RecentEvents
 from flink_autoscaler.standalone.ha.store_watch import WORKING, StoreStatus
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
-from flink_autoscaler.standalone.views.events import RecentEvents
 from flink_autoscaler.standalone.views.fleet import Fleet
 
 if TYPE_CHECKING:

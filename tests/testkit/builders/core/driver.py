@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.ending import without_reading
+from flink_autoscaler.core.cycle.outcome import without_reading
 from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, JobReading

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.ending import without_reading
+from flink_autoscaler.core.cycle.outcome import without_reading
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import JobKey

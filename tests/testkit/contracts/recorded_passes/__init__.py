@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.ending import failed, without_reading
+from flink_autoscaler.core.cycle.outcome import failed, without_reading
 from flink_autoscaler.core.cycle.recording import RecordStore, StoredRecord
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.forecast.pass_forecast import profiles_around

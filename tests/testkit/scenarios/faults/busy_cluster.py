@@ -56,7 +56,7 @@ class BusyCluster:
         command = [
             sys.executable,
             "-m",
-            "testkit.scenarios.faults",
+            "testkit.fakes.flink.busy",
             str(self._log),
             str(addresses),
             str(period),
@@ -74,7 +74,7 @@ class BusyCluster:
     def __exit__(self, *_: object) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(10)
+        self._process.wait(300)
 
     def puts(self) -> list[Put]:
         """Return all PUTs so far, in the order of their arrival."""

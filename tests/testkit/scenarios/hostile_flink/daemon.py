@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
-from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.observability.announcer import Announcer, EngineNews
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
+from flink_autoscaler.standalone.service.loop import Daemon, Watch
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from testkit.scenarios.runner import LogLines, wired
 

@@ -8,11 +8,12 @@ from typing import Any, cast
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.ending import without_reading
+from flink_autoscaler.core.cycle.outcome import without_reading
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.stores.sql.state.own_state import own_state, own_state_text
 from testkit.builders.core import RecordingEvents, a_cluster, a_context
@@ -67,6 +68,7 @@ class Daemon:
     Attributes:
         offset: Seconds by which its clock is ahead of the true time.
         told: What the cluster answered about the rescale in the last pass; None where nothing was asked or answered.
+        plugins: That take part in a pass.
     """
 
     network: LossyNetwork
@@ -75,6 +77,7 @@ class Daemon:
     offset: int = 0
     passes: int = 0
     told: RescaleFacts | None = None
+    plugins: Plugins = NO_PLUGINS
 
     def __post_init__(self) -> None:
         self.store = TextStore()
@@ -116,7 +119,7 @@ class Daemon:
         if outcome is None:
             reading = self.network.read(request)
             self.told = reading.facts
-            outcome = advance(request, reading, a_cluster())
+            outcome = advance(request, reading, a_cluster(), self.plugins)
         if is_killed:
             self.store.save(context.job_key, outcome.state)
             self.restart()

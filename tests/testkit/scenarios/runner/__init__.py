@@ -25,12 +25,12 @@ from flink_autoscaler.core.ports.deployment import JobListFetcher
 from flink_autoscaler.pipeline.inline.engine import InlineEngine
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassReport
-from flink_autoscaler.standalone.daemon.loop import Watch
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
-from flink_autoscaler.standalone.observability.logs import configure_logging
+from flink_autoscaler.standalone.service.loop import Watch
+from flink_autoscaler.standalone.settings.logs import configure_logging
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.stores import HeapStateStore, LoggingEventHandler

@@ -12,11 +12,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Final, Self
 
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
-from testkit.builders.forked_command import run_command
+from testkit.builders.forked_command import run_command, start_command
 from testkit.clusters.flink.waiting import wait_until
 from testkit.processes import children_of, name_of
 
@@ -93,7 +94,7 @@ class DaemonProcess:
         self._systemd.bind("")  # an abstract address that the kernel chooses
         self._systemd.setblocking(False)
         self._messages: list[str] = []
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | BaseProcess | None = None
         self.pids: list[int] = []
         self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith(("AUTOSCALER", "FLINK"))},
@@ -137,14 +138,24 @@ class DaemonProcess:
         """Start a run; with ``wait`` return once it is ready."""
         self._begin = self._log.stat().st_size
         self.messages().clear()
-        command = [*self._program, "run", *self._arguments]
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+        arguments = ["run", *self._arguments]
+        if self._program is PRESENT and "LD_PRELOAD" not in self.environment:
+            self._process = start_command(arguments, self.environment, (self._log, self._log))
+        else:
+            with self._log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    [*self._program, *arguments], env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                )
+        assert self._process.pid is not None
         self.pids.append(self._process.pid)
         if wait:
-            self.wait_for("readiness", lambda: any(message.startswith("READY=1") for message in self.messages()))
+            self.wait_for("readiness", self._is_ready)
+
+    def _is_ready(self) -> bool:
+        is_running = self.is_running
+        is_ready = any(message.startswith("READY=1") for message in self.messages())
+        assert is_ready or is_running, self.text()[-6000:]
+        return is_ready
 
     def call(self, *words: str, timeout: float = 300.0) -> subprocess.CompletedProcess[str]:
         """Run another command of the same program with the same configuration to its end."""
@@ -179,7 +190,7 @@ class DaemonProcess:
     @property
     def is_running(self) -> bool:
         """Whether the process has not ended."""
-        return self._process is not None and self._process.poll() is None
+        return self._process is not None and _code(self._process) is None
 
     def children(self, name: str) -> list[int]:
         """Return the ids of its child processes with a name, such as ``java``."""
@@ -187,8 +198,8 @@ class DaemonProcess:
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the run."""
-        assert self._process is not None
-        self._process.send_signal(number)
+        assert self.is_running
+        os.kill(self.pid, number)
 
     def reload(self) -> None:
         """Have the configuration read again and wait until that is done."""
@@ -210,7 +221,9 @@ class DaemonProcess:
         """Wait for the run to end and return its exit code; the end of the log is in the error."""
         self.wait_for("the end of the run", lambda: not self.is_running, timeout=timeout)
         assert self._process is not None
-        return int(self._process.returncode)
+        code = _code(self._process)
+        assert code is not None
+        return code
 
     def text(self) -> str:
         """Return what the run has written so far."""
@@ -220,7 +233,8 @@ class DaemonProcess:
 
     def lines(self, event: str) -> list[dict[str, Any]]:
         """Return the log lines of one event of this run."""
-        found = [json.loads(line) for line in self.text().splitlines() if line.startswith("{") and line.endswith("}")]
+        mentioning = [line for line in self.text().splitlines() if f'"{event}"' in line]
+        found = [json.loads(line) for line in mentioning if line.startswith("{") and line.endswith("}")]
         return [line for line in found if line.get("event") == event]
 
     def messages(self) -> list[str]:
@@ -269,6 +283,10 @@ class DaemonProcess:
     def wait_for(self, description: str, probe: Any, *, timeout: float = 300.0) -> Any:
         """Wait until something holds; the end of the log is in the error."""
         return wait_until(description, probe, timeout, interval=0.02, context=lambda: self.text()[-6000:])
+
+
+def _code(process: subprocess.Popen[bytes] | BaseProcess) -> int | None:
+    return process.poll() if isinstance(process, subprocess.Popen) else process.exitcode
 
 
 __all__ = ["PRESENT", "QUICK", "RESCALING", "DaemonProcess"]

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from testkit.fakes.flink import Canned, FakeFlink, FakeRequest, Fault, chain, flink_error
-from testkit.scenarios.faults.driving import drive, up_and_down
+from testkit.fakes.flink.driving import drive, up_and_down
 
 _ENDED_SECONDS = 3.0
 """For which a cluster still lists a job that has ended."""

@@ -6,8 +6,8 @@ import time
 from contextlib import AbstractContextManager
 
 from testkit.fakes.flink import FakeJob
+from testkit.fakes.flink.driving import drive
 from testkit.fakes.flink.load import repeated
-from testkit.scenarios.faults.driving import drive
 
 _TICK = 0.01
 

@@ -12,8 +12,8 @@ from typing import Any, Final, Self
 
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, FakeJob
+from testkit.fakes.flink.driving import drive, up_and_down
 from testkit.fakes.receiver import Receiver
-from testkit.scenarios.faults.driving import drive, up_and_down
 from testkit.scenarios.runner.process import RESCALING, DaemonProcess
 from testkit.servers.prometheus.server import Prometheus, free_port
 

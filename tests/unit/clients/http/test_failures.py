@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.clients.http.connections import Address
 from flink_autoscaler.clients.http.failures import is_transient, wrapped
-from flink_autoscaler.clients.http.sending import Sending, target_of
+from flink_autoscaler.clients.http.transport import Sending, target_of
 from flink_autoscaler.core.errors import ConnectError
 
 

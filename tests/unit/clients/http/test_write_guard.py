@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 
 import pytest
 
 from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import NotLeaderError
+from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink
 
 PATH = "/jobs/" + "ab" * 16 + "/resource-requirements"
@@ -40,9 +40,8 @@ def test_put_is_given_up_when_the_permission_ends_after_the_connection_was_opene
         opened: list[int] = []
 
         def may_write(_: float) -> bool:
-            deadline = time.monotonic() + 2.0
-            while not flink.connections and time.monotonic() < deadline:
-                time.sleep(0.005)  # the server counts in a thread of its own
+            # The server counts in a thread of its own.
+            wait_until("a connection", lambda: flink.connections, interval=0.005)
             opened.append(flink.connections)
             return len(opened) < 2
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.clients.yarn.capacity import METRICS_PATH, SCHEDULER_PATH, yarn_capacity
-from flink_autoscaler.core.decide.limits.headroom import TaskManagerSize, room_in
+from flink_autoscaler.core.decide.slots import TaskManagerSize, room_in
 from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.model.job import Headroom
 

@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from flink_autoscaler.core.cycle.ending import without_reading
+from flink_autoscaler.core.cycle.outcome import without_reading
 from flink_autoscaler.core.errors import ConnectError, EvaluationError, MissingMetricError, NotReadyError
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import EventType

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from flink_autoscaler.core.cycle.ending import without_reading
-from flink_autoscaler.core.cycle.wanted import wanted_parallelism
+from flink_autoscaler.core.cycle.outcome import without_reading
+from flink_autoscaler.core.cycle.overrides import wanted_parallelism
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.events import EventType

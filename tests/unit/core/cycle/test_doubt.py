@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.cycle.doubt import Difference, difference, suspects
+from flink_autoscaler.core.cycle.robustness import Difference, difference, suspects
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric, VertexId

@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from flink_autoscaler.core.decide.report import blocked_header, parallelism_hash, scaling_report
+from flink_autoscaler.core.decide.plan import blocked_header, parallelism_hash, scaling_report
 from flink_autoscaler.core.model.events import EventType, exception_event
 from flink_autoscaler.core.model.metrics import ScalingMetric, avg, of
 from flink_autoscaler.core.model.state import ScalingSummary

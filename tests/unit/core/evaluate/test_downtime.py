@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.evaluate.downtime import LONGEST, SHORTEST, Size, estimate_downtime
-from flink_autoscaler.core.evaluate.restart_time import ClusterOutages, assumed_restart
+from flink_autoscaler.core.evaluate.downtime import (
+    LONGEST,
+    SHORTEST,
+    ClusterOutages,
+    Size,
+    assumed_restart,
+    estimate_downtime,
+)
 from flink_autoscaler.core.model.decision import RestartSource, RestartTime
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Mechanism, RescaleRecord, Stage, Supervision

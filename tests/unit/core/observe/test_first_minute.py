@@ -9,7 +9,7 @@ from flink_autoscaler.core.model.metrics import ScalingMetric, VertexMetrics
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy, Vertex
 from flink_autoscaler.core.observe.conversion import Conversion, convert_vertex
-from flink_autoscaler.core.observe.first_minute import ages_of
+from flink_autoscaler.core.observe.plausibility import ages_of
 from flink_autoscaler.core.ports.passes import PassOutcome
 from testkit.builders.core import (
     JobDriver,

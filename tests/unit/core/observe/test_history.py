@@ -1,7 +1,7 @@
 import pytest
 
 from flink_autoscaler.core.model.state import HistoryEntry, ScalingRecord
-from flink_autoscaler.core.observe.history import (
+from flink_autoscaler.core.observe.observation import (
     complete_tracking,
     prune_history,
     restart_time,

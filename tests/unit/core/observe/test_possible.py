@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from flink_autoscaler.core.decide.limits.headroom import TaskManagerSize, room_in
+from flink_autoscaler.core.decide.slots import TaskManagerSize, room_in
 from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import Headroom
@@ -17,7 +17,7 @@ from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.model.topology import JobDetails
 from flink_autoscaler.core.observe.gathering import at_reading_time, late_ms
-from flink_autoscaler.core.observe.possible import possible_aggregates
+from flink_autoscaler.core.observe.plausibility import possible_aggregates
 from testkit.builders.core import (
     MINUTE,
     SINGLE_SOURCE_OPTIONS,

@@ -14,7 +14,7 @@ from flink_autoscaler.core.model.policy_values import JobObservation, Outage, Pr
 from flink_autoscaler.core.options.calendar import Period
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.options.schedule_plans import SchedulePlan, format_plans, parse_plans
-from flink_autoscaler.core.policies.policy_plan import plan_of, scheduled
+from flink_autoscaler.core.policies.choosing import plan_of, scheduled
 from flink_autoscaler.core.policies.schedule import Planned, planned
 from testkit.builders.policies import given, observation, vertex
 

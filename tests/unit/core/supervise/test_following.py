@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobExcept
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.core.model.supervision import Origin, Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS
-from flink_autoscaler.core.supervise.following import Followed, follow
+from flink_autoscaler.core.supervise.following import Tracking, follow
 from flink_autoscaler.core.supervise.transition import SupervisionInput, begun
 from testkit.builders.core import a_context, a_request
 
@@ -46,7 +46,7 @@ class Watched:
         tracking = (*self.state.tracking, ScalingRecord(self.now_ms))
         self.state = replace(self.state, supervision=supervision, overrides=dict(target), tracking=tracking)
 
-    def look(self, facts: RescaleFacts | None = None, *, after: int = 10_000) -> Followed:
+    def look(self, facts: RescaleFacts | None = None, *, after: int = 10_000) -> Tracking:
         self.now_ms += after
         if facts is not None:
             self.facts = facts

@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.rescale_facts import JobException, RescaleFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS
-from flink_autoscaler.core.supervise.following import Followed, follow
+from flink_autoscaler.core.supervise.following import Tracking, follow
 from flink_autoscaler.core.supervise.transition import SupervisionInput
 from testkit.builders.core import a_context, a_request
 
@@ -34,13 +34,13 @@ def followed(
     facts: RescaleFacts | None = None,
     options: dict[str, str] | None = None,
     orders: Orders = NO_ORDERS,
-) -> Followed:
+) -> Tracking:
     request = a_request(replace(a_context(options), status=status), state=state, now_ms=NOW_MS)
     given = SupervisionInput(replace(request, orders=orders), facts or RescaleFacts(), CHECKERS, names={"work": "work"})
     return follow(given)
 
 
-def told(seen: Followed) -> list[tuple[str, EventType]]:
+def told(seen: Tracking) -> list[tuple[str, EventType]]:
     return [(event.reason, event.type) for event in seen.events]
 
 

@@ -8,7 +8,7 @@ from flink_autoscaler.core.model.rescale_facts import RescaleFacts, TaskManagerF
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Origin, Stage
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS
-from flink_autoscaler.core.supervise.following import Followed, follow
+from flink_autoscaler.core.supervise.following import Tracking, follow
 from flink_autoscaler.core.supervise.transition import SupervisionInput, begun
 from testkit.builders.core import a_context, a_request
 
@@ -38,7 +38,7 @@ class Watched:
         supervision = begun(NO_SUPERVISION, given, before, target, Origin.AUTOSCALER, "decided by load")
         self.state = replace(self.state, supervision=supervision, overrides={"work": self.target})
 
-    def look(self, facts: RescaleFacts, *, after: int = 10_000) -> Followed:
+    def look(self, facts: RescaleFacts, *, after: int = 10_000) -> Tracking:
         self.now_ms += after
         followed = follow(self._given(replace(facts, now_ms=self.now_ms)))
         self.state = followed.state

@@ -18,7 +18,7 @@ from flink_autoscaler.core.model.supervision import (
     Stage,
     Supervision,
 )
-from flink_autoscaler.core.supervise.following import Followed, follow
+from flink_autoscaler.core.supervise.following import Tracking, follow
 from flink_autoscaler.core.supervise.order_book import (
     KEPT_MS,
     dry_run,
@@ -179,7 +179,7 @@ def test_a_rollback_is_refused_where_there_is_nothing_to_undo(supervision: Super
     assert why in ordered.text
 
 
-def carried_out(supervision: Supervision) -> Followed:
+def carried_out(supervision: Supervision) -> Tracking:
     """What a pass makes of the order of a rollback, however it came there."""
     request = a_request(state=JobState(supervision=supervision), now_ms=NOW)
     return follow(SupervisionInput(replace(request, orders=Orders(rollback=ALICE)), RescaleFacts()))

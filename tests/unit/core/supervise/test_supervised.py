@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flink_autoscaler.core.autoscaler import JobPassReport
-from flink_autoscaler.core.cycle.wanted import realizable
+from flink_autoscaler.core.cycle.overrides import effective_overrides
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, Pin, Signed
@@ -22,7 +22,8 @@ from flink_autoscaler.core.model.supervision import (
     Supervision,
     SupervisionPhase,
 )
-from flink_autoscaler.core.supervise.supervised import FactsWanted, facts_wanted
+from flink_autoscaler.core.ports.plugins import CheckInput, Plugins
+from flink_autoscaler.core.supervise.tracking import FactsWanted, facts_wanted
 from testkit.builders.core import a_context, a_request
 from testkit.scenarios.rescale_model import (
     MAP,
@@ -94,6 +95,39 @@ def test_times_of_two_executions_are_no_outage() -> None:
 
     assert daemon.state.supervision.current is not None
     assert daemon.state.supervision.current.outage_ms in (None, 2_000)
+
+
+class FailingChecker:
+    """A checker that fails when it is asked, or, once it has found something, when its kind is."""
+
+    def __init__(self, error: BaseException, *, finds: bool) -> None:
+        self._error = error
+        self._finds = finds
+
+    @property
+    def is_gradual(self) -> bool:
+        raise self._error
+
+    def check(self, given: CheckInput) -> str | None:
+        if self._finds:
+            return "something"
+        raise self._error
+
+
+@pytest.mark.parametrize("finds", [False, True], ids=["check", "is_gradual"])
+@pytest.mark.parametrize("error", [RuntimeError("boom"), SystemExit("boom")], ids=repr)
+def test_a_checker_that_fails_is_told_once_and_the_samples_stay(error: BaseException, finds: bool) -> None:
+    daemon = a_daemon({"rollback.checkers": "mine"})
+    daemon.plugins = Plugins(error_checkers={"mine": FailingChecker(error, finds=finds)})
+    look_until_rescaled(daemon)
+    look(daemon, 3)
+
+    report = look(daemon)
+
+    assert report.outcome.sample is not None
+    assert daemon.state.samples[-1] == report.outcome.sample
+    (event,) = (each for each in report.outcome.events if "boom" in each.message)
+    assert event.interval is not None
 
 
 @pytest.mark.parametrize("skew_ms", [-600_000, 0, 60_000], ids=["behind", "in step", "ahead"])
@@ -299,7 +333,7 @@ def test_without_details_of_the_job_nothing_is_wanted_that_could_go_against_a_pi
     request = replace(a_request(a_context(dict(OPTIONS))), orders=orders)
     supervision = look(daemon).outcome.state.supervision
 
-    assert realizable(THREE, supervision, request, JobReading(None), is_repair=is_repair) == wanted
+    assert effective_overrides(THREE, supervision, request, JobReading(None), is_repair=is_repair) == wanted
 
 
 def test_a_pin_never_exceeds_what_the_vertex_can_have() -> None:
@@ -374,7 +408,7 @@ def test_nothing_is_wanted_for_vertices_that_a_new_graph_does_not_have() -> None
     supervision = look(daemon).outcome.state.supervision
     reading: JobReading = daemon.network.read(request)
 
-    assert realizable({SOURCE: 3, other: 4}, supervision, request, reading, is_repair=False) == {SOURCE: 3}
+    assert effective_overrides({SOURCE: 3, other: 4}, supervision, request, reading, is_repair=False) == {SOURCE: 3}
 
 
 @pytest.mark.parametrize(
@@ -394,7 +428,9 @@ def test_what_runs_is_not_taken_back_for_a_max_parallelism_that_cannot_be(max_pa
     assert details is not None
     lying = replace(details, vertices=tuple(replace(v, max_parallelism=max_parallelism) for v in details.vertices))
 
-    assert realizable({SOURCE: 3}, supervision, request, JobReading(lying), is_repair=False) == {SOURCE: wanted}
+    assert effective_overrides({SOURCE: 3}, supervision, request, JobReading(lying), is_repair=False) == {
+        SOURCE: wanted
+    }
 
 
 def test_a_rescale_that_a_resubmitted_job_inherits_is_followed_as_well() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.decide.filters.economics import late_seconds
+from flink_autoscaler.core.decide.filters import late_seconds
 from flink_autoscaler.pipeline.simulator.bounds import (
     OracleTerms,
     area,

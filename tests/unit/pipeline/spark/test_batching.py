@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from flink_autoscaler.core.cycle.ending import failed
+from flink_autoscaler.core.cycle.outcome import failed
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.passes import PassRequest
@@ -41,7 +41,7 @@ class Spark:
         with self._lock:
             self.jobs.append(keys(requests))
             self.timeouts.append(timeout)
-        assert self.may_end.wait(30)
+        assert self.may_end.wait(300)
         if self.error is not None:
             raise self.error
         return [Answer(failed(request, ConnectError("away")), 0.1) for request in requests]

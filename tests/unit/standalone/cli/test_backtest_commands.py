@@ -55,6 +55,20 @@ def test_backtest_of_a_workload_compares_configurations(call: Call, tmp_path: Pa
     assert "the work itself" in answer.stdout
 
 
+def test_policies_are_compared_on_a_load_from_anybodys_monitoring(call: Call, tmp_path: Path) -> None:
+    rows = (f"{1_772_366_400 + 60 * n},{60_000 if n % 60 < 30 else 30_000}\n" for n in range(120))
+    load = a_file(tmp_path, "load.csv", "timestamp,value\n" + "".join(rows))
+    grid = ("--grid", "policy=capacity,varga")
+
+    answer = call("backtest", "--load", load, "--peak-slots", 12, *INLINE, "--json")
+    tuned = call("tune", "--load", load, "--capacity-per-subtask", 5000, *grid, *INLINE, "--json")
+
+    assert (answer.returncode, tuned.returncode, answer.stderr, tuned.stderr) == (0, 0, "", "")
+    found = json.loads(answer.stdout)
+    assert found["bounds"]["static"] == pytest.approx(12 * 2, rel=0.1)  # two hours in just the slots for the peak
+    assert len(json.loads(tuned.stdout)["configurations"]) == 3
+
+
 def test_options_of_set_go_before_those_of_files(call: Call, tmp_path: Path) -> None:
     option = "job.autoscaler.utilization.target"
     files = [a_file(tmp_path, f"{target}.yaml", f"{option}: {target}") for target in (0.5, 0.6)]
@@ -215,7 +229,7 @@ def test_forecasts_of_a_history_have_what_came_before_the_time_that_is_simulated
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param(("backtest",), "which jobs? Give --history or --workload", id="nothing to simulate"),
+        pytest.param(("backtest",), "which jobs? Give --history, --load or --workload", id="nothing to simulate"),
         pytest.param(
             ("backtest", "--history", "/no/such"), "--history: /no/such: there is no such folder", id="no path"
         ),
@@ -225,6 +239,16 @@ def test_forecasts_of_a_history_have_what_came_before_the_time_that_is_simulated
             "--history and --since cannot be given with --workload",
             id="two sources",
         ),
+        pytest.param(
+            ("backtest", "--load", "/no/such.csv", "--days", "3", "--workload", "sine"),
+            "--workload and --days cannot be given with --load",
+            id="two loads",
+        ),
+        pytest.param(("backtest", "--load", "a.csv"), "Give one of --peak-slots and --capacity-per-subtask", id="size"),
+        pytest.param(
+            ("tune", "--load", "/no/such.csv", "--peak-slots", "3"), "--load /no/such.csv: No such file", id="no load"
+        ),
+        pytest.param(("tune", *SHORT, "--peak-slots", "3"), "are about a --load", id="size of a workload"),
         pytest.param(("backtest", "--history", "/", "--days", "3"), "--days is the length of a --workload", id="days"),
         pytest.param(("backtest", "--history", "/", "--since", "soon"), "--since 'soon': expected an", id="no time"),
         pytest.param(

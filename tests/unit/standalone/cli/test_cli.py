@@ -442,7 +442,7 @@ def test_daemon_tells_systemd_and_serves_its_pages(flink: FakeFlink, tmp_path: P
     flink.add_job("orders")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
-        systemd.settimeout(30)
+        systemd.settimeout(300)
         variables = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
         with Running(*at(flink), *ENABLED, *INLINE, "--set", "autoscaler.http.port=0", **variables) as daemon:
             messages = [systemd.recv(4096).decode() for _ in range(4)]

@@ -13,8 +13,8 @@ from flink_autoscaler.pipeline.history.files import FileEntry
 from flink_autoscaler.pipeline.history.schema import SAMPLES
 from flink_autoscaler.pipeline.history.store import Folder, FolderListing
 from flink_autoscaler.pipeline.reports.pages import fleet_page
+from flink_autoscaler.standalone.cli.history_access import SMALL, is_small
 from flink_autoscaler.standalone.cli.report import app
-from flink_autoscaler.standalone.history.access import SMALL, is_small
 from testkit.builders.commands import Call, commands
 from testkit.builders.history import part_files
 from testkit.builders.reports import MadeJob, write_history

@@ -33,7 +33,7 @@ SECRET = "hunter2"
 
 
 def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_command(arguments, ENVIRONMENT, timeout=60)
+    return run_command(arguments, ENVIRONMENT, timeout=300)
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_a_closed_standard_output_is_told(arguments: list[str]) -> None:
             env=ENVIRONMENT,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
 
@@ -166,10 +166,10 @@ def test_a_daemon_runs_with_all_streams_closed(tmp_path: Path) -> None:
             wait_until("three passes", lambda: flink.paths("GET").count("/jobs/overview") >= 3, 300)
             process.send_signal(signal.SIGTERM)
 
-            assert process.wait(30) == 0
+            assert process.wait(300) == 0
         finally:
             process.kill()
-            process.wait(30)
+            process.wait(300)
 
 
 @contextmanager

@@ -152,7 +152,7 @@ def test_nothing_is_realized_while_the_store_hangs_and_its_jobs_count_as_under_w
     go_on = threading.Event()
     parts.callback(go_on.set)
     work = Work(site, 0.2, parts)
-    site.wait = lambda: go_on.wait(30)
+    site.wait = lambda: go_on.wait(300)
 
     reports = work(an_outcome("c/a", wanted={VERTEX: 2}), an_outcome("c/b"))
 

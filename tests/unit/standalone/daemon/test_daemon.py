@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
+from flink_autoscaler.standalone.service.loop import Daemon, Watch
 from testkit.fakes.flink import FakeFlink, Fault
 from testkit.scenarios.runner import LogLines, Watching, soon
 

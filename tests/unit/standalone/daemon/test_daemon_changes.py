@@ -10,8 +10,8 @@ import pytest
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
-from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
 from flink_autoscaler.standalone.observability.announcer import Announcer
+from flink_autoscaler.standalone.service.loop import Daemon, Watch
 from testkit.builders.cluster_passes import a_listed_job
 from testkit.fakes.flink import FakeFlink, Fault
 from testkit.scenarios.runner import LogLines, Watching, soon

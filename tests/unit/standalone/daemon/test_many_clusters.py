@@ -10,8 +10,8 @@ from contextlib import ExitStack
 import pytest
 
 from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.standalone.daemon.loop import Daemon
-from flink_autoscaler.standalone.observability.logs import configure_logging
+from flink_autoscaler.standalone.service.loop import Daemon
+from flink_autoscaler.standalone.settings.logs import configure_logging
 from testkit.fakes.flink import FakeFlink, Fault, chain
 from testkit.scenarios.runner import LogLines, Watching, run_passes, soon
 

@@ -13,8 +13,8 @@ from flink_autoscaler.stores.sql.database.database import Database, DatabaseSett
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.sql.tables import JOBS
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
+from testkit.fakes.flink.driving import drive
 from testkit.fakes.flink.load import repeated
-from testkit.scenarios.faults.driving import drive
 from testkit.scenarios.runner.process import DaemonProcess
 from testkit.servers.databases import rows_of
 

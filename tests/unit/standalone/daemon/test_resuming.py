@@ -16,7 +16,7 @@ from flink_autoscaler.stores import LoggingEventHandler
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from testkit.fakes.flink import Canned, FakeFlink, FakeJob
-from testkit.scenarios.faults.driving import drive
+from testkit.fakes.flink.driving import drive
 from testkit.scenarios.runner.wired import passes_over
 from testkit.servers.databases import create_tables
 

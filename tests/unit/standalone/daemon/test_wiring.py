@@ -7,8 +7,8 @@ import pytest
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.realizers import LogOnlyRealizer, RescaleApiRealizer
-from flink_autoscaler.standalone.daemon.plugins import build
 from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
+from flink_autoscaler.standalone.settings.plugins import build
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
 from testkit.scenarios.runner import LogLines

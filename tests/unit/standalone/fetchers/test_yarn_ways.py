@@ -83,10 +83,10 @@ def test_auto_gives_direct_access_a_short_share_of_the_timeout(site: YarnSite) -
     site.application.extra = {"amRPCAddress": urlsplit(silent.url).netloc}
 
     begun = time.monotonic()
-    job_list = site.fetch(access="auto", timeout=8.0)
+    job_list = site.fetch(access="auto", timeout=20.0)
 
     assert url_of(job_list) == proxy_url(site)
-    assert 2.0 <= time.monotonic() - begun < 8.0
+    assert 5.0 <= time.monotonic() - begun < 20.0
 
 
 def test_auto_keeps_to_what_worked(site: YarnSite) -> None:

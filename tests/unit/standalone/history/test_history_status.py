@@ -10,12 +10,13 @@ import pytest
 
 from flink_autoscaler.standalone.history.sink import HistorySink
 from flink_autoscaler.standalone.observability.gauges import Gauges
+from flink_autoscaler.standalone.observability.status_series import HISTORY_SERIES
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from testkit.builders.history import NOON_MS, part_files
 from testkit.clusters.flink.waiting import wait_until
 from testkit.contracts.recorded_passes import window_filling
 
-PATIENCE = 30.0
+PATIENCE = 300.0
 
 
 class Bench:
@@ -26,7 +27,7 @@ class Bench:
         settings = HistorySettings(enabled=True, path=str(root), interval=0.0, compaction_interval=0.0, **values)
         self.sink = HistorySink(settings, clock=lambda: self.at_ms / 1000)
         self._gauges = Gauges()
-        self._gauges.follow_history(self.sink.status)
+        self._gauges.follow_status(HISTORY_SERIES, self.sink.status)
 
     def add(self) -> None:
         record = window_filling().records[0]
@@ -40,7 +41,7 @@ class Bench:
 def bench(tmp_path: Path) -> Iterator[Bench]:
     bench = Bench(tmp_path / "history", spill_directory=str(tmp_path / "spill"))
     yield bench
-    bench.sink.close(timeout=PATIENCE)
+    bench.sink.close(timeout=1.0)
 
 
 def test_rows_and_files_that_were_written_are_counted(bench: Bench, tmp_path: Path) -> None:
@@ -111,13 +112,13 @@ def test_rows_that_were_given_up_are_counted(tmp_path: Path) -> None:
 
 def test_without_a_history_there_are_no_series() -> None:
     gauges = Gauges()
-    gauges.follow_history(lambda: None)
+    gauges.follow_status(HISTORY_SERIES, lambda: None)
 
     assert b"flink_autoscaler_history" not in b"".join(gauges.texts())
 
 
 def test_series_are_among_those_of_the_daemon(bench: Bench) -> None:
     gauges = Gauges()
-    gauges.follow_history(bench.sink.status)
+    gauges.follow_status(HISTORY_SERIES, bench.sink.status)
 
     assert b"flink_autoscaler_history_up 1.0" in b"".join(gauges.texts())

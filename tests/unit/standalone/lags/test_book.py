@@ -45,7 +45,7 @@ class Hanging(Known):
 
     def lags(self, query: LagQuery) -> Mapping[str, float]:
         found = super().lags(query)
-        self.may_answer.wait(30)
+        self.may_answer.wait(300)
         return found
 
 

@@ -18,7 +18,7 @@ from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.standalone.notifications.delivery import Outbox
 from flink_autoscaler.standalone.notifications.notifier import Notifier
-from flink_autoscaler.standalone.observability.notice_series import NoticeMetrics
+from flink_autoscaler.standalone.observability.status_series import NOTIFICATION_SERIES, StatusMetrics
 from flink_autoscaler.standalone.settings.schema.clusters import NotificationSettings, RuleSettings, TargetSettings
 from flink_autoscaler.stores.outbox import HeapOutbox
 from flink_autoscaler.stores.sql.database.database import Database
@@ -280,5 +280,5 @@ def test_series_follow_the_targets_of_a_reload(receiver: Receiver, make: Make) -
 
 def series(notifier: Notifier) -> set[str]:
     registry = CollectorRegistry()
-    registry.register(NoticeMetrics(notifier.status))
+    registry.register(StatusMetrics(NOTIFICATION_SERIES, notifier.status))
     return set(generate_latest(registry).decode().splitlines())

@@ -16,9 +16,9 @@ from flink_autoscaler.core.errors import NotLeaderError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.standalone.notifications.apprise_process import service_of
 from flink_autoscaler.standalone.notifications.messages import CloudEvent, cloud_event
 from flink_autoscaler.standalone.notifications.targets import NotSentError, Target, make_target
+from flink_autoscaler.standalone.settings.apprise import service_of
 from flink_autoscaler.standalone.settings.schema.clusters import AuthKind, AuthSettings, TargetSettings
 from testkit.fakes.receiver import Receiver
 from testkit.scenarios.runner import LogLines

@@ -17,8 +17,9 @@ from flink_autoscaler.standalone.ha.leadership import LeadershipState, Leadershi
 from flink_autoscaler.standalone.ha.store_watch import WORKING, StoreStatus
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
-from flink_autoscaler.standalone.observability.health import Health, HealthMetrics
+from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.observability.http import HttpServer, create_app
+from flink_autoscaler.standalone.observability.status_series import CLUSTER_SERIES, StatusMetrics
 from testkit.fakes.flink import FakeFlink, Fault
 from testkit.scenarios.runner import LogLines, Watching
 
@@ -144,7 +145,7 @@ def test_series_say_which_clusters_were_looked_at_lately() -> None:
     now = [100.0]
     health = Health({"main": 60.0, "other": 60.0}, clock=lambda: now[0])
     registry = CollectorRegistry()
-    registry.register(HealthMetrics(health))
+    registry.register(StatusMetrics(CLUSTER_SERIES, lambda: health.readiness().clusters))
     health.succeeded("main")
     now[0] += 30
 

@@ -118,7 +118,7 @@ class Slow(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        assert self.allowed.wait(10)
+        assert self.allowed.wait(300)
         yield GaugeMetricFamily("flink_autoscaler_slow", "Came late.", value=1.0)
 
 

@@ -17,7 +17,7 @@ def service_manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[
     name = str(tmp_path / "notify") if request.param == "path" else f"@flink-autoscaler-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
         server.bind("\0" + name[1:] if name.startswith("@") else name)
-        server.settimeout(10)
+        server.settimeout(300)
         yield name, server
 
 

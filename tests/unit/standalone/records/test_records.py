@@ -25,7 +25,7 @@ from testkit.clusters.flink.waiting import wait_until
 from testkit.contracts.recorded_passes import JOB_KEY, RecordedJob, scaled_up
 from testkit.servers.databases import create_tables, rows_of
 
-PATIENCE = 20.0
+PATIENCE = 300.0
 
 
 @dataclass

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.decide.limits.shares import postponed
+from flink_autoscaler.core.decide.slot_sharing import postponed
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.decision import PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
@@ -50,14 +50,14 @@ def test_the_scenarios_have_what_they_are_meant_to_show() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(PUT_OFF))
-def test_a_decision_that_the_ledger_put_off_is_put_off_again(code: str) -> None:
+def test_a_decision_that_is_deferred_because_of_other_jobs_is_deferred_again(code: str) -> None:
     record = scaled_up().records[2]
     waits = postponed(record.outcome, Reason(code, "others want slots, too"))
 
     assert found(replace(record, outcome=waits)) == []
 
 
-def test_what_the_ledger_told_behind_a_pass_is_told_again() -> None:
+def test_what_is_told_behind_a_pass_is_told_again() -> None:
     record = scaled_up().records[2]
     reason = Reason("SLOTS_MISSING", "it needs 2 slots at least to run, 1 is missing")
     event = Event(EventType.WARNING, "SlotsMissing", "The job has too few slots")

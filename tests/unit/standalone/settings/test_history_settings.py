@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.daemon.registry import applicable, restart_keys
+from flink_autoscaler.standalone.service.registry import applicable, restart_keys
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration

@@ -12,7 +12,7 @@ import structlog
 from demo.command import verdict
 from demo.story import Json, LogReader, Look, Story, parse_line, shortfalls
 
-from flink_autoscaler.standalone.observability.logs import configure_logging
+from flink_autoscaler.standalone.settings.logs import configure_logging
 from flink_autoscaler.stores import LoggingEventHandler
 from flink_autoscaler.stores.testing.event_handler_contract import a_context, a_report
 

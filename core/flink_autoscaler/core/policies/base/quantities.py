@@ -16,7 +16,7 @@ from flink_autoscaler.core.evaluate.evaluation import is_held_back, is_residual
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import DemandForecast, JobObservation, SourceForecast, VertexObs
 from flink_autoscaler.core.model.quick import quick, replace
-from flink_autoscaler.core.observe.waiting import WaitingShares
+from flink_autoscaler.core.observe.window import WaitingShares
 
 LEAST_BUSY = 0.02
 """Below this share the rate of busy time says nothing: a few records decide it."""

@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingM
 from flink_autoscaler.core.model.numbers import INFINITY, NAN, ceil_decimals, divide
 from flink_autoscaler.core.model.state import HistoryEntry, JobState, ScalingSummary
 from flink_autoscaler.core.model.topology import Vertex
-from flink_autoscaler.core.observe.idle_subtasks import of_working_subtasks
+from flink_autoscaler.core.observe.plausibility import of_working_subtasks
 from flink_autoscaler.core.observe.window import MetricWindow, window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
 from flink_autoscaler.core.policies.base.quantities import LEAST_BUSY

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from flink_autoscaler.core.evaluate.evaluation import target_capacity
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric, VertexId
+from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, FlinkMetric, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN, divide, trunc32, two_decimals
 from flink_autoscaler.core.model.policy_values import VertexLimits, VertexSizing
 from flink_autoscaler.core.model.quick import quick, replace
@@ -18,7 +18,6 @@ from flink_autoscaler.core.model.vertex_patterns import VertexBounds, bounds_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import UNKNOWN_RATE
 from flink_autoscaler.core.policies.base.scalability import scalability_coefficient
-from flink_autoscaler.core.policies.base.uneven import passed_on
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 _MAX_INT32 = 2**31 - 1
@@ -337,3 +336,19 @@ def planned_sizing(vertex: Vertex, target: int, rate: float, settings: SizingSet
         limits=limits,
         target=limits.clamp(wanted),
     )
+
+
+def passed_on(job: EvaluatedJob) -> Mapping[VertexId, EvaluatedVertex]:
+    """Return the metrics of a job in which sources have to catch up with what waits there, and no more."""
+    catch_up, metrics = job.context.options.catch_up_duration.seconds, job.metrics.vertices
+    if catch_up <= 0:
+        return metrics
+    uneven = [v for v, told in job.reading.aggregates.items() if FlinkMetric.SLOWEST_PARTITION in told and v in metrics]
+    return {**metrics, **{v: _even(metrics[v], catch_up) for v in uneven}} if uneven else metrics
+
+
+def _even(metrics: EvaluatedVertex, catch_up: int) -> EvaluatedVertex:
+    rate, lag = metrics[ScalingMetric.CATCH_UP_DATA_RATE], metrics[ScalingMetric.LAG].current
+    if not (math.isfinite(lag) and lag / catch_up < rate.current):
+        return metrics
+    return {**metrics, ScalingMetric.CATCH_UP_DATA_RATE: EvaluatedMetric(lag / catch_up, rate.average)}

@@ -16,8 +16,8 @@ from flink_autoscaler.clients.auth.tls import client_context
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
 from flink_autoscaler.core.options.option import nearest
-from flink_autoscaler.standalone.daemon.plugins import PluginGroup, unknown_plugin
-from flink_autoscaler.standalone.fetchers.access import AUTHORIZATION, Access
+from flink_autoscaler.standalone.settings.credentials import AUTHORIZATION, Access
+from flink_autoscaler.standalone.settings.plugins import PluginGroup, unknown_plugin
 from flink_autoscaler.standalone.settings.schema.clusters import (
     AccessSettings,
     AuthKind,

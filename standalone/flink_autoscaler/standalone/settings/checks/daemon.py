@@ -15,9 +15,9 @@ from flink_autoscaler.core.options.checks import unreadable_options
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option, nearest
 from flink_autoscaler.core.options.policies import OPTIONS_OF
-from flink_autoscaler.standalone.daemon.plugins import PluginGroup, plugin_names, unknown_plugin
 from flink_autoscaler.standalone.settings.checks.clusters import PlacedCluster, cluster_places, cluster_problems
 from flink_autoscaler.standalone.settings.checks.notifications import notification_problems
+from flink_autoscaler.standalone.settings.plugins import PluginGroup, plugin_names, unknown_plugin
 from flink_autoscaler.standalone.settings.removed import removed_plugin
 from flink_autoscaler.standalone.settings.schema.clusters import NUMBER_TYPES
 from flink_autoscaler.standalone.settings.schema.options import allowed, daemon_keys, job_keys

@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.meanings import Kind, chapters
 from flink_autoscaler.core.options.option import nearest
-from flink_autoscaler.standalone.notifications.apprise_process import service_of
-from flink_autoscaler.standalone.notifications.redaction import url_of
+from flink_autoscaler.standalone.settings.apprise import service_of
 from flink_autoscaler.standalone.settings.checks.clusters import (
     WEB_KINDS,
     EntrySection,
@@ -19,6 +18,7 @@ from flink_autoscaler.standalone.settings.checks.clusters import (
     duplicate_names,
     entries,
 )
+from flink_autoscaler.standalone.settings.credentials import target_url
 from flink_autoscaler.standalone.settings.schema.clusters import RuleSettings, TargetSettings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.secrets import from_either, without_target
@@ -58,7 +58,7 @@ def _target_problems(target: TargetSettings, place: EntrySection) -> Iterator[st
         yield f"{found}: expected one of {', '.join(_PLACES_OF_URL)}"
         return
     try:
-        url = url_of(target, place.prefix)
+        url = target_url(target, place.prefix)
     except ConfigError as error:
         yield str(error)
         return

@@ -211,7 +211,8 @@ class Cluster:
     Attributes:
         name: Unique name.
         endpoint: The first JobManager and the limits of requests, without credentials (see
-            :mod:`flink_autoscaler.standalone.fetchers.access`); its URL is empty where JobManagers are found elsewhere.
+            :mod:`flink_autoscaler.standalone.settings.credentials`); its URL is empty where JobManagers are found
+            elsewhere.
         interval: Seconds from the start of one pass to the start of the next.
         engine: Where its jobs are evaluated.
         job_defaults: Configuration of its jobs before what the cluster reports, flat, as text.

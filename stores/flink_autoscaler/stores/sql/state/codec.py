@@ -33,7 +33,7 @@ from flink_autoscaler.core.model.state import (
     ScalingSummary,
 )
 from flink_autoscaler.core.model.syntax import parse_map
-from flink_autoscaler.core.observe.vertex_table import VertexTable
+from flink_autoscaler.core.observe.window import VertexTable
 from flink_autoscaler.stores.sql.state.instants import (
     instant_text,
     is_instant,
@@ -41,7 +41,7 @@ from flink_autoscaler.stores.sql.state.instants import (
     parse_seconds,
     seconds_text,
 )
-from flink_autoscaler.stores.sql.state.samples import metrics_text, number_text
+from flink_autoscaler.stores.sql.state.windows import metrics_text, number_text
 
 _LARGEST_INT = (1 << 31) - 1
 _NUMBERS = {"NaN": NAN, "Infinity": math.inf, "-Infinity": -math.inf}

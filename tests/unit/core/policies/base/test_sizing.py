@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.decide.sizing.alignment import balanced
+from flink_autoscaler.core.decide.alignment import balanced
 from flink_autoscaler.core.model.policy_values import VertexLimits, VertexSizing
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, is_outside_bounds, limits_of, size_vertex

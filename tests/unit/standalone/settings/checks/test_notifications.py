@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.notifications import apprise_process
+from flink_autoscaler.standalone.settings import apprise
 from flink_autoscaler.standalone.settings.loading import load_settings, warnings_of
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
@@ -116,7 +116,7 @@ def test_without_the_library_a_target_of_apprise_names_what_to_install(monkeypat
 
     monkeypatch.setattr(builtins, "__import__", without)
     monkeypatch.delitem(sys.modules, "apprise", raising=False)
-    apprise_process.apprise.cache_clear()
+    apprise.apprise.cache_clear()
 
     assert "pip install 'flink-autoscaler[notifications]'" in problems(CHAT)
     assert settings(HOOK).notifications.targets[0].name == "audit"

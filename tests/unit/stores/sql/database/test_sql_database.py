@@ -190,7 +190,7 @@ def test_a_folder_that_is_missing(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_does_not_end(tmp_path: Path) -> None:
-    settings = with_tables(DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'a.db'}", query_timeout=0.2))
+    settings = with_tables(DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'a.db'}", query_timeout=1.0))
 
     with closing(Database(settings)) as other, other.transaction(), closing(Database(settings)) as database:
         with pytest.raises(StoreError, match="another program keeps its file locked: end what it does"):
@@ -199,7 +199,7 @@ def test_a_writer_that_does_not_end(tmp_path: Path) -> None:
 
 
 def test_lock_of_another_program_is_not_blamed_on_this_process(tmp_path: Path) -> None:
-    settings = with_tables(DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'a.db'}", query_timeout=0.3))
+    settings = with_tables(DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'a.db'}", query_timeout=2.0))
 
     with (
         closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as shell,
@@ -216,7 +216,7 @@ def test_lock_of_another_program_is_not_blamed_on_this_process(tmp_path: Path) -
 
 
 def test_writer_of_this_process_that_does_not_end_is_named_as_such(tmp_path: Path) -> None:
-    settings = with_tables(DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'a.db'}", query_timeout=0.2))
+    settings = with_tables(DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'a.db'}", query_timeout=1.0))
 
     with closing(Database(settings)) as database, ThreadPoolExecutor(1) as pool, database.transaction():
         told = str(pool.submit(SqlStateStore(database).save, "job", OVERRIDES).exception())
@@ -272,7 +272,7 @@ def test_deadlocks_are_tried_again(server: DatabaseServer) -> None:
                     connection.execute(update(LEASE).where(LEASE.c.name == name).values(token=LEASE.c.token + 1))
                     if is_first and position == 0:
                         is_first = False
-                        both_hold_one.wait(20)
+                        both_hold_one.wait(300)
 
             database.run(work)
 
@@ -324,7 +324,7 @@ def test_a_server_that_goes_and_comes_back(server: DatabaseServer, end: str) -> 
 
 
 def test_a_network_that_swallows_everything(server: DatabaseServer) -> None:
-    settings = replace(with_tables(server.new_database()), query_timeout=0.5, connect_timeout=1.0)
+    settings = replace(with_tables(server.new_database()), query_timeout=3.0, connect_timeout=10.0)
     name = settings.url.rpartition("/")[2]
     with Stalling(server.port) as proxy:
         url = f"jdbc:{server.scheme}://127.0.0.1:{proxy.port}/{name}"

@@ -1,0 +1,427 @@
+"""Which vertices should change, what holds a vertex back, and scale-downs that wait."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from flink_autoscaler.core.decide.alignment import align, alignment_request, limited_event, max_increase
+from flink_autoscaler.core.decide.plan import Plan, plan_event
+from flink_autoscaler.core.errors import EvaluationError
+from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, held_back, is_processing_backlog
+from flink_autoscaler.core.model.events import Event, EventType, Figures, NamedFigures, Reason
+from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId, of
+from flink_autoscaler.core.model.numbers import plain, two_decimals
+from flink_autoscaler.core.model.policy_values import VertexSizing
+from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.model.state import DelayedRecommendation, DelayedVertex, ScalingSummary
+from flink_autoscaler.core.model.topology import Vertex
+from flink_autoscaler.core.observe.window import window_of
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.policies.base.proposals import HELD_BACK, held_back_text
+from flink_autoscaler.core.policies.base.scalability import Gains, ineffective_gains
+from flink_autoscaler.core.policies.base.sizing import SizingSettings, planned_sizing
+from flink_autoscaler.core.policies.choosing import PolicyPlan
+from flink_autoscaler.core.ports.passes import EvaluatedJob
+from flink_autoscaler.core.ports.plugins import Plugins
+
+_SIZED: Final = (
+    "target_rate",
+    "utilization_target",
+    "catch_up_rate",
+    "restart_rate",
+    "needed_rate",
+    "processing_rate",
+    "coefficient",
+    "factor",
+    "wanted",
+    "least",
+    "greatest",
+    "max_parallelism",
+    "partitions",
+    "within_limits",
+    "aligned",
+)
+"""The terms of the formula by which a vertex is sized, as :func:`_sized` gives them."""
+_WAITED: Final = ("waited", "scale_down_interval")
+
+
+def delayed(
+    pending: DelayedVertex | None, recommendation: DelayedRecommendation, interval_ms: int
+) -> tuple[DelayedVertex | None, DelayedRecommendation | None]:
+    """Add a recommendation to those of a vertex that wait.
+
+    Args:
+        pending: What waits; None where nothing does.
+        recommendation: The scale-down advised now.
+        interval_ms: How long it has to stay advisable; 0 or less for not at all.
+
+    Returns:
+        What waits now, and the highest recommendation of the last interval once that has passed since the first; None
+        while it has not.
+    """
+    if interval_ms <= 0:
+        return pending, recommendation
+    pending = pending or DelayedVertex(recommendation.at_ms, ())
+    higher = list(pending.queue)
+    while higher and higher[-1].parallelism <= recommendation.parallelism:
+        higher.pop()
+    queue, start_ms = (*higher, recommendation), recommendation.at_ms - interval_ms
+    if start_ms < pending.first_ms:
+        return pending._replace(queue=queue), None
+    recent = tuple(entry for entry in queue if entry.at_ms >= start_ms)
+    return pending._replace(queue=recent), recent[0]
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class VertexChange:
+    """What becomes of one vertex.
+
+    Attributes:
+        wanted: The parallelism that it should have from now on; None for the one it has.
+        pending: Its scale-downs that wait from now on; None where none does.
+        expected: Records/s with the parallelism that was sized; None where that is the one it has.
+        reasons: Why.
+        events: To be raised.
+    """
+
+    wanted: DelayedRecommendation | None = None
+    pending: DelayedVertex | None = None
+    expected: float | None = None
+    reasons: tuple[Reason, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class _AlignedVertex:
+    parallelism: int
+    reasons: tuple[Reason, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+def changes_of(chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins) -> Plan:
+    """Return the changes that are left of what policies want, within factors, limits and delays.
+
+    As in the reference nothing changes unless a vertex that would change is outside of its band; all others go with it.
+
+    Raises:
+        EvaluationError: A vertex would get no subtasks at all.
+        PluginError: A custom alignment mode failed.
+    """
+    options, settings = job.context.options, SizingSettings.of_job(job)
+    wanted = dict[VertexId, DelayedRecommendation]()
+    # Before the window is full not all partitions may have been seen.
+    idle = {v for v, vertex in job.topology.vertices.items() if vertex.idle_subtasks and job.is_window_full}
+    metrics, waiting = dict(job.metrics.vertices), dict(job.state.delayed)
+    reasons, events = [*chosen.reasons, *job.skewed.values()], [*chosen.events(options), *_skew_events(job)]
+    for vertex_id, vertex in job.topology.vertices.items():
+        if vertex_id in job.excluded:
+            reasons += _why_excluded(vertex_id, job)
+        elif vertex_id not in chosen.unknown or vertex_id in idle:
+            change = _change_of(vertex, chosen, job, plugins, settings)
+            if vertex_id in idle:
+                change = _without_idle_subtasks(vertex, change, job, settings)
+            reasons += change.reasons
+            events += change.events
+            waiting.pop(vertex_id, None)
+            if change.pending is not None:
+                waiting[vertex_id] = change.pending
+            if change.expected is not None:
+                metrics[vertex_id] = {
+                    **metrics[vertex_id],
+                    ScalingMetric.EXPECTED_PROCESSING_RATE: of(change.expected),
+                }
+            if change.wanted is not None and change.wanted.parallelism != vertex.parallelism:
+                wanted[vertex_id] = change.wanted
+    plan = Plan({}, metrics, waiting, tuple(reasons), tuple(events), chosen.at_once | idle)
+    if not wanted:
+        return plan.explained("NO_CHANGE", "no vertex needs another parallelism now")
+    if not any(each.is_outside for each in wanted.values()):
+        return replace(plan, reasons=(*plan.reasons, _within_bounds(wanted, job)))
+    return _with_changes(plan, job, {vertex_id: each.parallelism for vertex_id, each in wanted.items()})
+
+
+def _skew_events(job: EvaluatedJob) -> Iterator[Event]:
+    for vertex_id, skew in job.skewed.items():
+        yield plan_event(job.context, "DataSkew", skew.text, f"DataSkew{vertex_id}")
+
+
+def _within_bounds(wanted: Mapping[VertexId, DelayedRecommendation], job: EvaluatedJob) -> Reason:
+    """Say that nothing is outside its bounds, and how much room the busiest vertex has left that would grow."""
+    text = "every vertex that would change is within its utilization bounds"
+    vertices, options = job.topology.vertices, job.context.options
+    if (waiting := _backlog_reason(wanted, job)) is not None:
+        return waiting
+    growing = (v for v, advice in wanted.items() if advice.parallelism > vertices[v].parallelism)
+    loads = {v: job.metrics.vertices[v][ScalingMetric.LOAD].average for v in growing}
+    known = {v: load for v, load in loads.items() if math.isfinite(load)}
+    if not known:
+        return Reason("WITHIN_BOUNDS", text)
+    busiest = max(known, key=lambda v: known[v])
+    load, most = known[busiest], EvaluationSettings.of(options, job.restart_time).utilization_max
+    condition = "while its lag does not grow " if _are_lags_known(job) else ""
+    room = (
+        f"{vertices[busiest].name} is {load:.0%} busy, head-room left: {max(0.0, 1 - load):.0%}; {condition}"
+        f"it is scaled up above {min(1.0, most):.0%} (utilization.max)"
+    )
+    figures = (("load", load), ("headroom", max(0.0, 1 - load)), ("utilization_max", most))
+    return Reason("WITHIN_BOUNDS", f"{text}: {room}", figures=figures)
+
+
+def _backlog_reason(wanted: Mapping[VertexId, DelayedRecommendation], job: EvaluatedJob) -> Reason | None:
+    """Say that a backlog is what keeps vertices from being scaled down, with its records; None where it does not."""
+    vertices, options = job.topology.vertices, job.context.options
+    window, settings = window_of(job.state.samples), EvaluationSettings.of(options, job.restart_time)
+    is_lowered = any(advice.parallelism < vertices[v].parallelism for v, advice in wanted.items())
+    if not (is_lowered and settings.is_improved and is_processing_backlog(job.topology, window, settings)):
+        return None
+    lags = {
+        vertices[v].name: metrics[ScalingMetric.LAG].current
+        for v, metrics in job.metrics.vertices.items()
+        if ScalingMetric.LAG in metrics
+    }
+    waiting = {name: lag for name, lag in lags.items() if lag > 0}
+    told = ", ".join(f"{plain(lag)} records wait at {name}" for name, lag in waiting.items())
+    text = f"the job is processing a backlog, so nothing is scaled down: {told}"
+    return Reason("PROCESSING_BACKLOG", text, None, (("lag", sum(waiting.values())),))
+
+
+def _are_lags_known(job: EvaluatedJob) -> bool:
+    sources = (job.metrics.vertices[v] for v, vertex in job.topology.vertices.items() if vertex.is_source)
+    return all(math.isfinite(metrics[ScalingMetric.LAG].current) for metrics in sources if ScalingMetric.LAG in metrics)
+
+
+def _with_changes(plan: Plan, job: EvaluatedJob, wanted: dict[VertexId, int]) -> Plan:
+    """Return the plan with changes; what is expected of a vertex stays the rate for what it was sized for now."""
+    metrics = dict(plan.metrics)
+    for vertex_id, parallelism in wanted.items():
+        recommended = of(float(parallelism))
+        metrics[vertex_id] = {**metrics[vertex_id], ScalingMetric.RECOMMENDED_PARALLELISM: recommended}
+    vertices = job.topology.vertices
+    changes = {v: ScalingSummary(vertices[v].parallelism, new, metrics[v]) for v, new in wanted.items()}
+    return replace(plan, changes=changes, metrics=metrics)
+
+
+def _change_of(
+    vertex: Vertex, chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins, settings: SizingSettings
+) -> VertexChange:
+    """Return what becomes of one vertex; one of which policies know nothing stays as it is."""
+    if vertex.vertex_id in chosen.unknown:
+        return VertexChange(pending=job.state.delayed.get(vertex.vertex_id))
+    vertex_id, target = vertex.vertex_id, chosen.targets[vertex.vertex_id]
+    sized, pending = chosen.sizings.get(vertex_id), job.state.delayed.get(vertex_id)
+    rate = job.metrics.vertices[vertex_id][ScalingMetric.TRUE_PROCESSING_RATE].average
+    is_sized = sized is not None and sized.target == target
+    is_at_once = vertex_id in chosen.at_once
+    if is_at_once:
+        settings = replace(settings, least_factor=0.0)
+    sizing = sized if sized is not None and is_sized else planned_sizing(vertex, target, rate, settings)
+    # A policy that chooses among what alignment comes to means what it says.
+    is_aligned = is_at_once and sizing.target in job.aligned.get(vertex_id, ())
+    aligned = _AlignedVertex(sizing.target) if is_aligned else _aligned(vertex, sizing, job, plugins)
+    reasons, events = aligned.reasons, aligned.events
+    if aligned.parallelism == sizing.current:
+        kept = None if is_sized or chosen.is_sure else pending
+        at_target = (_sized("AT_TARGET", vertex, sizing, job, aligned.parallelism),) if is_sized else ()
+        return VertexChange(pending=kept, reasons=(*reasons, *at_target), events=events)
+    if is_sized:
+        reasons = (*reasons, _sized("SIZED", vertex, sizing, job, aligned.parallelism))
+    else:
+        reasons = (*reasons, _planned(vertex, sizing, aligned.parallelism))
+    advice = DelayedRecommendation(job.now_ms, aligned.parallelism, sized is None or sized.is_outside)
+    if advice.parallelism > sizing.current:
+        held = _scale_up(vertex, advice, job)
+    else:
+        held = VertexChange(advice) if is_at_once else _scale_down(vertex, advice, job)
+    aimed = aligned.parallelism
+    if held.wanted is not None and job.context.options.is_improved:
+        aimed = held.wanted.parallelism  # not what is wanted now, where an earlier scale-down counts
+    return replace(
+        held,
+        expected=(sizing.rate / sizing.current) * aimed,
+        reasons=(*reasons, *held.reasons),
+        events=(*events, *held.events),
+    )
+
+
+def _why_excluded(vertex_id: VertexId, job: EvaluatedJob) -> tuple[Reason, ...]:
+    if vertex_id in job.context.restriction.fixed:
+        return ()  # what others told has its own reason
+    return (Reason("EXCLUDED", "the vertex is excluded, has finished, or reports no busy time", vertex_id),)
+
+
+def _without_idle_subtasks(
+    vertex: Vertex, change: VertexChange, job: EvaluatedJob, settings: SizingSettings
+) -> VertexChange:
+    """Take the subtasks from a source that have no partition, at once and whatever becomes of the others.
+
+    Nothing is lost by that, so that neither a scale-down interval nor the band around the target has a say; what the
+    user or the cluster demands at least has.
+    """
+    most, change_to = vertex.working_subtasks, change.wanted
+    least = min(vertex.parallelism, max(settings.limits_for(vertex)[0], vertex.floor))
+    parallelism = max(least, most if change_to is None else min(change_to.parallelism, most))
+    text = (
+        f"{vertex.idle_subtasks} of its {vertex.parallelism} subtasks have nothing to read: it has "
+        f"{vertex.source_partitions} partitions"
+    )
+    figures = (("partitions", float(vertex.source_partitions)), ("idle_subtasks", float(vertex.idle_subtasks)))
+    reason = Reason("IDLE_SUBTASKS", text, vertex.vertex_id, figures)
+    rate = job.metrics.vertices[vertex.vertex_id][ScalingMetric.TRUE_PROCESSING_RATE].average
+    return replace(
+        change,
+        wanted=DelayedRecommendation(job.now_ms, parallelism, is_outside=True),
+        expected=rate / most * min(parallelism, most),
+        reasons=(*change.reasons, reason),
+    )
+
+
+def _planned(vertex: Vertex, sizing: VertexSizing, parallelism: int) -> Reason:
+    text = (
+        f"has parallelism {sizing.current}: its policies want {round(sizing.factor * sizing.current)}, one step allows "
+        f"{sizing.wanted}, within limits {sizing.target}, aligned {parallelism}"
+    )
+    return Reason("PLANNED", text, vertex.vertex_id)
+
+
+def _sized(code: str, vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, parallelism: int) -> Reason:
+    """Say how a vertex was sized, with every term of the formula; rates in records/s, summed over all subtasks."""
+    text = (
+        f"needs {plain(sizing.capacity)} records/s, has {plain(sizing.rate)} at parallelism {sizing.current}: "
+        f"factor {two_decimals(sizing.factor)}, wanted {sizing.wanted}, within limits {sizing.target}, "
+        f"aligned {parallelism}"
+    )
+    options, metrics = job.context.options, job.metrics.vertices[vertex.vertex_id]
+    target, catch_up = metrics[ScalingMetric.TARGET_DATA_RATE].average, options.catch_up_duration.seconds
+    values = (
+        target,
+        options.utilization_target,
+        metrics[ScalingMetric.CATCH_UP_DATA_RATE].current,
+        target * job.restart_time / catch_up if catch_up else 0.0,
+        sizing.capacity,
+        sizing.rate,
+        sizing.coefficient,
+        sizing.factor,
+        sizing.wanted,
+        sizing.limits.lower,
+        sizing.limits.upper,
+        vertex.max_parallelism,
+        vertex.source_partitions,
+        sizing.target,
+        parallelism,
+    )
+    return Reason(code, text, vertex.vertex_id, NamedFigures(_SIZED, values))
+
+
+def _aligned(vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: Plugins) -> _AlignedVertex:
+    """Return the parallelism that spreads key groups or partitions well; a source stays within its partitions."""
+    if sizing.target == sizing.current:
+        return _AlignedVertex(sizing.current)
+    if sizing.target < 1:
+        key = AutoscalerOptions.min_parallelism.key
+        raise EvaluationError(f"vertex {vertex.vertex_id}: parallelism {sizing.target} is impossible; raise {key}")
+    aligned, options = align(vertex, sizing, job, plugins), job.context.options
+    parallelism, reasons, events = aligned.parallelism, list[Reason](), list[Event]()
+    if aligned.problem is not None:
+        reasons.append(Reason("ALIGNMENT_MODE", aligned.problem))
+        if options.is_improved:
+            events.append(plan_event(job.context, "PluginProblem", aligned.problem, "ALIGNMENT_MODE"))
+    if aligned.is_limited:
+        request = alignment_request(vertex, sizing.limits, sizing.current, sizing.target)
+        events.append(limited_event(request, aligned, options))
+    if aligned.beyond is not None:
+        reasons.append(_uneven(vertex, aligned.parallelism, aligned.beyond, max_increase(options)))
+    if vertex.is_source and vertex.source_partitions > 0 and options.is_improved:
+        parallelism = min(parallelism, max(sizing.current, vertex.source_partitions))
+    return _AlignedVertex(parallelism, tuple(reasons), tuple(events))
+
+
+def _uneven(vertex: Vertex, parallelism: int, beyond: int, most: float) -> Reason:
+    """Say that a parallelism is not raised to the next one with even shares, which is too far away."""
+    spread = (
+        f"{vertex.source_partitions} partitions" if vertex.source_partitions else f"{vertex.max_parallelism} key groups"
+    )
+    text = (
+        f"stays at {parallelism}: its {spread} would be spread evenly by {beyond} only, which is more than "
+        f"{most:.0%} above that ({AutoscalerOptions.alignment_max_increase.key})"
+    )
+    figures = (("parallelism", float(parallelism)), ("even", float(beyond)), ("max_increase", most))
+    return Reason("ALIGNMENT_TOO_FAR", text, vertex.vertex_id, figures)
+
+
+def _scale_up(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob) -> VertexChange:
+    options, entries = job.context.options, job.state.history.get(vertex.vertex_id, ())
+    rate = job.metrics.vertices[vertex.vertex_id][ScalingMetric.TRUE_PROCESSING_RATE].average
+    if not entries or math.isnan(rate):  # of a rate that is not known nothing can be said
+        return VertexChange(advice)
+    gains = ineffective_gains(entries, vertex.parallelism, rate, options.effectiveness_threshold)
+    if gains is None:
+        return VertexChange(advice)
+    events = (_ineffective(vertex.vertex_id, gains, job),)
+    if not options.effectiveness_detection:
+        return VertexChange(advice, events=events)
+    reason = Reason("INEFFECTIVE_SCALING", "its last scale-up had too little effect", vertex.vertex_id)
+    return VertexChange(reasons=(reason,), events=events)
+
+
+def _ineffective(vertex_id: VertexId, gains: Gains, job: EvaluatedJob) -> Event:
+    expected = plain(gains.expected)
+    state = "enabled" if job.context.options.effectiveness_detection else "disabled"
+    message = (
+        f"Ineffective scaling detected for vertex {vertex_id}: expected an increase of {expected} records/s, got "
+        f"{plain(gains.actual)} records/s. Blocking of ineffective scaling is {state}."
+    )
+    key = f"ineffective{vertex_id}{expected}"
+    return plan_event(job.context, "IneffectiveScaling", message, key, EventType.NORMAL)
+
+
+def _scale_down(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob) -> VertexChange:
+    options, pending = job.context.options, job.state.delayed.get(vertex.vertex_id)
+    if _is_saturated(vertex, job):
+        text = "it is busier than the target although its upstream says it needs less"
+        return VertexChange(pending=pending, reasons=(Reason("SATURATED", text, vertex.vertex_id),))
+    if options.is_improved and (behind := held_back(job.topology, window_of(job.state.samples))):
+        return VertexChange(
+            pending=pending, reasons=(Reason(HELD_BACK, held_back_text(behind[0].name), vertex.vertex_id),)
+        )
+    pending, highest = delayed(pending, advice, options.scale_down_interval.ms)
+    if highest is None:
+        text = f"waits {options.scale_down_interval} before it is scaled down"
+        reason = Reason("SCALE_DOWN_DELAYED", text, vertex.vertex_id, _waited(pending, job))
+        return VertexChange(pending=pending, reasons=(reason,))
+    if highest.parallelism > vertex.parallelism and options.is_improved:
+        text = "an older recommendation exceeds the current parallelism"
+        return VertexChange(pending=pending, reasons=(Reason("SCALE_DOWN_STALE", text, vertex.vertex_id),))
+    return VertexChange(highest, pending, reasons=_highest(vertex, advice, highest, options))
+
+
+def _highest(
+    vertex: Vertex, advice: DelayedRecommendation, highest: DelayedRecommendation, options: AutoscalerOptions
+) -> tuple[Reason, ...]:
+    """Say that a scale-down goes by the most that was wanted while it waited, where that is not what is wanted now."""
+    if highest.parallelism == advice.parallelism:
+        return ()
+    text = (
+        f"{highest.parallelism} instead of {advice.parallelism}: the most that was wanted within the last "
+        f"{options.scale_down_interval} counts (scale-down.interval)"
+    )
+    figures = (("highest", float(highest.parallelism)), ("wanted_now", float(advice.parallelism)))
+    return (Reason("SCALE_DOWN_HIGHEST", text, vertex.vertex_id, figures),)
+
+
+def _waited(pending: DelayedVertex | None, job: EvaluatedJob) -> Figures:
+    """Return how long a scale-down has waited, and how long it has to, in seconds."""
+    since_ms = job.now_ms if pending is None else pending.first_ms
+    waited = (job.now_ms - since_ms) / 1000
+    return NamedFigures(_WAITED, (waited, job.context.options.scale_down_interval.exact_seconds))
+
+
+def _is_saturated(vertex: Vertex, job: EvaluatedJob) -> bool:
+    """Tell whether a vertex that is fed by others is too busy to believe that it has capacity to spare."""
+    options, load = job.context.options, job.metrics.vertices[vertex.vertex_id][ScalingMetric.LOAD].average
+    is_guarded = not vertex.is_source and options.is_improved
+    return is_guarded and load >= options.utilization_target

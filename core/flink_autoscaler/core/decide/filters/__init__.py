@@ -1,1 +1,0 @@
-"""Filters that keep rescales few and safe."""

@@ -1,1 +1,0 @@
-"""What the cluster, quotas and other jobs allow."""

@@ -1,1 +1,0 @@
-"""Memory of TaskManagers: tuning, Flink's model of it, network buffers."""

@@ -1,1 +1,0 @@
-"""From what a policy proposes to the parallelism of vertices."""

@@ -1,0 +1,115 @@
+"""Asks a running daemon over its API, for commands that go to it instead of to its database."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from http.client import HTTPException
+from typing import Any, Final
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
+
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.standalone.orders.named_jobs import chosen_jobs
+from flink_autoscaler.stores.sql.known_jobs import KnownJob
+
+VARIABLE: Final = "FLINK_AUTOSCALER_TOKEN"
+"""Environment variable with the token that is shown to the daemon."""
+
+_TIMEOUT: Final = 30.0
+_LONGEST: Final = 64 << 20
+_PAGE: Final = 1000
+"""Jobs that a daemon answers with at most."""
+
+
+class DaemonError(AutoscalerError):
+    """The daemon does not answer, or refuses."""
+
+
+def ask(url: str, path: str, **parameters: object) -> Any:
+    """Return the document that a daemon answers a question with.
+
+    Args:
+        url: Of the daemon.
+        path: Such as ``/api/v1/jobs``.
+        parameters: Of the question; those that are None are left out.
+
+    Raises:
+        ConfigError: The URL is none.
+        DaemonError: The daemon does not answer, or refuses.
+    """
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return json.loads(_opened(_request(url, f"{path}?{urlencode(given)}" if given else path, None)))
+
+
+def fetch(url: str, path: str, **parameters: object) -> bytes:
+    """Return what a daemon answers, as it is; errors are those of :func:`ask`."""
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return _opened(_request(url, f"{path}?{urlencode(given)}", None))
+
+
+def tell(url: str, path: str, body: Mapping[str, object]) -> Any:
+    """Send something to a daemon and return its answer; errors are those of :func:`ask`."""
+    return json.loads(_opened(_request(url, path, json.dumps(body).encode())))
+
+
+def jobs_of(url: str, **parameters: object) -> list[dict[str, Any]]:
+    """Return all jobs of a daemon that fit, by name, however many answers that takes; errors are those of :func:`ask`.
+
+    Args:
+        url: Of the daemon.
+        parameters: Of ``/api/v1/jobs``, but for the page.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    offset = 0
+    while True:
+        page = ask(url, "/api/v1/jobs", **parameters, limit=_PAGE, offset=offset, sort="name")
+        # By key: a job that comes or goes meanwhile moves the others from one page to the next.
+        found |= {job["job_key"]: job for job in page["jobs"]}
+        offset += _PAGE
+        if offset >= page["total"]:
+            return list(found.values())
+
+
+def job_of_daemon(url: str, text: str) -> JobKey:
+    """Return the job of a running daemon that a text means.
+
+    Raises:
+        UnclearJobError: It means none, or several.
+        DaemonError: The daemon does not answer.
+    """
+    return chosen_jobs([KnownJob(job["job_key"], job["job_id"]) for job in jobs_of(url)], text)[0]
+
+
+def _request(url: str, path: str, body: bytes | None) -> Request:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        raise ConfigError(f"--url '{parts.scheme}://…': expected http:// or https:// and a host, without user")
+    token = os.environ.get(VARIABLE)
+    headers = {"Accept": "application/json", **({} if token is None else {"Authorization": f"Bearer {token}"})}
+    return Request(url.rstrip("/") + path, body, headers, method="GET" if body is None else "POST")  # noqa: S310
+
+
+def _opened(request: Request) -> bytes:
+    """Return the answer; proxies are for the internet, not for a daemon nearby."""
+    try:
+        with build_opener(ProxyHandler({})).open(request, timeout=_TIMEOUT) as answer:
+            content = answer.read(_LONGEST + 1)
+    except HTTPError as error:
+        raise DaemonError(f"the daemon refuses ({error.code}): {_why(error.read(10_000))}") from error
+    except (URLError, HTTPException, OSError) as error:
+        reason = getattr(error, "reason", error)
+        raise DaemonError(f"the daemon at {urlsplit(request.full_url).netloc} does not answer: {reason}") from error
+    if len(content) > _LONGEST:
+        raise DaemonError(f"the answer is longer than {_LONGEST >> 20} MiB")
+    return bytes(content)
+
+
+def _why(content: bytes) -> str:
+    try:
+        return str(json.loads(content)["error"])
+    except (ValueError, KeyError, TypeError):
+        return content[:200].decode(errors="replace")
