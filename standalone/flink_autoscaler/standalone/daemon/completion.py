@@ -75,7 +75,7 @@ class Completion:
         recorder: Keeps passes for those who ask later; None keeps none.
         parallelism: Jobs that are completed at the same time.
         deadline: Seconds to wait for all of them.
-        beside: Does something that no job waits for.
+        best_effort: Does something that no job waits for.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class Completion:
         recorder: PassRecorder | None,
         parallelism: int,
         deadline: float,
-        beside: Callable[[str, Callable[[], None]], None],
+        best_effort: Callable[[str, Callable[[], None]], None],
     ) -> None:
         self._autoscaler = autoscaler
         self._leadership = leadership
         self._recorder = recorder
         self._deadline = deadline
-        self._beside = beside
+        self._best_effort = best_effort
         self._workers = ThreadPoolExecutor(parallelism, thread_name_prefix=f"job-{cluster}")
 
     def complete(
@@ -194,7 +194,7 @@ class Completion:
             if isinstance(report, AutoscalerError):
                 return JobPassReport(context.job_key, outcome, None, (report,))
             if self._recorder is not None:
-                self._beside("record of passes", partial(self._recorder.put, request, outcome))
+                self._best_effort("record of passes", partial(self._recorder.put, request, outcome))
             alone = left_alone(request.orders, outcome.state.supervision, request.now_ms)
             return replace(report, left_alone=alone) if alone else report
 
