@@ -1,9 +1,9 @@
-"""One pass over one cluster: list, clean up, evaluate, record and realize; and what it came to."""
+"""One pass over one cluster: list, clean up, evaluate, record and realize."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,19 +13,18 @@ from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.border import Border, attempted
-from flink_autoscaler.core.decide.slot_allocation import Reservation
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, StoreError
 from flink_autoscaler.core.log_once import LogOnce
-from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.job import JobKey, name_key
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher
 from flink_autoscaler.core.ports.order_book import OrderBook
-from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest
-from flink_autoscaler.standalone.daemon.commands import ClusterCommands, PassCommands
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from flink_autoscaler.core.supervise.order_book import held, orders_for
 from flink_autoscaler.standalone.daemon.completion import Completion
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.daemon.slot_allocator import SlotAllocator, SlotSource
 from flink_autoscaler.standalone.daemon.vanished import Roster, VanishedJobs
 from flink_autoscaler.standalone.ha.leadership import Leadership
@@ -39,59 +38,75 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
-class PassReport:
-    """What one pass over one cluster came to.
+@dataclass(frozen=True, slots=True)
+class PassCommands:
+    """The orders that hold in one pass.
 
     Attributes:
-        jobs: The readable jobs, in the cluster's order.
-        requests: What the engine was asked, by job.
-        reports: What was found out, by job; jobs that failed before are missing.
-        failures: Why a job has no report, by job key; also of jobs that could not be read.
-        gaps: Parts of the cluster that could not be listed, and why.
-        gone: Jobs that have left the cluster.
-        deleted: Jobs whose state was deleted, because they have been gone for long enough.
-        began: When the pass began, in seconds of ``time.monotonic``.
-        seconds: How long it took.
-        engine: Where its jobs were evaluated, and why there; None where there was none to read.
-        promised: Slots that jobs are about to have, where the daemon keeps count of them.
-        is_acting: Whether what was decided was carried out; a daemon that stands by only looks on.
-        error: Why the pass did not get to the jobs at all; None when it did.
+        book: By job key or name, as they were read last.
+        standing: For every job, such as a dry run of the whole daemon.
+        is_known: Whether they could be read; else nothing is changed in this pass.
     """
 
-    cluster: str
-    jobs: tuple[JobAutoScalerContext, ...] = ()
-    requests: Mapping[JobKey, PassRequest] = field(default_factory=dict)
-    reports: Mapping[JobKey, JobPassReport] = field(default_factory=dict)
-    failures: Mapping[JobKey, AutoscalerError] = field(default_factory=dict)
-    gaps: Mapping[str, AutoscalerError] = field(default_factory=dict)
-    gone: tuple[JobAutoScalerContext, ...] = ()
-    deleted: tuple[JobKey, ...] = ()
-    began: float = 0.0
-    seconds: float = 0.0
-    engine: EngineUse | None = None
-    promised: tuple[Reservation, ...] = ()
-    is_acting: bool = True
-    error: AutoscalerError | None = None
+    book: Mapping[JobKey, Orders]
+    standing: Orders
+    now_ms: int
+    is_known: bool = True
 
-    @property
-    def is_clean(self) -> bool:
-        """Whether cluster and jobs could be read and nothing failed."""
-        is_whole = self.error is None and not self.failures and not self.gaps
-        return is_whole and not any(problems(each) for each in self.reports.values())
+    def of(self, context: JobAutoScalerContext) -> Orders:
+        """Return the orders for a job."""
+        book, dry_run = self.book, self.standing.dry_run
+        orders = orders_for(context.job_key, context.other_keys, book, self.now_ms) if book else NO_ORDERS
+        if dry_run is not None:
+            # What is to be done once waits until it can be.
+            orders = replace(orders, dry_run=orders.dry_run or dry_run, rollback=None, reset=None)
+        return orders if self.is_known else held(orders, self.now_ms)
 
-    @property
-    def stuck(self) -> int:
-        """Number of jobs that are still under way, or waited in vain for a worker."""
-        return sum(isinstance(error, NotReadyError) for error in self.failures.values())
+    def followed(self, job_list: JobList) -> frozenset[JobKey]:
+        """Return keys with orders that no job has now but one that is there has had: they hold for it."""
+        absent = self.book.keys() - job_list.present
+        if not absent:
+            return frozenset()
+        return frozenset(absent.intersection(key for job in job_list.jobs for key in job.other_keys))
 
 
-def problems(report: JobPassReport) -> tuple[str, ...]:
-    """Return what a person should look at; a job that is not ready yet is none of it."""
-    errors = tuple(str(error) for error in report.errors if not isinstance(error, NotReadyError))
-    if report.outcome.phase is PassPhase.INVALID_CONFIG:
-        return (*(reason.text for reason in report.outcome.decision.reasons), *errors)
-    return errors
+class ClusterCommands:
+    """Reads the orders for the jobs of a cluster. Belongs to the thread of its passes.
+
+    Args:
+        cluster: Its name.
+        book: Keeps the orders.
+        standing: Orders for every job.
+    """
+
+    def __init__(self, cluster: str, book: OrderBook, standing: Orders) -> None:
+        self._cluster = cluster
+        self._book = book
+        self._standing = standing
+        self._last: Mapping[JobKey, Orders] = {}
+        self._sharing: set[JobKey] = set()
+
+    def read(self, now_ms: int) -> PassCommands:
+        """Return the orders for a pass; where they cannot be read, those that were read last, with every job held."""
+        try:
+            self._last = self._book.orders(self._cluster)
+        except StoreError as error:
+            # Who watches the store says that it is away; metrics are collected meanwhile.
+            log.debug("orders_unknown", error=str(error))
+            return PassCommands(self._last, self._standing, now_ms, is_known=False)
+        return PassCommands(self._last, self._standing, now_ms)
+
+    def tidy(self, now_ms: int) -> None:
+        """Remove what is over. May raise :class:`StoreError`."""
+        self._book.tidy(self._cluster, now_ms)
+
+    def note_shared_names(self, contexts: Iterable[JobAutoScalerContext]) -> None:
+        """Log once of every job that another one has its name, and that orders for the name hold for both."""
+        shared = {each.job_key for each in contexts if name_key(each.job_key) != each.job_key}
+        for job_key in sorted(shared - self._sharing):
+            name = name_key(job_key)
+            log.warning("job_name_shared", job_key=job_key, name_key=name, has_orders=name in self._last)
+        self._sharing = shared
 
 
 @dataclass(frozen=True)

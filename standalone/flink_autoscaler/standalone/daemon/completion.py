@@ -18,9 +18,9 @@ from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.quick import replace
-from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.core.supervise.left_alone import left_alone
+from flink_autoscaler.standalone.daemon.pass_report import job_facts
 from flink_autoscaler.standalone.daemon.vanished import Roster
 from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.standalone.records.writer import PassRecorder
@@ -197,11 +197,6 @@ class Completion:
                 self._best_effort("record of passes", partial(self._recorder.put, request, outcome))
             alone = left_alone(request.orders, outcome.state.supervision, request.now_ms)
             return replace(report, left_alone=alone) if alone else report
-
-
-def job_facts(context: JobAutoScalerContext) -> dict[str, str]:
-    """Return who a job is, with its labels, for every log line about it."""
-    return {**context.labels, "cluster": context.cluster, "job_key": context.job_key}
 
 
 def _is_quiet(outcome: PassOutcome) -> bool:

@@ -10,6 +10,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Final
 
 import structlog
@@ -17,16 +18,21 @@ import structlog
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import AutoscalerError, StoreError
-from flink_autoscaler.core.model.events import Event, ScalingReport
+from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.notices import Notice, identity_of
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.background import BackgroundWriter
-from flink_autoscaler.standalone.notifications.counts import TargetCounts, TargetStatus
-from flink_autoscaler.standalone.notifications.delivery import FIRST_PAUSE, STORE_PAUSE, Delivery, Outbox
+from flink_autoscaler.standalone.notifications.delivery import (
+    FIRST_PAUSE,
+    STORE_PAUSE,
+    Delivery,
+    Outbox,
+    TargetCounts,
+    TargetStatus,
+)
 from flink_autoscaler.standalone.notifications.messages import cloud_event, event_of
-from flink_autoscaler.standalone.notifications.rules import Rules
 from flink_autoscaler.standalone.notifications.targets import make_target
-from flink_autoscaler.standalone.settings.schema.clusters import NotificationSettings, TargetSettings
+from flink_autoscaler.standalone.settings.schema.clusters import NotificationSettings, RuleSettings, TargetSettings
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.stores.clock import elapsed
 
@@ -239,3 +245,46 @@ def _is_hopeless(error: AutoscalerError) -> bool:
         log.warning("notification_not_kept", error=masked(str(error)))
     # Of a term that is over: whoever leads now sees for itself what there is to tell.
     return isinstance(error, LeaseLostError | RowError)
+
+
+WITHOUT_RULES: Final = (RuleSettings(severities=(EventType.WARNING.value.lower(),)),)
+"""What holds where no rule is given: every warning, to all targets."""
+
+
+class Rules:
+    """Says who is told about an event. Immutable.
+
+    Args:
+        settings: Targets and rules.
+    """
+
+    def __init__(self, settings: NotificationSettings) -> None:
+        self._names = tuple(target.name for target in settings.targets)
+        self._rules = settings.rules or WITHOUT_RULES
+
+    def targets(self, context: JobAutoScalerContext, event: Event) -> tuple[str, ...]:
+        """Return the names of the targets that are told, each once, in the order of the configuration.
+
+        Args:
+            context: Of the job, or of the daemon itself, which is of no cluster.
+            event: What happened.
+        """
+        if not self._names:
+            return ()
+        fitting = [rule for rule in self._rules if _fits(rule, context, event)]
+        return tuple(name for name in self._names if any(name in (rule.targets or self._names) for rule in fitting))
+
+
+def _fits(rule: RuleSettings, context: JobAutoScalerContext, event: Event) -> bool:
+    names = (context.job_key, context.job_name or context.job_key)
+    return (
+        (not rule.severities or event.type.value.lower() in rule.severities)
+        and _is_any(rule.reasons, event.reason.casefold(), is_folded=True)
+        and _is_any(rule.clusters, context.cluster)
+        and any(_is_any(rule.jobs, name) for name in names)
+    )
+
+
+def _is_any(patterns: Sequence[str], text: str, *, is_folded: bool = False) -> bool:
+    """Tell whether one of the patterns fits; none at all fits everything."""
+    return not patterns or any(fnmatchcase(text, each.casefold() if is_folded else each) for each in patterns)

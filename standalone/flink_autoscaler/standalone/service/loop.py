@@ -17,7 +17,8 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from flink_autoscaler.pipeline.inline.garbage import Garbage
 from flink_autoscaler.standalone.daemon.clock_steps import ClockWatch, Every
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassReport
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 

@@ -1,4 +1,4 @@
-"""Everything that the page and the API ask."""
+"""Everything that the page and the API ask, and why they are not answered."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flink_autoscaler.core.cycle.recording import RecordStore
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.orders import Orders
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.core.ports.order_book import OrderBook
@@ -64,3 +65,11 @@ class Site:
     def clusters(self) -> Mapping[str, Cluster]:
         """Return the clusters that are looked after, by name."""
         return {cluster.name: cluster for cluster in self.settings().effective_clusters()}
+
+
+class NotFoundError(ConfigError):
+    """There is no such job, pass or cluster."""
+
+
+class ConflictError(AutoscalerError):
+    """It could be done, but not now or not with this daemon: the message says what has to change first."""

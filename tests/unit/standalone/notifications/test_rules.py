@@ -7,7 +7,7 @@ import pytest
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.standalone.notifications.rules import Rules
+from flink_autoscaler.standalone.notifications.notifier import Rules
 from flink_autoscaler.standalone.settings.schema.clusters import NotificationSettings, RuleSettings, TargetSettings
 
 JOB = JobAutoScalerContext(

@@ -26,10 +26,9 @@ from flink_autoscaler.standalone.web.api import course_models, documents, models
 from flink_autoscaler.standalone.web.api.clusters import cluster_document
 from flink_autoscaler.standalone.web.api.ordering import with_standing
 from flink_autoscaler.standalone.web.api.series import Asked, SeriesReader
-from flink_autoscaler.standalone.web.errors import NotFoundError
 from flink_autoscaler.standalone.web.fleet import JobNow
 from flink_autoscaler.standalone.web.outlook import names_of
-from flink_autoscaler.standalone.web.site import Site
+from flink_autoscaler.standalone.web.site import NotFoundError, Site
 from flink_autoscaler.standalone.web.whatif import changed_lines, final_parallelism, what_if
 
 if TYPE_CHECKING:

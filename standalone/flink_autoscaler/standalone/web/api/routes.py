@@ -20,9 +20,9 @@ from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.web.api.answers import Answers
 from flink_autoscaler.standalone.web.api.endpoints import ENDPOINTS, PREFIX, Endpoint
 from flink_autoscaler.standalone.web.api.openapi import description
-from flink_autoscaler.standalone.web.errors import ConflictError, NotFoundError
 from flink_autoscaler.standalone.web.news import STREAM_SECONDS, News
 from flink_autoscaler.standalone.web.rights import Access
+from flink_autoscaler.standalone.web.site import ConflictError, NotFoundError
 
 log = structlog.get_logger(__name__)
 

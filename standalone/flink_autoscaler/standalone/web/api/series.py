@@ -25,10 +25,9 @@ from flink_autoscaler.standalone.web.api.course_models import (
     SizeDoc,
     VertexSeriesDoc,
 )
-from flink_autoscaler.standalone.web.errors import ConflictError
 from flink_autoscaler.standalone.web.fleet import POINT_MS, POINTS, JobNow, Point
 from flink_autoscaler.standalone.web.outlook import names_of
-from flink_autoscaler.standalone.web.site import Site
+from flink_autoscaler.standalone.web.site import ConflictError, Site
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.history.job_series import JobSeries, RecordedRescale, SeriesPoint, Span
