@@ -69,6 +69,14 @@ def test_no_way_leads_back(path: Path) -> None:
     assert not above, f"{room} comes before {', '.join(above)}"
 
 
+def test_clients_decide_nothing() -> None:
+    sources = sorted((PROJECT / "clients").rglob("*.py"))
+
+    deciding = {path.name: rooms_imported(path) & {"cycle", "supervise"} for path in sources}
+
+    assert not {name: rooms for name, rooms in deciding.items() if rooms}
+
+
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [

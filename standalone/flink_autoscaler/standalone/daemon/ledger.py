@@ -11,11 +11,12 @@ from typing import Final, Protocol, TypeVar
 import structlog
 
 from flink_autoscaler.core.border import Border, attempted
-from flink_autoscaler.core.decide.slot_sharing import Claim, fair_shares, more_slots, postponed, shares_slots
+from flink_autoscaler.core.decide.slot_sharing import Claim, fair_shares, more_slots, postponed
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import Capacity, Headroom, JobKey, JobStatus
 from flink_autoscaler.core.model.quick import replace
+from flink_autoscaler.core.observe.wanted_facts import shares_slots
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotsComing

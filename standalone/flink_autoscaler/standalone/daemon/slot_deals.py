@@ -12,11 +12,11 @@ from flink_autoscaler.core.decide.slot_sharing import (
     can_give,
     dealt_anew,
     least_slots,
-    shares_slots,
     slots_in_groups,
     slots_needed,
 )
 from flink_autoscaler.core.model.job import JobKey, JobStatus, SlotShare
+from flink_autoscaler.core.observe.wanted_facts import shares_slots
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.daemon.slot_holders import SlotLack, held_slots, name_of
 
