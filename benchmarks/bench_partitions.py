@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.core.evaluate.outside import unevenness
+from flink_autoscaler.core.evaluate.evaluation import unevenness
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, ScalingMetric
 from flink_autoscaler.core.model.topology import IoMetrics, Vertex
 

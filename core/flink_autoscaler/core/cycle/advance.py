@@ -23,14 +23,18 @@ from flink_autoscaler.core.cycle.outcome import (
 )
 from flink_autoscaler.core.cycle.overrides import apply_pins, effective_overrides, release_slots
 from flink_autoscaler.core.cycle.robustness import second_look
-from flink_autoscaler.core.cycle.shadow import in_roles, kept_shadow, remember_shadow, shadow_of
+from flink_autoscaler.core.cycle.shadow import in_roles, remember_shadow, shadow_of
 from flink_autoscaler.core.decide.alignment import aligned_sizes
 from flink_autoscaler.core.decide.decision import Decision, Look, decide
-from flink_autoscaler.core.errors import AutoscalerError, EvaluationError, NotReadyError, described
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError, EvaluationError, NotReadyError, described
 from flink_autoscaler.core.evaluate.custom import CustomEvaluation
 from flink_autoscaler.core.evaluate.downtime import assumed_restart
-from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, evaluate, with_present_parallelism
-from flink_autoscaler.core.evaluate.outside import OutsideFigures
+from flink_autoscaler.core.evaluate.evaluation import (
+    EvaluationSettings,
+    OutsideFigures,
+    evaluate,
+    with_present_parallelism,
+)
 from flink_autoscaler.core.forecast.pass_forecast import pass_forecast
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
@@ -51,7 +55,7 @@ from flink_autoscaler.core.observe.plausibility import is_possible
 from flink_autoscaler.core.observe.window import window_of
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.policies.base.scalability import data_skews
-from flink_autoscaler.core.policies.choosing import hear, unknown_policies, windowless
+from flink_autoscaler.core.policies.choosing import hear, streaming_policies
 from flink_autoscaler.core.policies.observing import policy_input
 from flink_autoscaler.core.ports.passes import EvaluatedJob, PassOutcome, PassRequest
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
@@ -74,7 +78,12 @@ def without_other_graph(observed: Observed, before: JobState, kept: frozenset[st
 
 
 def evaluate_window(
-    observed: Observed, restart_time: int, reading: JobReading, cluster: ClusterReading, plugins: Plugins
+    observed: Observed,
+    restart_time: int,
+    reading: JobReading,
+    cluster: ClusterReading,
+    plugins: Plugins,
+    streaming: frozenset[str],
 ) -> tuple[EvaluatedJob, tuple[Event, ...]]:
     """Evaluate the metric window; return what is to be told about the user's evaluator, too.
 
@@ -84,6 +93,7 @@ def evaluate_window(
         reading: What the cluster said about the job.
         cluster: What it said about itself.
         plugins: Of the pass.
+        streaming: Policies of the job that need no window, see :func:`.streaming_policies`.
 
     Raises:
         NotReadyError: Metrics are missing while the window fills.
@@ -104,10 +114,8 @@ def evaluate_window(
         if settings.is_improved and (not observed.is_window_full or begins_anew):
             raise NotReadyError(str(error)) from error
         raise
-    streaming = windowless(options, plugins.policies)
-    if observed.is_window_full or streaming:
+    if observed.is_window_full or options.policy in streaming:
         metrics = with_present_parallelism(metrics)
-    is_windowless = streaming or kept_shadow(options, plugins)
     job = EvaluatedJob(
         context=context,
         topology=observed.topology,
@@ -120,7 +128,7 @@ def evaluate_window(
         orders=request.orders,
         reading=reading,
         is_window_full=observed.is_window_full,
-        aligned=aligned_sizes(observed.topology, options, restart_time) if is_windowless else {},
+        aligned=aligned_sizes(observed.topology, options, restart_time) if streaming else {},
     )
     if skewed := data_skews(job):
         job = replace(job, skewed=skewed)
@@ -207,14 +215,15 @@ def observe_job(request: PassRequest, reading: JobReading, cluster: ClusterReadi
     options = request.context.options
     if request.context.status is not JobStatus.RUNNING:
         return PassProgress(request, end=not_running(request))
-    if (problem := unknown_policies(options, plugins.policies)) is not None:
-        return PassProgress(request, end=invalid(request, problem))
+    try:
+        streaming = streaming_policies(options, plugins.policies)
+    except ConfigError as error:
+        return PassProgress(request, end=invalid(request, str(error)))
     try:
         if (doubt := stale(request, reading, cluster)) is not None:
             excluded = finished_vertices(reading.details)
             return PassProgress(request, end=_unchanged(request, PassPhase.NOT_READY, Hold((doubt,)), excluded))
-        kept = windowless(options, plugins.policies) | kept_shadow(options, plugins)
-        observed = without_other_graph(observe(in_roles(request), reading, cluster), request.state, kept)
+        observed = without_other_graph(observe(in_roles(request), reading, cluster), request.state, streaming)
     except AutoscalerError as error:
         request = replace(request, memory=memory_after_failure(reading, cluster))
         return PassProgress(request, end=failure(request, error, finished_vertices(reading.details)))
@@ -224,7 +233,7 @@ def observe_job(request: PassRequest, reading: JobReading, cluster: ClusterReadi
     if len(observed.state.samples) < MIN_SAMPLES:
         hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
         end = interrupted(_unchanged(observed.request, PassPhase.COLLECTING, hold, observed.excluded), request)
-    return PassProgress(observed.request, observed, end=end)
+    return PassProgress(observed.request, observed, streaming, end=end)
 
 
 def evaluate_job(
@@ -238,25 +247,24 @@ def evaluate_job(
     request, observed = progress.request, progress.observed
     if observed is None or progress.end is not None:
         return progress
+    restart, job, forecast, shadow, end = None, None, None, None, None
+    events: tuple[Event, ...] = ()
     try:
         restart = assumed_restart(observed.state, request.outages, request.context.options)
-        progress = replace(progress, restart=restart)
-        job, events = evaluate_window(observed, restart.seconds, reading, cluster, plugins)
-        progress = replace(progress, job=job, events=events)
+        job, events = evaluate_window(observed, restart.seconds, reading, cluster, plugins, progress.streaming)
         forecast = pass_forecast(job, request.profiles, plugins.policies)
         if forecast.memory != job.state.forecast:  # what was learned is kept, whatever becomes of the decision
             request = replace(request, state=replace(request.state, forecast=forecast.memory))
             job = replace(job, state=replace(job.state, forecast=forecast.memory))
         job, events = forecast.shown(job), (*events, *forecast.events)
-        progress = replace(progress, request=request, job=job, forecast=forecast, events=events)
-        if (shadow := shadow_of(job, plugins)) is not None:
-            progress = replace(progress, shadow=shadow, events=(*events, *shadow.events))
-        if observed.is_window_full or windowless(job.context.options, plugins.policies):
-            return progress
-        return replace(progress, end=_unchanged(request, PassPhase.WINDOW_FILLING, _filling(observed), job.excluded))
+        shadow = shadow_of(job, plugins)
+        if not (observed.is_window_full or job.context.options.policy in progress.streaming):
+            end = _unchanged(request, PassPhase.WINDOW_FILLING, _filling(observed), job.excluded)
     except _ANYTHING as error:
         # With what was found so far: the sample of this pass counts whatever a plug-in does.
-        return replace(progress, end=_stopped(progress.request, observed, _ours(error)))
+        end = _stopped(request, observed, _ours(error))
+    events = (*events, *shadow.events) if shadow else events
+    return PassProgress(request, observed, progress.streaming, restart, job, forecast, shadow, events, end)
 
 
 def decide_job(
@@ -325,9 +333,9 @@ def _decided(progress: PassProgress, job: EvaluatedJob, plugins: Plugins, look: 
         action = replace(action, reasons=(*action.reasons, *progress.forecast.reasons))
     if isinstance(action, Rescale):
         undecided = before
-        if streaming := windowless(job.context.options, plugins.policies):  # what was seen was seen
-            seen = {name: memory for name, memory in state.policies.items() if name in streaming}
-            undecided = replace(before, policies={**before.policies, **seen}) if seen else before
+        # What was seen was seen, by a policy that looks at every sample.
+        seen = {name: memory for name, memory in state.policies.items() if name in progress.streaming}
+        undecided = replace(before, policies={**before.policies, **seen}) if seen else before
     if state.samples is not before.samples:
         state = replace(state, samples=before.samples)
     return replace(decision, action=action, state=state, undecided=undecided)
@@ -342,7 +350,8 @@ def _second_look(
         return None
 
     def without(index: int) -> EvaluatedJob:
-        other, _ = evaluate_window(without_sample(observed, index), job.restart_time, reading, cluster, plugins)
+        left = without_sample(observed, index)
+        other, _ = evaluate_window(left, job.restart_time, reading, cluster, plugins, progress.streaming)
         return pass_forecast(other, progress.request.profiles, plugins.policies).shown(other)
 
     return lambda plan: second_look(plan, job, observed.state.samples, without, plugins)

@@ -9,7 +9,7 @@ from flink_autoscaler.core.cycle.external_metrics import ExternalMetrics
 from flink_autoscaler.core.cycle.overrides import is_dry, wanted_parallelism
 from flink_autoscaler.core.cycle.shadow import Shadow, remember_shadow
 from flink_autoscaler.core.decide.decision import Decision
-from flink_autoscaler.core.decide.slot_sharing import need_of, waits_for_slots
+from flink_autoscaler.core.decide.slot_sharing import need_of
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotReadyError
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast
 from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, RestartTime
@@ -21,13 +21,14 @@ from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, Jo
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.model.supervision import Vector
 from flink_autoscaler.core.observe.observation import Observed, unknown_facts
+from flink_autoscaler.core.observe.wanted_facts import FactsWanted, facts_wanted, waits_for_slots
 from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.passes import EvaluatedJob, PassOutcome, PassRequest
 from flink_autoscaler.core.ports.task_managers import is_reactive
 from flink_autoscaler.core.supervise.following import Tracking
-from flink_autoscaler.core.supervise.tracking import FactsWanted, TrackingUpdate, facts_wanted
+from flink_autoscaler.core.supervise.tracking import TrackingUpdate
 
 VALIDATION_REASON = "AutoScaler Options Validation"
 ERROR_REASON = "AutoscalerError"
@@ -44,6 +45,7 @@ class PassProgress:
     Attributes:
         request: With all that is to be remembered so far.
         observed: None when no sample could be taken.
+        streaming: Policies of the job that need no window, see :func:`.streaming_policies`.
         restart: How long a restart is assumed to take; None when the pass did not come that far.
         job: As it was evaluated; None when it was not.
         forecast: What will arrive; None when the pass did not come that far.
@@ -54,6 +56,7 @@ class PassProgress:
 
     request: PassRequest
     observed: Observed | None = None
+    streaming: frozenset[str] = frozenset()
     restart: RestartTime | None = None
     job: EvaluatedJob | None = None
     forecast: PassForecast | None = None

@@ -22,13 +22,10 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import direction_from
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
-from flink_autoscaler.core.policies.choosing import POLICY_FAILED, asked, failed, known_policies, plan_of
+from flink_autoscaler.core.policies.choosing import POLICY_FAILED, SHADOW, asked, failed, known_policies, plan_of
 from flink_autoscaler.core.policies.observing import policy_input
 from flink_autoscaler.core.ports.passes import EvaluatedJob, PassRequest
 from flink_autoscaler.core.ports.plugins import Plugins, ScalingPolicy, needs_no_window
-
-MEMORY: Final = "policies.shadow"
-"""Under which the memory of the second policy is kept, beside those of the policies in charge."""
 
 _POLICY: Final = "policy"
 _STATE: Final = "state"
@@ -56,9 +53,10 @@ def shadow_of(job: EvaluatedJob, plugins: Plugins) -> Shadow | None:
         job: As it was evaluated.
         plugins: Of the pass.
     """
-    name, state = job.context.options.policy_shadow or None, _state_of(job.state.policies)
-    if name is None:
+    name = job.context.options.policy_shadow
+    if not name:
         return None
+    state = _state_of(job.state.policies)
     with Border() as border:
         policy = known_policies(plugins.policies).get(name)
         if policy is not None and not (job.is_window_full or needs_no_window(policy)):
@@ -121,16 +119,10 @@ def _told(name: str, problem: str, options: AutoscalerOptions) -> tuple[Event, .
 
 
 def _state_of(memories: PolicyMemories) -> Mapping[str, Any]:
-    match memories.get(MEMORY):
+    match memories.get(SHADOW):
         case {"state": dict(state)}:
             return state
     return {}
-
-
-def kept_shadow(options: AutoscalerOptions, plugins: Plugins) -> frozenset[str]:
-    """Return under what the memory of the second policy is kept where it outlives a change of the job graph."""
-    policy = known_policies(plugins.policies).get(options.policy_shadow or "")
-    return frozenset({MEMORY}) if policy is not None and needs_no_window(policy) else frozenset()
 
 
 def in_roles(request: PassRequest) -> PassRequest:
@@ -142,14 +134,14 @@ def in_roles(request: PassRequest) -> PassRequest:
         ValueParseError: The choice of policies cannot be read.
     """
     options, memories = request.context.options, request.state.policies
-    name, before = options.policy_shadow or None, memories.get(MEMORY, {}).get(_POLICY)
+    name, before = options.policy_shadow or None, memories.get(SHADOW, {}).get(_POLICY)
     if before == name:
         return request
-    chosen, left = {options.policy}, {key: state for key, state in memories.items() if key != MEMORY}
+    chosen, left = {options.policy}, {key: state for key, state in memories.items() if key != SHADOW}
     if before in chosen and before not in left:
         left[before] = _state_of(memories)
     if name is not None and name not in chosen and name in left:
-        left[MEMORY] = {_POLICY: name, _STATE: left[name]}
+        left[SHADOW] = {_POLICY: name, _STATE: left[name]}
     return request if memories == left else replace(request, state=replace(request.state, policies=left))
 
 
@@ -162,11 +154,11 @@ def remember_shadow(state: JobState, request: PassRequest, shadow: Shadow | None
         shadow: What came of the second policy in the pass; None where it was not asked.
     """
     name = request.context.options.policy_shadow
-    if not name and MEMORY not in state.policies:
+    if not name and SHADOW not in state.policies:
         return state
-    memory = request.state.policies.get(MEMORY, {})
+    memory = request.state.policies.get(SHADOW, {})
     if shadow is not None:
         memory = {_POLICY: shadow.proposal.policy, _STATE: dict(shadow.state)} if shadow.state else {}
-    others = {key: each for key, each in state.policies.items() if key != MEMORY}
-    policies = {**others, MEMORY: memory} if name and memory else others
+    others = {key: each for key, each in state.policies.items() if key != SHADOW}
+    policies = {**others, SHADOW: memory} if name and memory else others
     return state if policies == state.policies else replace(state, policies=policies)

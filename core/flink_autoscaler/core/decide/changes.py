@@ -23,7 +23,7 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import HELD_BACK, held_back_text
 from flink_autoscaler.core.policies.base.scalability import Gains, ineffective_gains
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, planned_sizing
-from flink_autoscaler.core.policies.choosing import Chosen
+from flink_autoscaler.core.policies.choosing import PolicyPlan
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import Plugins
 
@@ -103,7 +103,7 @@ class _AlignedVertex:
     events: tuple[Event, ...] = ()
 
 
-def changes_of(chosen: Chosen, job: EvaluatedJob, plugins: Plugins) -> Plan:
+def changes_of(chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins) -> Plan:
     """Return the changes that are left of what policies want, within factors, limits and delays.
 
     As in the reference nothing changes unless a vertex that would change is outside of its band; all others go with it.
@@ -117,11 +117,11 @@ def changes_of(chosen: Chosen, job: EvaluatedJob, plugins: Plugins) -> Plan:
     # Before the window is full not all partitions may have been seen.
     idle = {v for v, vertex in job.topology.vertices.items() if vertex.idle_subtasks and job.is_window_full}
     metrics, waiting = dict(job.metrics.vertices), dict(job.state.delayed)
-    reasons, events = [*chosen.plan.reasons, *job.skewed.values()], [*chosen.events(options), *_skew_events(job)]
+    reasons, events = [*chosen.reasons, *job.skewed.values()], [*chosen.events(options), *_skew_events(job)]
     for vertex_id, vertex in job.topology.vertices.items():
         if vertex_id in job.excluded:
             reasons += _why_excluded(vertex_id, job)
-        elif vertex_id not in chosen.plan.unknown or vertex_id in idle:
+        elif vertex_id not in chosen.unknown or vertex_id in idle:
             change = _change_of(vertex, chosen, job, plugins, settings)
             if vertex_id in idle:
                 change = _without_idle_subtasks(vertex, change, job, settings)
@@ -137,7 +137,7 @@ def changes_of(chosen: Chosen, job: EvaluatedJob, plugins: Plugins) -> Plan:
                 }
             if change.wanted is not None and change.wanted.parallelism != vertex.parallelism:
                 wanted[vertex_id] = change.wanted
-    plan = Plan({}, metrics, waiting, tuple(reasons), tuple(events), chosen.plan.at_once | idle)
+    plan = Plan({}, metrics, waiting, tuple(reasons), tuple(events), chosen.at_once | idle)
     if not wanted:
         return plan.explained("NO_CHANGE", "no vertex needs another parallelism now")
     if not any(each.is_outside for each in wanted.values()):
@@ -207,16 +207,16 @@ def _with_changes(plan: Plan, job: EvaluatedJob, wanted: dict[VertexId, int]) ->
 
 
 def _change_of(
-    vertex: Vertex, chosen: Chosen, job: EvaluatedJob, plugins: Plugins, settings: SizingSettings
+    vertex: Vertex, chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins, settings: SizingSettings
 ) -> VertexChange:
     """Return what becomes of one vertex; one of which policies know nothing stays as it is."""
-    if vertex.vertex_id in chosen.plan.unknown:
+    if vertex.vertex_id in chosen.unknown:
         return VertexChange(pending=job.state.delayed.get(vertex.vertex_id))
-    vertex_id, target = vertex.vertex_id, chosen.plan.targets[vertex.vertex_id]
-    sized, pending = chosen.plan.sizings.get(vertex_id), job.state.delayed.get(vertex_id)
+    vertex_id, target = vertex.vertex_id, chosen.targets[vertex.vertex_id]
+    sized, pending = chosen.sizings.get(vertex_id), job.state.delayed.get(vertex_id)
     rate = job.metrics.vertices[vertex_id][ScalingMetric.TRUE_PROCESSING_RATE].average
     is_sized = sized is not None and sized.target == target
-    is_at_once = vertex_id in chosen.plan.at_once
+    is_at_once = vertex_id in chosen.at_once
     if is_at_once:
         settings = replace(settings, least_factor=0.0)
     sizing = sized if sized is not None and is_sized else planned_sizing(vertex, target, rate, settings)

@@ -31,7 +31,7 @@ from flink_autoscaler.core.observe.observation import add_to_history
 from flink_autoscaler.core.options import calendar
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies.choosing import Chosen, choose, hear
+from flink_autoscaler.core.policies.choosing import PolicyPlan, choose, hear
 from flink_autoscaler.core.policies.observing import policy_input
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import Plugins
@@ -95,7 +95,7 @@ def decide(job: EvaluatedJob, plugins: Plugins, look: Look | None = None) -> Dec
     return _decided(chosen, job, plugins, look)
 
 
-def _decided(chosen: Chosen, job: EvaluatedJob, plugins: Plugins, look: Look | None) -> Decision:
+def _decided(chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins, look: Look | None) -> Decision:
     """Return what is left of what the policies want."""
     plan = raised_to_threshold(in_whole_taskmanagers(changes_of(chosen, job, plugins), job), job)
     if not plan.changes:

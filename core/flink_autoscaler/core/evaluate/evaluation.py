@@ -1,37 +1,164 @@
-"""From the metric window to evaluated metrics: rates, targets, capacities and thresholds per vertex."""
+"""From the metric window to evaluated metrics: rates, targets, capacities and thresholds per vertex.
+
+Flink counts what a vertex sends over all its edges together, each record once per edge, and also records that no edge
+takes, such as the main output of a vertex of which only a side output is connected. What it receives is counted where
+it arrives. So the receiver says how much there is, and what the senders say only divides it between them.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.custom import Customize
-from flink_autoscaler.core.evaluate.edge_rates import Sender, edge_rates
-from flink_autoscaler.core.evaluate.outside import NOTHING_OUTSIDE, OutsideFigures, times, unevenness
 from flink_autoscaler.core.last import keeping_last
 from flink_autoscaler.core.model.metrics import (
     EvaluatedMetric,
     EvaluatedMetrics,
     EvaluatedVertex,
+    FlinkMetric,
     MetricSample,
     ScalingMetric,
     VertexId,
     VertexMetrics,
-    avg,
     made,
-    of,
 )
 from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3, round64
 from flink_autoscaler.core.model.quick import quick, replace
-from flink_autoscaler.core.model.state import ScalingHistory
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.state import HistoryEntry, ScalingHistory
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.observe.window import MetricWindow, WaitingShares, mean_of, waiting_shares, window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideFigures:
+    """By source, where known.
+
+    Attributes:
+        arrivals: Records/s that arrive.
+        slowest: Records that wait in the partition with most of them.
+    """
+
+    arrivals: Mapping[VertexId, float] = field(default_factory=dict)
+    slowest: Mapping[VertexId, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, reading: JobReading) -> OutsideFigures:
+        """Take them from a reading."""
+        if not reading.origins:
+            return NOTHING_OUTSIDE
+        return cls(_totals(reading, FlinkMetric.ARRIVAL_RATE), _totals(reading, FlinkMetric.SLOWEST_PARTITION))
+
+
+NOTHING_OUTSIDE: Final = OutsideFigures()
+
+
+def _totals(reading: JobReading, metric: FlinkMetric) -> dict[VertexId, float]:
+    given = {v: values[metric].total for v, values in reading.aggregates.items() if metric in values}
+    return {vertex_id: total for vertex_id, total in given.items() if total is not None}
+
+
+def unevenness(
+    vertex: Vertex, metrics: EvaluatedVertex, most: float, *, catch_up: float, utilization_target: float
+) -> float:
+    """Return how many times its lag a source has to be sized for, so that its slowest partition is caught up in time.
+
+    A subtask takes whole partitions. That with the slowest one has, at parallelism ``p``, ``P/p - 1`` others of ``P``,
+    with the mean lag ``m`` of those: it is done in time when all subtasks together are sized for a lag of
+    ``E(p) = P m + p (most - m)``. The least such ``p`` is where ``p`` subtasks do just what arrives and ``E(p)`` in
+    time. Sizing for ``P`` times the slowest partition takes a third more subtasks and is hardly sooner done (decision
+    44).
+
+    Args:
+        vertex: The source, with its partitions.
+        metrics: Its lag, target rate and true processing rate.
+        most: Records that wait in its slowest partition.
+        catch_up: Seconds in which a backlog should be gone.
+        utilization_target: Share of the capacity that what arrives may take.
+
+    Returns:
+        At least 1; 1 where nothing waits or partitions are not told apart.
+    """
+    lag, count = metrics[ScalingMetric.LAG].current, vertex.source_partitions
+    if count <= 1 or catch_up <= 0 or not 0 < lag < math.inf:
+        return 1.0
+    mean = max(0.0, lag - most) / (count - 1)
+    above = max(0.0, most - mean)
+    rate = metrics[ScalingMetric.TRUE_PROCESSING_RATE].average / vertex.working_subtasks
+    arriving = metrics[ScalingMetric.TARGET_DATA_RATE].average / max(utilization_target, 1e-9)
+    subtasks = _least(arriving + count * mean / catch_up, rate - above / catch_up, vertex.working_subtasks)
+    return max(1.0, (count * mean + min(max(1.0, subtasks), count) * above) / lag)
+
+
+def _least(needed: float, left: float, present: int) -> float:
+    """Return the subtasks that do what is needed with what is left of each; the present ones where that is unknown."""
+    if math.isnan(needed) or math.isnan(left):
+        return present
+    return needed / left if left > 0 else math.inf
+
+
+def times(metric: EvaluatedMetric, factor: float) -> EvaluatedMetric:
+    """Return a metric with a value that is so many times as large."""
+    return metric if factor == 1.0 else EvaluatedMetric(r3(metric.current * factor), metric.average)
+
+
+class Sender(NamedTuple):
+    """A vertex that feeds another one.
+
+    Attributes:
+        sent: Records, or records/s, along all its edges together; NaN when unknown.
+        edges: Vertices that it feeds.
+    """
+
+    sent: float
+    edges: int
+
+
+def edge_rates(received: float, senders: Mapping[VertexId, Sender]) -> dict[VertexId, float]:
+    """Divide what a vertex received between the vertices that feed it.
+
+    What a sender with no other edge sent can only have come here, and is taken first. The rest is shared out between
+    the others in proportion to what they sent per edge.
+
+    Args:
+        received: Records, or records/s, of the vertex; NaN when unknown.
+        senders: What feeds it, in the same unit.
+
+    Returns:
+        By sender, none negative, in sum what was received; all NaN where that, or one of several senders, is unknown or
+        has gone back.
+    """
+    if not 0.0 <= received < math.inf:
+        return dict.fromkeys(senders, NAN)
+    if len(senders) <= 1 or received == 0.0:
+        return dict.fromkeys(senders, received)
+    if not all(0.0 <= each.sent < math.inf for each in senders.values()):
+        return dict.fromkeys(senders, NAN)
+    parts = {v: each.sent for v, each in senders.items() if each.edges == 1}
+    shared = {v: each.sent / each.edges for v, each in senders.items() if each.edges != 1}
+    rest = max(0.0, received - sum(parts.values()))
+    parts |= _scaled(shared, rest)
+    # Counters of two vertices are of two instants, so the parts never add up exactly by themselves.
+    return _scaled(parts, received) if any(parts.values()) else dict.fromkeys(senders, received / len(senders))
+
+
+def _scaled(parts: Mapping[VertexId, float], total: float) -> dict[VertexId, float]:
+    """Return parts of the same proportions that add up to a total; zeros stay."""
+    greatest = max(parts.values(), default=0.0)
+    if greatest == 0.0:
+        return dict(parts)
+    # By the greatest first: the sum of the parts themselves may overflow.
+    shares = {v: part / greatest for v, part in parts.items()}
+    whole = sum(shares.values())
+    return {v: total * (share / whole) for v, share in shares.items()}
+
 
 _GLOBAL_LATEST = (ScalingMetric.GC_PRESSURE, ScalingMetric.NUM_TASK_SLOTS_USED)
 _GLOBAL_AVERAGES = (
@@ -112,27 +239,35 @@ def evaluate(
     settings = unless_held_back(settings, topology, window)
     vertices: dict[VertexId, EvaluatedVertex] = {}
     flows: dict[VertexId, EvaluatedVertex] = {}  # what goes on to the vertices behind
-    for vertex in topology.vertices.values():
-        metrics = _plain_metrics(vertex, window)
+    for vertex_id, vertex in topology.vertices.items():
+        metrics = _fixed_metrics(vertex.parallelism, vertex.max_parallelism, vertex.source_partitions).copy()
+        lag = window.latest(ScalingMetric.LAG, vertex_id)
+        if lag is not None:
+            metrics[ScalingMetric.LAG] = made((r3(lag), NAN))
         target, catch_up = _target_rates(vertex, topology, window, flows, settings, outside.arrivals)
-        metrics[ScalingMetric.TARGET_DATA_RATE] = avg(target)
-        metrics[ScalingMetric.CATCH_UP_DATA_RATE] = of(catch_up)
         load, rate = _processing_rate(vertex, window, settings)
         if settings.is_improved and vertex.is_source:
-            rate = min(rate, capacity_shown(vertex.vertex_id, topology, window), _shown_before(vertex, window, history))
-        metrics[ScalingMetric.LOAD] = avg(load)
-        metrics[ScalingMetric.TRUE_PROCESSING_RATE] = avg(rate)
-        uneven = _unevenness(vertex, metrics, settings, outside)
-        if uneven != 1.0:
+            before = _shown_before(vertex, window, history[vertex_id]) if vertex_id in history else INFINITY
+            rate = min(rate, capacity_shown(vertex_id, topology, window), before)
+        metrics |= {
+            ScalingMetric.TARGET_DATA_RATE: made((NAN, r3(target))),
+            ScalingMetric.CATCH_UP_DATA_RATE: made((r3(catch_up), NAN)),
+            ScalingMetric.LOAD: made((NAN, r3(load))),
+            ScalingMetric.TRUE_PROCESSING_RATE: made((NAN, r3(rate))),
+        }
+        uneven = 1.0
+        if vertex_id in outside.slowest and lag is not None:
+            slowest, utilization = outside.slowest[vertex_id], settings.utilization_target
+            uneven = unevenness(vertex, metrics, slowest, catch_up=settings.catch_up, utilization_target=utilization)
             metrics[ScalingMetric.CATCH_UP_DATA_RATE] = times(metrics[ScalingMetric.CATCH_UP_DATA_RATE], uneven)
         metrics |= rate_thresholds(metrics, settings, has_backlog=has_backlog)
         if customize is not None:
-            changes = customize(vertex.vertex_id, metrics, vertices, has_backlog)
+            changes = customize(vertex_id, metrics, vertices, has_backlog)
             metrics = _customized(metrics, changes, settings, has_backlog=has_backlog)
-        vertices[vertex.vertex_id] = flows[vertex.vertex_id] = metrics
+        vertices[vertex_id] = flows[vertex_id] = metrics
         if uneven != 1.0:
             even = times(metrics[ScalingMetric.CATCH_UP_DATA_RATE], 1.0 / uneven)
-            flows[vertex.vertex_id] = {**metrics, ScalingMetric.CATCH_UP_DATA_RATE: even}
+            flows[vertex_id] = {**metrics, ScalingMetric.CATCH_UP_DATA_RATE: even}
     return EvaluatedMetrics(vertices, _evaluate_globals(*[sample.globals_ for sample in samples]))
 
 
@@ -173,17 +308,17 @@ def merge(metrics: EvaluatedVertex, changes: EvaluatedVertex) -> dict[ScalingMet
 
 def is_processing_backlog(topology: JobTopology, window: MetricWindow, settings: EvaluationSettings) -> bool:
     """Tell whether some source has more lag than the threshold, in seconds of its input."""
-    return any(_is_behind(vertex, window, settings) for vertex in topology.vertices.values() if vertex.is_source)
-
-
-def _is_behind(vertex: Vertex, window: MetricWindow, settings: EvaluationSettings) -> bool:
-    lag = window.latest(ScalingMetric.LAG, vertex.vertex_id) or 0.0
-    if settings.is_improved and is_residual(
-        lag, window.rate(ScalingMetric.LAG, vertex.vertex_id), vertex.source_partitions
-    ):
-        return False
-    rate = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex.vertex_id)
-    return not math.isnan(rate) and divide(lag, rate) > settings.backlog_threshold
+    for vertex_id, vertex in topology.vertices.items():
+        if not vertex.is_source:
+            continue
+        lag = window.latest(ScalingMetric.LAG, vertex_id) or 0.0
+        growth = window.rate(ScalingMetric.LAG, vertex_id)
+        if settings.is_improved and is_residual(lag, growth, vertex.source_partitions):
+            continue
+        rate = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex_id)
+        if not math.isnan(rate) and divide(lag, rate) > settings.backlog_threshold:
+            return True
+    return False
 
 
 def is_residual(lag: float, growth: float, partitions: int) -> bool:
@@ -221,7 +356,7 @@ def capacity_shown(vertex_id: VertexId, topology: JobTopology, window: MetricWin
     does not count: slow fetchers, or the quota of a broker. Not where another source is at its limit: this one may
     have to wait for it (watermark alignment).
     """
-    rate, growth = (window.rate(metric, vertex_id) for metric in (ScalingMetric.NUM_RECORDS_IN, ScalingMetric.LAG))
+    rate, growth = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex_id), window.rate(ScalingMetric.LAG, vertex_id)
     is_falling_behind = rate > 0 and growth > LEAST_GROWTH * rate
     if not (is_falling_behind and grows_throughout(window.values(ScalingMetric.LAG, vertex_id))):
         return INFINITY
@@ -229,13 +364,13 @@ def capacity_shown(vertex_id: VertexId, topology: JobTopology, window: MetricWin
     return rate if all(_is_waiting(v, window) for v in sources) else INFINITY
 
 
-def _shown_before(vertex: Vertex, window: MetricWindow, history: ScalingHistory) -> float:
+def _shown_before(vertex: Vertex, window: MetricWindow, entries: Sequence[HistoryEntry]) -> float:
     """Return the records/s that a source showed to be its limit before it was scaled up; infinite where it did not.
 
     Once it keeps pace it looks as idle as before: without the memory it would be made as small as it was. It may have
     become faster since, so what it reads now counts as well.
     """
-    for entry in reversed(history.get(vertex.vertex_id, ())):
+    for entry in reversed(entries):
         before, metrics = entry.summary.current, entry.summary.metrics
         load, rate, target = (metrics.get(metric, _UNKNOWN).average for metric in _SHOWING)
         if load < WAITING and 0 < rate < target:
@@ -270,25 +405,17 @@ def grows_throughout(lags: Sequence[float]) -> bool:
 
 def held_back(topology: JobTopology, window: MetricWindow) -> tuple[Vertex, ...]:
     """Return the sources of unknown lag that fall behind: backpressured, and with something to read all the time."""
-    blind = (
-        vertex
-        for v, vertex in topology.vertices.items()
-        if vertex.is_source and not vertex.is_finished and math.isnan(window.average(ScalingMetric.LAG, v))
-    )
-    return tuple(vertex for vertex in blind if is_held_back(waiting_shares(window, vertex.vertex_id)))
+    found = []
+    for v, vertex in topology.vertices.items():
+        is_blind = vertex.is_source and not vertex.is_finished and math.isnan(window.average(ScalingMetric.LAG, v))
+        if is_blind and is_held_back(waiting_shares(window, v)):
+            found.append(vertex)
+    return tuple(found)
 
 
 def is_held_back(shares: WaitingShares | None) -> bool:
     """Tell whether a source is backpressured and hardly ever waits for records; one of which it is unknown is not."""
     return shares is not None and shares.backpressured >= HELD_BACK and shares.idle <= NEVER_WAITS
-
-
-def _plain_metrics(vertex: Vertex, window: MetricWindow) -> dict[ScalingMetric, EvaluatedMetric]:
-    metrics = _fixed_metrics(vertex.parallelism, vertex.max_parallelism, vertex.source_partitions).copy()
-    lag = window.latest(ScalingMetric.LAG, vertex.vertex_id)
-    if lag is not None:
-        metrics[ScalingMetric.LAG] = of(lag)
-    return metrics
 
 
 @lru_cache(maxsize=4096)
@@ -327,23 +454,13 @@ def _source_rates(
 ) -> tuple[float, float]:
     lag, growth = window.latest(ScalingMetric.LAG, vertex_id) or 0.0, window.rate(ScalingMetric.LAG, vertex_id)
     if settings.is_improved:  # a lag that nobody tells leaves what is read as the least that arrives
-        lag, growth = (0.0 if math.isnan(value) else value for value in (lag, growth))
+        lag, growth = 0.0 if math.isnan(lag) else lag, 0.0 if math.isnan(growth) else growth
     ingest = arriving
     if ingest is None:
         ingest = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex_id) + growth
     if math.isnan(ingest):
         raise EvaluationError(f"source {vertex_id}: no ingestion rate in the metric window")
     return max(0.0, ingest), 0.0 if settings.catch_up == 0 else lag / settings.catch_up
-
-
-def _unevenness(
-    vertex: Vertex, metrics: EvaluatedVertex, settings: EvaluationSettings, outside: OutsideFigures
-) -> float:
-    most = outside.slowest.get(vertex.vertex_id)
-    if most is None or ScalingMetric.LAG not in metrics:
-        return 1.0
-    target = settings.utilization_target
-    return unevenness(vertex, metrics, most, catch_up=settings.catch_up, utilization_target=target)
 
 
 def output_ratios(
@@ -361,23 +478,24 @@ def output_ratios(
     Returns:
         By upstream vertex.
     """
-    rates = _edge_rates(topology, window, vertex) if is_balanced else _reference_edge_rates(topology, window, vertex)
+    if not vertex.inputs:
+        return {}
+    if is_balanced:
+        senders = {}
+        for upstream in vertex.inputs:
+            sender = topology.vertices[upstream]
+            # The counters of a finished vertex go back to 0, which would leave the others unknown for a whole window.
+            sent = 0.0 if sender.is_finished else window.rate(ScalingMetric.NUM_RECORDS_OUT, upstream)
+            senders[upstream] = Sender(sent, len(sender.outputs))
+        rates = edge_rates(window.rate(ScalingMetric.NUM_RECORDS_IN, vertex.vertex_id), senders)
+    else:
+        rates = _reference_edge_rates(topology, window, vertex)
     ratios = {}
     for upstream, sent in rates.items():
         received = window.rate(ScalingMetric.NUM_RECORDS_IN, upstream)
         is_known = received == received and sent == sent  # noqa: PLR0124 - neither is NaN
         ratios[upstream] = NAN if is_strict and not is_known else sent / received if received > 0 and sent > 0 else 0.0
     return ratios
-
-
-def _edge_rates(topology: JobTopology, window: MetricWindow, vertex: Vertex) -> dict[VertexId, float]:
-    senders = {}
-    for upstream in vertex.inputs:
-        sender = topology.vertices[upstream]
-        # The counters of a finished vertex go back to 0, which would leave the others unknown for a whole window.
-        sent = 0.0 if sender.is_finished else window.rate(ScalingMetric.NUM_RECORDS_OUT, upstream)
-        senders[upstream] = Sender(sent, len(sender.outputs))
-    return edge_rates(window.rate(ScalingMetric.NUM_RECORDS_IN, vertex.vertex_id), senders)
 
 
 def _reference_edge_rates(topology: JobTopology, window: MetricWindow, vertex: Vertex) -> dict[VertexId, float]:
@@ -398,25 +516,21 @@ def _reference_edge_rates(topology: JobTopology, window: MetricWindow, vertex: V
 
 def _processing_rate(vertex: Vertex, window: MetricWindow, settings: EvaluationSettings) -> tuple[float, float]:
     """Return the busy share of a vertex, and its true processing rate."""
-    busy_ms, rate_in = _busy_and_input(vertex, window, settings.aggregator)
+    vertex_id = vertex.vertex_id
+    rate_in = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex_id)
+    if settings.aggregator is BusyTimeAggregator.AVG:
+        busy_ms = window.rate(ScalingMetric.ACCUMULATED_BUSY_TIME, vertex_id) / vertex.working_subtasks
+    else:
+        busy_ms = window.average(ScalingMetric.LOAD, vertex_id) * 1000
+        measured = window.average(ScalingMetric.NUM_RECORDS_IN_PER_SECOND, vertex_id)
+        rate_in = measured if math.isfinite(measured) else rate_in  # of the same instants as the busy time
     if settings.is_improved and busy_ms < 0:
         busy_ms = 0.0
     from_busy_time = INFINITY if rate_in == 0 else divide(rate_in, busy_ms / 1000)
-    observed = NAN  # only sources can tell
-    if vertex.is_source:
-        observed = window.average(ScalingMetric.OBSERVED_TPR, vertex.vertex_id, settings.min_observations)
+    if not vertex.is_source:  # only sources can tell what they could read
+        return busy_ms / 1000, from_busy_time
+    observed = window.average(ScalingMetric.OBSERVED_TPR, vertex_id, settings.min_observations)
     return busy_ms / 1000, true_processing_rate(from_busy_time, observed, settings.switch_threshold)
-
-
-def _busy_and_input(vertex: Vertex, window: MetricWindow, aggregator: BusyTimeAggregator) -> tuple[float, float]:
-    """Return busy milliseconds per second and subtask, and the input rate that goes with it."""
-    vertex_id = vertex.vertex_id
-    counted = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex_id)
-    if aggregator is BusyTimeAggregator.AVG:
-        return window.rate(ScalingMetric.ACCUMULATED_BUSY_TIME, vertex_id) / vertex.working_subtasks, counted
-    busy_ms = window.average(ScalingMetric.LOAD, vertex_id) * 1000
-    measured = window.average(ScalingMetric.NUM_RECORDS_IN_PER_SECOND, vertex_id)
-    return busy_ms, measured if math.isfinite(measured) else counted
 
 
 def true_processing_rate(from_busy_time: float, observed: float, switch_threshold: float) -> float:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from functools import cached_property
 from typing import Final, TypeVar
 
 _E = TypeVar("_E", bound=StrEnum)
@@ -64,23 +65,23 @@ _MEMORY_UNITS = {
 }
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, order=True)
 class Duration:
     """A length of time, exact to the nanosecond."""
 
     nanoseconds: int
 
-    @property
+    @cached_property
     def ms(self) -> int:
         """Whole milliseconds, rounded toward minus infinity."""
         return self.nanoseconds // 1_000_000
 
-    @property
+    @cached_property
     def seconds(self) -> int:
         """Whole seconds, rounded toward minus infinity."""
         return self.nanoseconds // 1_000_000_000
 
-    @property
+    @cached_property
     def exact_seconds(self) -> float:
         """Seconds with their fraction, for timeouts and intervals."""
         return self.nanoseconds / 1e9

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from flink_autoscaler.core.errors import NotReadyError, ResponseError
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.model.quick import quick
 
 
 class ShipStrategy(StrEnum):
@@ -128,6 +128,7 @@ class Vertex:
         source_partitions: Partitions that a source reads; 0 when unknown or not partitioned.
         floor: Least parallelism that somebody else demands, of the cluster or of us; 0 where nobody does.
         idle_subtasks: Subtasks of a source that have no partition to read, whatever arrives.
+        is_source: Whether nothing feeds it.
     """
 
     vertex_id: VertexId
@@ -142,16 +143,12 @@ class Vertex:
     source_partitions: int = 0
     idle_subtasks: int = 0
     floor: int = 0
+    is_source: bool = False
 
     @property
     def working_subtasks(self) -> int:
         """Subtasks that share what arrives: what the vertex can do is divided by these."""
         return self.parallelism - self.idle_subtasks
-
-    @property
-    def is_source(self) -> bool:
-        """Whether nothing feeds this vertex."""
-        return not self.inputs
 
 
 @quick
@@ -174,13 +171,6 @@ class JobTopology:
             if vertex.slot_sharing_group is not None:
                 groups.setdefault(vertex.slot_sharing_group, set()).add(vertex.vertex_id)
         return {group: frozenset(members) for group, members in groups.items()}
-
-    def with_partitions(self, partitions: Mapping[VertexId, int]) -> JobTopology:
-        """Return the topology with the number of partitions of some sources filled in."""
-        counts = {vertex_id: partitions.get(vertex_id, 0) for vertex_id in self.vertices}
-        if counts == {vertex_id: vertex.source_partitions for vertex_id, vertex in self.vertices.items()}:
-            return self
-        return JobTopology({v: replace(vertex, source_partitions=counts[v]) for v, vertex in self.vertices.items()})
 
 
 def build_topology(details: JobDetails) -> JobTopology:
@@ -230,6 +220,7 @@ def _vertex(node: _Node, entry: VertexDetails) -> Vertex:
         io=IoMetrics() if is_finished else entry.io,
         is_finished=is_finished,
         slot_sharing_group=entry.slot_sharing_group,
+        is_source=not node.inputs,
     )
 
 

@@ -24,13 +24,15 @@ from flink_autoscaler.core.model.reading import ClusterReading, JobReading, Vert
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.observe import metric_names
 from flink_autoscaler.core.observe.plausibility import (
+    MOST,
+    RATES_AFTER_MS,
     SHARES_AFTER_MS,
     is_possible,
     measured_by,
     of_working_subtasks,
     possible_aggregates,
 )
-from flink_autoscaler.core.observe.window import Layout, MetricWindow, VertexTable, waited, window_of
+from flink_autoscaler.core.observe.window import Layout, MetricWindow, VertexTable, waiting_times, window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
 
 _ZERO = Aggregate(0.0, 0.0, 0.0, 0.0, 0.0)
@@ -118,7 +120,7 @@ def convert(
     incomplete = [v.vertex_id for v in topology.vertices.values() if not v.io.is_complete]
     waiting = _NOT_KEPT
     if conversion.keeps_waiting or conversion.is_improved:
-        waiting = waited(v for v in topology.vertices.values() if v.is_source or conversion.keeps_waiting)
+        waiting = waiting_times([v for v in topology.vertices.values() if v.is_source or conversion.keeps_waiting])
     globals_ = _globals(cluster, reading.memory.reports_gc, conversion.greatest_rate is not None)
     sample = MetricSample(now_ms, vertices, globals_, frozenset(incomplete) if incomplete else _WHOLE, waiting)
     return sample, frozenset(excluded)
@@ -148,13 +150,21 @@ def convert_vertex(vertex: Vertex, aggregates: VertexAggregates, conversion: Con
     if vertex.idle_subtasks:
         aggregates = {metric: of_working_subtasks(each, vertex) for metric, each in aggregates.items()}
     age_ms = INFINITY if vertex.is_finished else conversion.ages.get(vertex.vertex_id, INFINITY)
-    aggregates = measured_by(age_ms, aggregates)
-    is_busy_unknown = is_unknown or age_ms < SHARES_AFTER_MS  # what is not measured as waiting counts as busy
+    if age_ms < RATES_AFTER_MS:
+        aggregates = measured_by(age_ms, aggregates)
+    busy_ms, records_out, records_in = NAN, NAN, NAN
+    if not is_unknown:
+        counters, is_bounded = vertex.io, conversion.greatest_rate is not None
+        busy_ms, records_out, records_in = [
+            float(count) if not is_bounded or 0 <= count <= MOST else NAN
+            for count in (counters.busy_ms, counters.records_out, counters.records_in)
+        ]
     values = {
         ScalingMetric.LOAD: _load(aggregates, conversion.aggregator),
-        ScalingMetric.ACCUMULATED_BUSY_TIME: NAN if is_busy_unknown else _counted(vertex.io.busy_ms, conversion),
-        ScalingMetric.NUM_RECORDS_OUT: NAN if is_unknown else _counted(vertex.io.records_out, conversion),
-        ScalingMetric.NUM_RECORDS_IN: NAN if is_unknown else _records_in(vertex, aggregates, conversion),
+        # What is not measured as waiting counts as busy.
+        ScalingMetric.ACCUMULATED_BUSY_TIME: NAN if age_ms < SHARES_AFTER_MS else busy_ms,
+        ScalingMetric.NUM_RECORDS_OUT: records_out,
+        ScalingMetric.NUM_RECORDS_IN: NAN if is_unknown else _records_in(records_in, vertex, aggregates, conversion),
     }
     if vertex.is_source:
         lag = _lag(aggregates, conversion)
@@ -165,11 +175,6 @@ def convert_vertex(vertex: Vertex, aggregates: VertexAggregates, conversion: Con
     elif FlinkMetric.RECORDS_IN_RATE in aggregates:
         values[ScalingMetric.NUM_RECORDS_IN_PER_SECOND] = _total(aggregates, FlinkMetric.RECORDS_IN_RATE)
     return values
-
-
-def _counted(value: float, conversion: Conversion) -> float:
-    """Return a counter; NaN for one that cannot be."""
-    return float(value) if conversion.greatest_rate is None or is_possible(value) else NAN
 
 
 def _total(aggregates: VertexAggregates, metric: FlinkMetric, absent: float = NAN) -> float:
@@ -191,8 +196,8 @@ def _load(aggregates: VertexAggregates, aggregator: BusyTimeAggregator) -> float
     return max(0.0, busy) / _MS_PER_SECOND if busy is not None and math.isfinite(busy) else NAN
 
 
-def _records_in(vertex: Vertex, aggregates: VertexAggregates, conversion: Conversion) -> float:
-    count = _counted(vertex.io.records_in, conversion)
+def _records_in(count: float, vertex: Vertex, aggregates: VertexAggregates, conversion: Conversion) -> float:
+    """Return what a vertex read; a source that counts nothing itself may have metrics of its operator."""
     if count == 0 and vertex.is_source:
         for metric in (FlinkMetric.SOURCE_RECORDS_IN, FlinkMetric.SOURCE_RECORDS_OUT):
             count = _total(aggregates, metric, count) if count == 0 else count

@@ -12,13 +12,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
-from operator import sub
 from typing import Final, NamedTuple
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId, VertexMetrics
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.quick import replace
-from flink_autoscaler.core.observe.window import COUNTERS, RECORD_COUNTERS, Columns
+from flink_autoscaler.core.observe.window import COUNTERS, RECORD_COUNTERS, MetricWindow
 
 BACK_WITHIN: Final = 3
 """Samples that may be wrong in a row."""
@@ -59,8 +58,8 @@ def counted(samples: Samples, greatest: Mapping[VertexId, float]) -> CountedWind
     """
     if not samples:
         return CountedWindow(samples, samples)
-    lately = _Lately(samples[-_LATELY:])
-    doubtful = {v: most for v, most in greatest.items() if not lately.is_in_order(v, most)}
+    lately = MetricWindow(samples[-_LATELY:])
+    doubtful = {v: most for v, most in greatest.items() if not _in_order(lately, v, most)}
     verdicts = {v: _verdict(samples, v, most) for v, most in doubtful.items() if _is_odd(samples, v, most)}
     if not verdicts:
         return CountedWindow(samples, samples)
@@ -93,23 +92,15 @@ def _is_odd(samples: Samples, vertex_id: VertexId, most: float) -> bool:
     return False
 
 
-class _Lately(Columns):
-    """The newest samples of a window, enough of them where all values are known."""
-
-    __slots__ = ("_steps",)
-
-    def __init__(self, samples: Samples) -> None:
-        super().__init__(samples)
-        self._steps = list(map(sub, self.instants[1:], self.instants))
-
-    def is_in_order(self, vertex_id: VertexId, most: float) -> bool:
-        """Tell whether all counts of a vertex are known and go on from each other, as they nearly always do."""
-        for metric in RECORD_COUNTERS:
-            values = self.column(metric, vertex_id)
-            for growth, passed_ms in zip(map(sub, values[1:], values), self._steps, strict=True):
-                if not 0 <= growth * 1000.0 <= most * passed_ms:  # nor is it where one of both is NaN
-                    return False
-        return True
+def _in_order(window: MetricWindow, vertex_id: VertexId, most: float) -> bool:
+    """Tell whether all counts of a vertex are known and go on from each other, as they nearly always do."""
+    for metric in RECORD_COUNTERS:
+        values, instants = window.values(metric, vertex_id), window.instants
+        for value, before, at_ms, before_ms in zip(values[1:], values, instants[1:], instants, strict=False):
+            # Nor is it where one of both is NaN.
+            if not 0 <= (value - before) * 1000.0 <= most * (at_ms - before_ms):
+                return False
+    return True
 
 
 def _goes_on(earlier: _Point, later: _Point, most: float) -> bool:

@@ -146,14 +146,14 @@ def task_ms(details: JobDetails) -> float | None:
 
     The three times that Flink tells of every vertex, idle, busy and held up, add up to that.
     """
-    known = [
-        (v.parallelism, v.io.idle_ms + v.io.backpressured_ms + v.io.busy_ms)
-        for v in details.vertices
-        if v.status != "FINISHED" and v.io.idle_ms is not None and v.io.backpressured_ms is not None
-    ]
-    passed = math.fsum(each for _, each in known)
-    count = sum(count for count, _ in known)
-    return passed / count if count and math.isfinite(passed) and passed > 0 else None
+    passed, count = list[float](), 0
+    for vertex in details.vertices:
+        io = vertex.io
+        if vertex.status != "FINISHED" and io.idle_ms is not None and io.backpressured_ms is not None:
+            passed.append(io.idle_ms + io.backpressured_ms + io.busy_ms)
+            count += vertex.parallelism
+    total = math.fsum(passed)
+    return total / count if count and math.isfinite(total) and total > 0 else None
 
 
 def is_gathered_before(details: JobDetails, memory: CollectorMemory, cluster: ClusterReading) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flink_autoscaler.core.errors import (
@@ -25,7 +24,7 @@ from flink_autoscaler.core.observe.conversion import Conversion, base_taskmanage
 from flink_autoscaler.core.observe.counters import CountedWindow, counted
 from flink_autoscaler.core.observe.gathering import gathered_ms, task_ms
 from flink_autoscaler.core.observe.metric_names import active_partitions
-from flink_autoscaler.core.observe.plausibility import ages_of, check_details, most_of, with_idle_subtasks
+from flink_autoscaler.core.observe.plausibility import ages_of, check_details, idle_subtasks, most_of
 from flink_autoscaler.core.observe.window import WindowSettings, full_at_ms, trim
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.safety import LowerBound
@@ -82,15 +81,8 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
         raise reading.error or NotReadyError(f"job {request.context.job_id}: no details")
     if details.running_at_ms is None:
         raise ResponseError(f"job {details.job_id}: the details have no timestamp for RUNNING")
-    topology = build_topology(details)
-    topology = topology.with_partitions(_partitions(topology, reading, is_active_only=options.is_improved))
-    restriction = request.context.restriction
-    if (floors := floors_of(reading, options)) or restriction.floors:
-        told = restriction.floors
-        floored = {v: replace(x, floor=max(floors.get(v, 0), told.get(v, 0))) for v, x in topology.vertices.items()}
-        topology = JobTopology(floored)
+    topology, restriction = _topology(details, request, reading), request.context.restriction
     if options.is_improved:
-        topology = with_idle_subtasks(topology, reading.aggregates)
         check_details(details, topology)
     window = _window_settings(options, details.running_at_ms)
     if reading.error is not None:
@@ -116,16 +108,30 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
     return Observed(request, topology, sample, is_full, held, unknown, left.counted, expected_ms)
 
 
-def _partitions(topology: JobTopology, reading: JobReading, *, is_active_only: bool) -> Mapping[VertexId, int]:
-    """Return partitions by source: those that it reads where it tells, else those that its metric ids tell of."""
-    if not is_active_only:
-        return reading.memory.partitions
-    known = reading.memory.partitions
-    return {
-        v: active_partitions(known.get(v, 0), reading.aggregates.get(v, {}), vertex.parallelism)
-        for v, vertex in topology.vertices.items()
-        if vertex.is_source
-    }
+def _topology(details: JobDetails, request: PassRequest, reading: JobReading) -> JobTopology:
+    """Return the job graph with what else is known of its vertices: partitions, floors, and subtasks without any input.
+
+    Partitions are those that a source reads where it tells, else those that its metric ids tell of.
+    """
+    vertices, options = dict(build_topology(details).vertices), request.context.options
+    floors, told, partitions = (
+        floors_of(reading, options),
+        request.context.restriction.floors,
+        reading.memory.partitions,
+    )
+    for v, vertex in vertices.items():
+        count, floor, answers = (
+            partitions.get(v, 0),
+            max(floors.get(v, 0), told.get(v, 0)),
+            reading.aggregates.get(v, {}),
+        )
+        if options.is_improved:
+            count = active_partitions(count, answers, vertex.parallelism) if vertex.is_source else 0
+        if count or floor:
+            vertices[v] = replace(vertex, source_partitions=count, floor=floor)
+            if options.is_improved and (idle := idle_subtasks(vertices[v], answers)):
+                vertices[v] = replace(vertices[v], idle_subtasks=idle)
+    return JobTopology(vertices)
 
 
 def counted_window(

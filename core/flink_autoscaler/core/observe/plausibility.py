@@ -15,9 +15,8 @@ from typing import Final
 from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
 from flink_autoscaler.core.model.numbers import INFINITY
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import VertexAggregates
-from flink_autoscaler.core.model.topology import JobDetails, JobTopology, Vertex, VertexDetails
+from flink_autoscaler.core.model.topology import JobDetails, JobTopology, Vertex
 
 MOST: Final = 2.0**53 - 1
 """A double counts no further: what is read as more may have been anything. No counter, lag or size in bytes of a job
@@ -51,33 +50,19 @@ def possible_aggregates(answers: VertexAggregates, greatest_rate: float, paralle
     found: dict[FlinkMetric, Aggregate] = {}
     for metric, aggregate in answers.items():
         # The most that one subtask may report, and all of them together.
-        if metric in _RATES:
-            possible = _possible(aggregate, greatest_rate, greatest_rate * parallelism)
-        elif metric in _SHARES:
-            possible = _possible(aggregate, MOST_MS_PER_SECOND, MOST_MS_PER_SECOND * parallelism)
-        else:
-            possible = _possible(aggregate, MOST, MOST)
-        if possible is not aggregate:
-            found[metric] = possible
+        most = greatest_rate if metric in _RATES else MOST_MS_PER_SECOND if metric in _SHARES else MOST
+        together = MOST if most is MOST else most * parallelism
+        low, high, average, total, skew = aggregate
+        if not (
+            (low is None or 0 <= low <= most)
+            and (high is None or 0 <= high <= most)
+            and (average is None or 0 <= average <= most)
+            and (total is None or 0 <= total <= together)
+        ):
+            low, high, average = [v if v is None or 0 <= v <= most else None for v in (low, high, average)]
+            total = total if total is None or 0 <= total <= together else None
+            found[metric] = Aggregate(low, high, average, total, skew)
     return {**answers, **found} if found else answers
-
-
-def _possible(aggregate: Aggregate, most: float, most_together: float) -> Aggregate:
-    low, high, average, total, skew = aggregate
-    if (
-        (low is None or 0 <= low <= most)
-        and (high is None or 0 <= high <= most)
-        and (average is None or 0 <= average <= most)
-        and (total is None or 0 <= total <= most_together)
-    ):
-        return aggregate
-    return Aggregate(
-        low if low is None or 0 <= low <= most else None,
-        high if high is None or 0 <= high <= most else None,
-        average if average is None or 0 <= average <= most else None,
-        total if total is None or 0 <= total <= most_together else None,
-        skew,
-    )
 
 
 def check_details(details: JobDetails, topology: JobTopology) -> None:
@@ -134,41 +119,21 @@ def ages_of(details: JobDetails, now_ms: int, passed_ms: int = 0) -> dict[Vertex
         passed_ms: For how long what Flink answers with had been gathered by then.
     """
     now_ms = now_ms if details.now_ms is None else details.now_ms
-    running_at_ms = details.running_at_ms or 0
-    return {
-        vertex.vertex_id: _age(vertex, now_ms - max(running_at_ms, vertex.start_ms), passed_ms)
-        for vertex in details.vertices
-    }
-
-
-def _age(vertex: VertexDetails, age_ms: int, passed_ms: int) -> float:
-    if not vertex.is_settled:
-        return 0.0
-    return max(0, age_ms - passed_ms) if age_ms >= 0 else INFINITY
+    running_at_ms, ages = details.running_at_ms or 0, dict[VertexId, float]()
+    for vertex in details.vertices:
+        age_ms = now_ms - max(running_at_ms, vertex.start_ms)
+        known = max(0, age_ms - passed_ms) if age_ms >= 0 else INFINITY
+        ages[vertex.vertex_id] = known if vertex.is_settled else 0.0
+    return ages
 
 
 def measured_by(age_ms: float, answers: VertexAggregates) -> VertexAggregates:
     """Return the metrics of a vertex of an age; those that Flink cannot have measured by then are unknown."""
-    if age_ms >= RATES_AFTER_MS:
-        return answers
     return {metric: _UNKNOWN if age_ms < _SINCE.get(metric, 0) else aggregate for metric, aggregate in answers.items()}
 
 
 IDLE_BUSY_MS: Final = 10.0
 """Milliseconds per second for which a subtask without a partition may be busy: with watermarks and checkpoints."""
-
-
-def with_idle_subtasks(topology: JobTopology, aggregates: Mapping[VertexId, VertexAggregates]) -> JobTopology:
-    """Return the topology in which sources know of the subtasks that have no partition to read.
-
-    Args:
-        topology: With the partitions of the sources, where they are known.
-        aggregates: What the subtasks of each vertex report in this pass.
-    """
-    idle = {v: idle_subtasks(vertex, aggregates.get(v, {})) for v, vertex in topology.vertices.items()}
-    if not any(idle.values()):
-        return topology
-    return JobTopology({v: replace(vertex, idle_subtasks=idle[v]) for v, vertex in topology.vertices.items()})
 
 
 def idle_subtasks(vertex: Vertex, aggregates: VertexAggregates) -> int:

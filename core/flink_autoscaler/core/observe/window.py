@@ -21,7 +21,7 @@ from flink_autoscaler.core.last import keeping_last
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId, VertexMetrics, WaitingTime
 from flink_autoscaler.core.model.numbers import INFINITY, NAN
 from flink_autoscaler.core.model.quick import quick
-from flink_autoscaler.core.model.topology import IoMetrics, Vertex
+from flink_autoscaler.core.model.topology import Vertex
 
 Shape = tuple[tuple[VertexId, tuple[ScalingMetric, ...]], ...]
 """The metrics of every vertex, in order."""
@@ -35,10 +35,9 @@ class Layout:
     Attributes:
         shape: The metrics of every vertex, in order.
         rows: Where the values of a vertex begin, and where each of its metrics is from there.
-        size: Values of all vertices.
     """
 
-    __slots__ = ("__weakref__", "rows", "shape", "size")
+    __slots__ = ("__weakref__", "rows", "shape")
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -47,15 +46,6 @@ class Layout:
         for vertex_id, metrics in shape:
             self.rows[vertex_id] = start, _places(metrics)
             start += len(metrics)
-        self.size = start
-
-    def place(self, metric: ScalingMetric, vertex_id: VertexId) -> int | None:
-        """Return where a metric of a vertex is; None where there is none."""
-        row = self.rows.get(vertex_id)
-        if row is None:
-            return None
-        place = row[1].get(metric)
-        return None if place is None else row[0] + place
 
     @staticmethod
     def of(shape: Shape) -> Layout:
@@ -186,68 +176,36 @@ RECORD_COUNTERS = (ScalingMetric.NUM_RECORDS_IN, ScalingMetric.NUM_RECORDS_OUT)
 COUNTERS = frozenset({*RECORD_COUNTERS, ScalingMetric.ACCUMULATED_BUSY_TIME})
 
 
-class Columns:
-    """The samples of a window metric by metric.
-
-    Args:
-        samples: Oldest first.
-
-    Attributes:
-        instants: Of the samples, epoch milliseconds.
-    """
-
-    __slots__ = ("_runs", "instants")
-
-    def __init__(self, samples: Sequence[MetricSample]) -> None:
-        self.instants = [sample.at_ms for sample in samples]
-        tables = [VertexTable.of(sample.vertices) for sample in samples]
-        by_layout = groupby(tables, _LAYOUT)
-        self._runs = [(layout, [table.numbers for table in run]) for layout, run in by_layout]
-
-    def column(self, metric: ScalingMetric, vertex_id: VertexId) -> list[float]:
-        """Return the values of a metric, one per sample, NaN where there is none."""
-        values: list[float] = []
-        for layout, rows in self._runs:
-            place = layout.place(metric, vertex_id)
-            values += [NAN] * len(rows) if place is None else map(itemgetter(place), rows)
-        return values
-
-    def ends(self, metric: ScalingMetric, vertex_id: VertexId) -> tuple[float, float] | None:
-        """Return the first and the last value of a metric; None where not all samples tell the same metrics."""
-        if len(self._runs) != 1:
-            return None
-        layout, rows = self._runs[0]
-        place = layout.place(metric, vertex_id)
-        return None if place is None else (rows[0][place], rows[-1][place])
-
-    def latest(self, metric: ScalingMetric, vertex_id: VertexId) -> float | None:
-        """Return the value of the newest sample, None where it has none."""
-        if not self._runs:
-            return None
-        layout, rows = self._runs[-1]
-        place = layout.place(metric, vertex_id)
-        return None if place is None else rows[-1][place]
-
-
-_LAYOUT: Final = attrgetter("layout")
-
-
 class MetricWindow:
     """Rates and averages over the samples of one job, each computed once.
 
     Args:
         samples: Oldest first; samples from before the window was stable take part like all others.
+
+    Attributes:
+        instants: Of the samples, epoch milliseconds.
     """
+
+    __slots__ = ("_averages", "_rates", "_runs", "instants", "samples")
 
     def __init__(self, samples: Sequence[MetricSample]) -> None:
         self.samples = samples
+        self.instants = [sample.at_ms for sample in samples]
         self._rates: dict[tuple[ScalingMetric, VertexId], float] = {}
         self._averages: dict[tuple[ScalingMetric, VertexId, int], float] = {}
-        self._columns = Columns(samples)
+        # Samples with the same vertices and metrics follow each other: their arrays are read at the same place.
+        tables = [table if type(table := each.vertices) is VertexTable else VertexTable.of(table) for each in samples]
+        by_layout = groupby(tables, _LAYOUT)
+        self._runs = [(layout.rows, list(map(_NUMBERS, run))) for layout, run in by_layout]
 
     def values(self, metric: ScalingMetric, vertex_id: VertexId) -> list[float]:
         """Return the values of a metric of a vertex, one per sample, NaN where there is none."""
-        return self._columns.column(metric, vertex_id)
+        values: list[float] = []
+        for places, arrays in self._runs:
+            start, offsets = places.get(vertex_id, _NOWHERE)
+            known = metric in offsets
+            values += map(itemgetter(start + offsets[metric]), arrays) if known else [NAN] * len(arrays)
+        return values
 
     def rate(self, metric: ScalingMetric, vertex_id: VertexId) -> float:
         """Return the growth per second between the first and the last known value.
@@ -258,34 +216,44 @@ class MetricWindow:
         """
         key = (metric, vertex_id)
         found = self._rates.get(key)
-        if found is None:
-            found = self._rates[key] = self._rate(metric, vertex_id)
-        return found
-
-    def _rate(self, metric: ScalingMetric, vertex_id: VertexId) -> float:
-        instants, ends = self._columns.instants, self._columns.ends(metric, vertex_id)
-        if ends is not None:
-            growth = ends[1] - ends[0]
-            if growth == growth:  # noqa: PLR0124 - both are known
-                return _per_second(growth, instants[-1] - instants[0])
-        values = self._columns.column(metric, vertex_id)
-        known = [number for number, value in enumerate(values) if value == value]  # noqa: PLR0124 - NaN is not
-        if not known:
-            return NAN
-        first, last = known[0], known[-1]
-        return _per_second(values[last] - values[first], instants[last] - instants[first])
+        if found is not None:
+            return found
+        instants, growth, passed_ms = self.instants, NAN, 0
+        if len(self._runs) == 1:  # mostly all samples tell the same, and the first and the last value are known
+            places, arrays = self._runs[0]
+            start, offsets = places.get(vertex_id, _NOWHERE)
+            if metric in offsets:
+                place = start + offsets[metric]
+                growth, passed_ms = arrays[-1][place] - arrays[0][place], instants[-1] - instants[0]
+        if growth != growth:  # noqa: PLR0124 - it is NaN
+            values = self.values(metric, vertex_id)
+            known = [number for number, value in enumerate(values) if value == value]  # noqa: PLR0124 - NaN is not
+            if known:
+                first, last = known[0], known[-1]
+                growth, passed_ms = values[last] - values[first], instants[last] - instants[first]
+        rate = self._rates[key] = 1000.0 * growth / max(1, passed_ms) if passed_ms else NAN
+        return rate
 
     def average(self, metric: ScalingMetric, vertex_id: VertexId, minimum: int = 1) -> float:
         """Return the mean of the known finite values of a vertex (see :func:`mean_of`)."""
         key = (metric, vertex_id, minimum)
         found = self._averages.get(key)
         if found is None:
-            found = self._averages[key] = mean_of(self._columns.column(metric, vertex_id), minimum)
+            found = self._averages[key] = mean_of(self.values(metric, vertex_id), minimum)
         return found
 
     def latest(self, metric: ScalingMetric, vertex_id: VertexId) -> float | None:
         """Return the value of the newest sample, None where it has none."""
-        return self._columns.latest(metric, vertex_id)
+        if not self._runs:
+            return None
+        places, arrays = self._runs[-1]
+        start, offsets = places.get(vertex_id, _NOWHERE)
+        return arrays[-1][start + offsets[metric]] if metric in offsets else None
+
+
+_LAYOUT: Final = attrgetter("layout")
+_NUMBERS: Final = attrgetter("numbers")
+_NOWHERE: Final[tuple[int, _Places]] = (0, {})
 
 
 @keeping_last
@@ -294,28 +262,20 @@ def window_of(samples: Sequence[MetricSample]) -> MetricWindow:
     return MetricWindow(samples)
 
 
-def _per_second(growth: float, passed_ms: int) -> float:
-    return 1000.0 * growth / max(1, passed_ms) if passed_ms else NAN
-
-
 def mean_of(values: Sequence[float], minimum: int) -> float:
     """Return the mean of the finite values.
 
     Returns:
         NaN with fewer than ``minimum`` finite values, +infinity with no finite value but an infinite one.
     """
-    total = _sum(values)
+    # From left to right; ``sum`` compensates rounding errors since Python 3.12, which changes the last digit.
+    total = reduce(add, values, 0.0)
     if total - total != 0.0:  # some value is not finite: leave those out
         finite = [value for value in values if value - value == 0.0]
         if not finite and (INFINITY in values or -INFINITY in values):
             return INFINITY
-        values, total = finite, _sum(finite)
+        values, total = finite, reduce(add, finite, 0.0)
     return total / len(values) if len(values) >= max(1, minimum) else NAN
-
-
-def _sum(values: Sequence[float]) -> float:
-    """Add from left to right; ``sum`` compensates rounding errors since Python 3.12, which changes the last digit."""
-    return reduce(add, values, 0.0)
 
 
 @quick
@@ -361,18 +321,16 @@ class WaitingShares(NamedTuple):
     backpressured: float
 
 
-def waited(vertices: Iterable[Vertex]) -> dict[VertexId, WaitingTime]:
+def waiting_times(vertices: Iterable[Vertex]) -> dict[VertexId, WaitingTime]:
     """Return how long vertices waited, of those that run and whose subtasks all have reported it."""
-    running = (v for v in vertices if not v.is_finished and v.io.is_complete)
-    times = {vertex.vertex_id: _waiting_time(vertex.io) for vertex in running}
-    return {vertex_id: time for vertex_id, time in times.items() if time is not None}
-
-
-def _waiting_time(io: IoMetrics) -> WaitingTime | None:
-    if io.idle_ms is None or io.backpressured_ms is None:
-        return None
-    is_known = math.isfinite(io.idle_ms) and math.isfinite(io.backpressured_ms)
-    return WaitingTime(io.idle_ms, io.backpressured_ms) if is_known else None
+    times = {}
+    for vertex in vertices:
+        idle_ms, held_ms = vertex.io.idle_ms, vertex.io.backpressured_ms
+        if vertex.is_finished or not vertex.io.is_complete or idle_ms is None or held_ms is None:
+            continue
+        if math.isfinite(idle_ms) and math.isfinite(held_ms):
+            times[vertex.vertex_id] = WaitingTime(idle_ms, held_ms)
+    return times
 
 
 def waiting_shares(window: MetricWindow, vertex_id: VertexId, working: float = 1.0) -> WaitingShares | None:

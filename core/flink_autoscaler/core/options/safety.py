@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
 
 from flink_autoscaler.core.model import syntax
@@ -108,22 +109,22 @@ class SafetyOptions(OptionSet):
     rescale_filters = unset("rescale-filters.enabled", syntax.parse_bool)
     sample_check = unset("sample-check.enabled", syntax.parse_bool)
 
-    @property
+    @cached_property
     def is_improved(self) -> bool:
         """Whether the job is scaled better than the reference would, where the reference is wrong."""
         return self.compat is Compat.IMPROVED
 
-    @property
+    @cached_property
     def supervises_rescales(self) -> bool:
         """Whether rescales are followed to their end."""
         return self.is_improved if self.supervised_rescales is None else self.supervised_rescales
 
-    @property
+    @cached_property
     def filters_rescales(self) -> bool:
         """Whether plans pass the filters that keep rescales rare."""
         return self.is_improved if self.rescale_filters is None else self.rescale_filters
 
-    @property
+    @cached_property
     def checks_samples(self) -> bool:
         """Whether a plan has to be the same one without any single sample."""
         return self.is_improved if self.sample_check is None else self.sample_check

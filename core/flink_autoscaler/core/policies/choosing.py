@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
@@ -18,7 +18,6 @@ from flink_autoscaler.core.model.policy_values import (
     JobObservation,
     PolicyInput,
     Proposal,
-    ProposalDirection,
     VertexSizing,
 )
 from flink_autoscaler.core.model.quick import quick, replace
@@ -27,8 +26,6 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import (
     INCOMPLETE_WINDOW,
     abstention,
-    direction_from,
-    direction_of,
     not_running,
 )
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
@@ -42,31 +39,60 @@ from flink_autoscaler.core.ports.plugins import ScalingPolicy, confirms_plans, n
 POLICY_FAILED: Final = "POLICY_FAILED"
 
 
+_LIMITED: Final = "SCALING_LIMITED"
+_UNDECIDED: Final = "NO_OPINION"
+
+SHADOW: Final = "policies.shadow"
+"""Under which the memory of the second policy of a job is kept, beside that of the policy in charge."""
+
+
 @quick
 @dataclass(frozen=True, slots=True)
 class PolicyPlan:
-    """What the policy would do.
+    """What the policy of a job would do.
 
     Attributes:
         targets: Parallelism of every vertex, also of those that stay as they are.
-        direction: NONE when nothing changes.
         reasons: Those of the policy, then what became of them; at least one.
         states: What is to be handed back in the next pass, by the name of who remembers it.
-        capacity: Records/s by vertex that the targets were sized for, where known.
         sizings: Of the vertices that go where a policy that sizes all of them at once wants them.
         unknown: Vertices that the policy has no opinion on.
         at_once: Vertices that go where a policy wants them that needs no metric window: what exists for those that do
             is skipped for these.
+        failures: What is to be told where it failed, by its name.
+        is_confirmed: Whether it confirms its plans over several passes itself.
     """
 
     targets: Mapping[VertexId, int]
-    direction: ProposalDirection
     reasons: tuple[Reason, ...]
     states: Mapping[str, Mapping[str, Any]]
-    capacity: Mapping[VertexId, float]
     sizings: Mapping[VertexId, VertexSizing] = field(default_factory=dict)
     unknown: frozenset[VertexId] = frozenset()
     at_once: frozenset[VertexId] = frozenset()
+    failures: Mapping[str, str] = field(default_factory=dict)
+    is_confirmed: bool = False
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether what stays as it is does so for a reason, and not for want of valid metrics."""
+        return not any(reason.code == _UNDECIDED for reason in self.reasons)
+
+    @property
+    def memories(self) -> PolicyMemories:
+        """What to hand back in the next pass, without what is empty."""
+        return {name: state for name, state in self.states.items() if state}
+
+    def events(self, options: AutoscalerOptions) -> list[Event]:
+        """Return what is to be told: policies that failed, and vertices that cannot grow to what they need."""
+        interval, events = options.scaling_event_interval, []
+        for name, problem in self.failures.items() if options.is_improved else ():
+            text = f"policy {name} failed: {problem}"
+            events.append(Event(EventType.WARNING, "PluginProblem", text, f"policy{name}", interval))
+        for reason in self.reasons:
+            if reason.code == _LIMITED:
+                key = f"ScalingLimited{reason.vertex_id or ''}"
+                events.append(Event(EventType.WARNING, "ScalingLimited", reason.text, key, interval))
+        return events
 
 
 def scheduled(plan: PolicyPlan, planned: Planned, obs: JobObservation) -> PolicyPlan:
@@ -77,42 +103,35 @@ def scheduled(plan: PolicyPlan, planned: Planned, obs: JobObservation) -> Policy
         if v in plan.targets and (v in planned.floors or v in planned.ceilings)
     }
     moved = {v: target for v, target in bounded.items() if target != plan.targets[v]}
-    targets = {**plan.targets, **moved}
     reasons = [
         Reason("PLAN_BOUNDS", f"{obs.vertices[v].name}: {plan.targets[v]} -> {target} as planned", v)
         for v, target in moved.items()
     ]
+    plan = replace(plan, states={**plan.states, SCHEDULE: planned.state})
+    return _moved(plan, moved, (*planned.reasons, *reasons))
+
+
+def raised_to_floors(plan: PolicyPlan, job: EvaluatedJob) -> PolicyPlan:
+    """Return the plan with vertices raised to the floors that others than Flink gave, as far as bounds allow it."""
+    settings, below = SizingSettings.of_job(job), dict[VertexId, int]()
+    for vertex_id, floor in job.context.restriction.floors.items():
+        if vertex_id not in job.excluded:
+            vertex = job.topology.vertices[vertex_id]
+            least = min(floor, limits_of(vertex, vertex.working_subtasks, settings).bound)
+            if plan.targets.get(vertex_id, least) < least:
+                below[vertex_id] = least
+    reasons = [Reason("FLOOR", f"at least {floor} subtasks, by floor.sources", v) for v, floor in below.items()]
+    return _moved(plan, below, reasons) if below else plan
+
+
+def _moved(plan: PolicyPlan, moved: Mapping[VertexId, int], reasons: Iterable[Reason]) -> PolicyPlan:
+    """Return the plan with other targets for some vertices, which are no longer what the policy sized them for."""
     return replace(
         plan,
-        targets=targets,
-        direction=direction_of(obs, targets),
-        reasons=(*plan.reasons, *planned.reasons, *reasons),
-        states={**plan.states, SCHEDULE: planned.state},
+        targets={**plan.targets, **moved},
+        reasons=(*plan.reasons, *reasons),
         sizings={v: sizing for v, sizing in plan.sizings.items() if v not in moved},
         unknown=plan.unknown - moved.keys(),
-    )
-
-
-def raised_to_floors(plan: PolicyPlan, floors: Mapping[VertexId, int], current: Mapping[VertexId, int]) -> PolicyPlan:
-    """Return the plan with vertices raised to their floors, whatever policies want.
-
-    Args:
-        plan: What they want.
-        floors: Least parallelism of vertices, within their bounds.
-        current: Parallelism of the vertices.
-    """
-    below = {v: floor for v, floor in floors.items() if plan.targets.get(v, floor) < floor}
-    if not below:
-        return plan
-    targets = {**plan.targets, **below}
-    reasons = [Reason("FLOOR", f"at least {floor} subtasks, by floor.sources", v) for v, floor in below.items()]
-    return replace(
-        plan,
-        targets=targets,
-        direction=direction_from(current, targets),
-        reasons=(*plan.reasons, *reasons),
-        sizings={v: sizing for v, sizing in plan.sizings.items() if v not in below},
-        unknown=plan.unknown - below.keys(),
     )
 
 
@@ -123,24 +142,21 @@ def plan_of(proposal: Proposal, current: Mapping[VertexId, int]) -> PolicyPlan:
         proposal: Of a policy; of one that raised, an abstention with that as its reason.
         current: Parallelism of the vertices that it is about.
     """
-    sizings = proposal.sizings or {}
-    wanted = {v: sizings[v].target if v in sizings else target for v, target in (proposal.targets or {}).items()}
-    falling = {v for v, target in wanted.items() if target < current[v]} if proposal.blocks_down else set[VertexId]()
-    targets = {**current, **{v: target for v, target in wanted.items() if v not in falling}}
+    targets, sizings, falling = dict(current), dict(proposal.sizings or {}), False
+    for vertex_id, target in (proposal.targets or {}).items():
+        wanted = sizings[vertex_id].target if vertex_id in sizings else target
+        if proposal.blocks_down and wanted < current[vertex_id]:
+            falling = True
+            sizings.pop(vertex_id, None)
+        else:
+            targets[vertex_id] = wanted
     reasons = list(proposal.reasons)
     if falling:
         reasons.append(Reason("DOWN_BLOCKED", f"{proposal.policy}: no scale-down now"))
     if proposal.targets is None:
-        reasons.append(Reason("NO_OPINION", "the policy has no opinion"))
-    return PolicyPlan(
-        targets=targets,
-        direction=direction_from(current, targets),
-        reasons=tuple(reasons),
-        states={proposal.policy: proposal.state},
-        capacity={v: rate for v, rate in proposal.capacity.items() if v in wanted and v not in falling},
-        sizings={v: sizing for v, sizing in sizings.items() if v in wanted and v not in falling},
-        unknown=frozenset(current.keys() - wanted.keys()),
-    )
+        reasons.append(Reason(_UNDECIDED, "the policy has no opinion"))
+    unknown = frozenset(current.keys() - (proposal.targets or {}).keys())
+    return PolicyPlan(targets, tuple(reasons), {proposal.policy: proposal.state}, sizings, unknown)
 
 
 def failed(policy: str, error: str, state: Mapping[str, Any]) -> Proposal:
@@ -192,7 +208,6 @@ def chosen_policy(name: str, plugins: Mapping[str, ScalingPolicy]) -> ScalingPol
     return known[name]
 
 
-@keeping_last
 def unknown_policies(options: AutoscalerOptions, plugins: Mapping[str, ScalingPolicy]) -> str | None:
     """Return what is wrong with the name of the policy of a job, None when it is known."""
     try:
@@ -202,52 +217,13 @@ def unknown_policies(options: AutoscalerOptions, plugins: Mapping[str, ScalingPo
     return None
 
 
-_LIMITED: Final = "SCALING_LIMITED"
-_UNDECIDED: Final = "NO_OPINION"
-
-
-@quick
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """What the policy of a job comes to.
-
-    Attributes:
-        plan: What to do, with its reasons.
-        memories: What to hand back in the next pass.
-        failures: What is to be told where it failed, by its name.
-        is_confirmed: Whether it confirms its plans over several passes itself.
-    """
-
-    plan: PolicyPlan
-    memories: PolicyMemories
-    failures: Mapping[str, str]
-    is_confirmed: bool = False
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether what stays as it is does so for a reason, and not for want of valid metrics."""
-        return not any(reason.code == _UNDECIDED for reason in self.plan.reasons)
-
-    def events(self, options: AutoscalerOptions) -> list[Event]:
-        """Return what is to be told: policies that failed, and vertices that cannot grow to what they need."""
-        interval, events = options.scaling_event_interval, []
-        for name, problem in self.failures.items() if options.is_improved else ():
-            text = f"policy {name} failed: {problem}"
-            events.append(Event(EventType.WARNING, "PluginProblem", text, f"policy{name}", interval))
-        for reason in self.plan.reasons:
-            if reason.code == _LIMITED:
-                key = f"ScalingLimited{reason.vertex_id or ''}"
-                events.append(Event(EventType.WARNING, "ScalingLimited", reason.text, key, interval))
-        return events
-
-
 def choose(
     observe: Callable[[], PolicyInput],
     options: AutoscalerOptions,
     plugins: Mapping[str, ScalingPolicy],
     memories: PolicyMemories,
     job: EvaluatedJob | None = None,
-) -> Chosen:
+) -> PolicyPlan:
     """Ask the policy of a job.
 
     Args:
@@ -261,13 +237,14 @@ def choose(
         ConfigError: There is no such policy.
         AutoscalerError: The default policy cannot size the job.
     """
-    name, memory = options.policy, memories.get(options.policy, {})
-    policy, is_window_full = chosen_policy(name, plugins), job is None or job.is_window_full
+    name, memory, failures = options.policy, memories.get(options.policy, {}), dict[str, str]()
+    policy = chosen_policy(name, plugins)
+    is_streaming = needs_no_window(policy)
     given = cache(observe)
     shown, plans = _under_schedule(given, options, memories)
-    failures = {}
-    if not (is_window_full or needs_no_window(policy)):
-        proposal = abstention(name, _filling(name), memory)
+    if not (job is None or job.is_window_full or is_streaming):
+        reason = Reason(INCOMPLETE_WINDOW, f"{name}: the metric window is not full yet")
+        proposal = abstention(name, (reason,), memory)
     elif job and isinstance(policy, CapacityPolicy):
         # What cannot be sized by its rates is an error of the pass, as in the reference.
         vertices = shown().obs.vertices if plans else {}
@@ -276,17 +253,21 @@ def choose(
         proposal, problem = asked(name, policy, shown, memory)
         if problem is not None:
             failures[name] = problem
-    sizes = _sizes(shown, job)
+    if job is None:
+        sizes = {v: vertex.parallelism for v, vertex in shown().obs.vertices.items()}
+    else:
+        sizes = {v: each.working_subtasks for v, each in job.topology.vertices.items() if not each.is_finished}
     plan = plan_of(proposal, sizes)
-    if needs_no_window(policy):
-        wanted = proposal.targets or {}
-        plan = replace(plan, at_once=frozenset(v for v, target in plan.targets.items() if wanted.get(v) == target))
+    wanted = proposal.targets or {}
+    plan = replace(
+        plan,
+        at_once=frozenset([v for v in wanted if plan.targets[v] == wanted[v]] if is_streaming else ()),
+        failures=failures,
+        is_confirmed=is_streaming or confirms_plans(policy),
+    )
     if plans is not None:
         plan = scheduled(plan, plans, given().obs)
-    if job is not None:
-        plan = raised_to_floors(plan, _floors(job), sizes)
-    memories = {name: state for name, state in plan.states.items() if state}
-    return Chosen(plan, memories, failures, is_confirmed=confirms_plans(policy))
+    return raised_to_floors(plan, job) if job and job.context.restriction.floors else plan
 
 
 def _under_schedule(
@@ -353,35 +334,18 @@ def hear(
 
 
 @keeping_last
-def windowless(options: AutoscalerOptions, plugins: Mapping[str, ScalingPolicy]) -> frozenset[str]:
-    """Return the names of the policies of a job that need no metric window.
+def streaming_policies(options: AutoscalerOptions, plugins: Mapping[str, ScalingPolicy]) -> frozenset[str]:
+    """Return under what the policies of a job that need no metric window keep their memory.
+
+    Returns:
+        The name of the policy in charge, and ``SHADOW`` for a second one.
 
     Raises:
         ConfigError: There is no such policy.
     """
-    policy = chosen_policy(options.policy, plugins)
-    return frozenset({options.policy} if needs_no_window(policy) else ())
-
-
-def _filling(policy: str) -> tuple[Reason, ...]:
-    return (Reason(INCOMPLETE_WINDOW, f"{policy}: the metric window is not full yet"),)
-
-
-def _sizes(shown: Callable[[], PolicyInput], job: EvaluatedJob | None) -> dict[VertexId, int]:
-    """Return the parallelism of the vertices that have not finished."""
-    if job is None:
-        return {vertex_id: vertex.parallelism for vertex_id, vertex in shown().obs.vertices.items()}
-    return {v: vertex.working_subtasks for v, vertex in job.topology.vertices.items() if not vertex.is_finished}
-
-
-def _floors(job: EvaluatedJob) -> dict[VertexId, int]:
-    """Return the least parallelism that others than Flink gave for vertices, as far as their bounds allow it."""
-    settings = SizingSettings.of_job(job)
-    given = {v: floor for v, floor in job.context.restriction.floors.items() if v not in job.excluded}
-    vertices = {v: job.topology.vertices[v] for v in given}
-    return {
-        v: min(given[v], limits_of(vertex, vertex.working_subtasks, settings).bound) for v, vertex in vertices.items()
-    }
+    names = {options.policy} if needs_no_window(chosen_policy(options.policy, plugins)) else set[str]()
+    second = known_policies(plugins).get(options.policy_shadow) if options.policy_shadow else None
+    return frozenset(names | {SHADOW} if second is not None and needs_no_window(second) else names)
 
 
 def _checked(name: str, proposal: object, obs: JobObservation) -> Proposal:

@@ -24,7 +24,8 @@ from flink_autoscaler.core.ports.deployment import (
     JobListFetcher,
     ScalingRealizer,
 )
-from flink_autoscaler.pipeline.inline.engine import CONFIGURED, InlineEngine
+from flink_autoscaler.pipeline.engine.base import CONFIGURED
+from flink_autoscaler.pipeline.engine.inline import InlineEngine
 from flink_autoscaler.pipeline.spark.environment import require_packages
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.realizers.taskmanagers.slots import SlotSupply

@@ -47,6 +47,7 @@ def a_vertex(
         is_finished=is_finished,
         slot_sharing_group=group,
         source_partitions=partitions,
+        is_source=not inputs,
     )
 
 

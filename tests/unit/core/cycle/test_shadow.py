@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.core.cycle.recording import signature
-from flink_autoscaler.core.cycle.shadow import MEMORY
 from flink_autoscaler.core.model.decision import PassPhase, Rescale
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal, ProposalDirection
 from flink_autoscaler.core.model.topology import IoMetrics
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
+from flink_autoscaler.core.policies.choosing import SHADOW
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import Plugins
 from testkit.builders.core import (
@@ -122,7 +122,7 @@ def test_decisions_are_what_they_are_without_it(charge: Mapping[str, str], secon
 
 
 def without_memory(outcome: PassOutcome) -> Mapping[str, Any]:
-    return {name: memory for name, memory in outcome.state.policies.items() if name != MEMORY}
+    return {name: memory for name, memory in outcome.state.policies.items() if name != SHADOW}
 
 
 def test_one_that_fails_is_told_and_harms_nothing() -> None:
@@ -162,7 +162,7 @@ def test_it_is_asked_in_a_dry_run() -> None:
     assert outcome.wanted == {}
     assert outcome.shadow is not None
     assert outcome.shadow.wanted == 6
-    assert outcome.state.policies == {MEMORY: {"policy": "second", "state": {"asked": 2}}}
+    assert outcome.state.policies == {SHADOW: {"policy": "second", "state": {"asked": 2}}}
 
 
 def test_one_that_is_put_in_charge_goes_on_with_what_it_has_learned() -> None:
@@ -210,7 +210,7 @@ def test_another_job_graph_is_for_a_policy_that_needs_no_window_to_see(is_window
 
     outcome = driver.run(4 * MINUTE, a_reading([other], answers, running_at_ms=200_000))
 
-    assert (MEMORY in outcome.state.policies) is is_windowless
+    assert (SHADOW in outcome.state.policies) is is_windowless
 
 
 def test_its_memory_survives_a_decision_that_cannot_be_carried_out() -> None:
@@ -218,7 +218,7 @@ def test_its_memory_survives_a_decision_that_cannot_be_carried_out() -> None:
 
     assert isinstance(outcome.decision, Rescale)
     assert outcome.undecided is not None
-    assert outcome.undecided.policies == {MEMORY: {"policy": "second", "state": {"asked": 1}}}
+    assert outcome.undecided.policies == {SHADOW: {"policy": "second", "state": {"asked": 1}}}
 
 
 def test_a_pass_is_worth_recording_when_it_turns() -> None:

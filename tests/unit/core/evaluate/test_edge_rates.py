@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.evaluate.edge_rates import Sender, edge_rates
-from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, evaluate, output_ratios
+from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, Sender, edge_rates, evaluate, output_ratios
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
 from flink_autoscaler.core.observe.window import MetricWindow

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.evaluate.outside import unevenness
+from flink_autoscaler.core.evaluate.evaluation import unevenness
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.source_lag import SourceLag

@@ -12,12 +12,6 @@ MAP = a_vertex(2, inputs={1: HASH}, group="g1")
 SINK = a_vertex(3, inputs={2: FORWARD}, group="g2")
 
 
-def test_partitions_are_filled_in_where_they_are_known() -> None:
-    topology = build_topology(details_of([SOURCE, MAP])).with_partitions({vertex_id(1): 24})
-
-    assert [vertex.source_partitions for vertex in topology.vertices.values()] == [24, 0]
-
-
 def test_an_empty_plan_is_not_ready() -> None:
     with pytest.raises(NotReadyError):
         build_topology(replace(details_of([SOURCE]), plan=()))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
-from flink_autoscaler.core.observe.window import Layout, VertexTable
+from flink_autoscaler.core.observe.window import VertexTable
 from testkit.builders.core import vertex_id
 
 NAN = math.nan
@@ -73,14 +73,6 @@ def test_samples_that_tell_the_same_share_their_layout() -> None:
     assert first.layout is second.layout
     assert first.layout is not other.layout
     assert first == other
-
-
-def test_places_are_told_by_metric_and_vertex() -> None:
-    layout = Layout.of(((V, (LOAD, LAG)), (W, (LOAD,))))
-
-    assert [layout.place(LOAD, V), layout.place(LAG, V), layout.place(LOAD, W)] == [0, 1, 2]
-    assert layout.place(LAG, W) is None
-    assert layout.place(LOAD, vertex_id(3)) is None
 
 
 def test_a_table_is_nothing_else() -> None:

@@ -7,7 +7,7 @@ import pytest
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, WaitingTime
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 from flink_autoscaler.core.observe.conversion import Conversion, convert
-from flink_autoscaler.core.observe.window import MetricWindow, WaitingShares, waited, waiting_shares
+from flink_autoscaler.core.observe.window import MetricWindow, WaitingShares, waiting_shares, waiting_times
 from testkit.builders.core import a_cluster, a_reading, a_topology, a_vertex, options_with, vertex_id
 
 V = vertex_id(1)
@@ -31,7 +31,7 @@ def _waiting(time: tuple[float, float, float]) -> WaitingTime:
 def test_a_finished_vertex_does_not_wait() -> None:
     io = IoMetrics(idle_ms=5.0, backpressured_ms=0.0)
 
-    assert waited([a_vertex(1, io=io, is_finished=True)]) == {}
+    assert waiting_times([a_vertex(1, io=io, is_finished=True)]) == {}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.observe.window import (
-    Columns,
     MetricWindow,
     WindowSettings,
     full_at_ms,
@@ -107,10 +106,10 @@ def test_a_full_window_stays_full_for_any_jitter(steps: list[int]) -> None:
         st.dictionaries(st.sampled_from([COUNTER, ScalingMetric.LAG, ScalingMetric.LOAD]), st.floats()), max_size=8
     )
 )
-def test_columns_are_what_the_samples_say(rows: list[dict[ScalingMetric, float]]) -> None:
-    columns = Columns([a_sample(number, {V: row}) for number, row in enumerate(rows)])
+def test_values_are_what_the_samples_say(rows: list[dict[ScalingMetric, float]]) -> None:
+    window = MetricWindow([a_sample(number, {V: row}) for number, row in enumerate(rows)])
 
     for metric in (COUNTER, ScalingMetric.LAG, ScalingMetric.LOAD):
         expected = [row.get(metric, NAN) for row in rows]
-        found = list(columns.column(metric, V)) or [NAN] * len(rows)
+        found = list(window.values(metric, V)) or [NAN] * len(rows)
         assert list(map(repr, found)) == list(map(repr, expected))

@@ -18,7 +18,7 @@ from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
 from flink_autoscaler.core.options.option import OptionSet
 from flink_autoscaler.core.options.policies import OPTIONS_OF
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
-from flink_autoscaler.core.policies.choosing import POLICIES, Chosen, choose
+from flink_autoscaler.core.policies.choosing import POLICIES, PolicyPlan, choose
 from testkit.builders.core import options_with
 from testkit.builders.policies import given, observation, vertex
 
@@ -63,14 +63,14 @@ def chosen(
     policies: Mapping[str, Any],
     options: Mapping[str, str] | None = None,
     memories: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Chosen:
+) -> PolicyPlan:
     """Ask the first of some plug-ins."""
     options = {"policy": next(iter(policies)), **(options or {})}
     return choose(lambda: given(OBS, options), options_with(options), policies, memories or {})
 
 
-def codes(asked: Chosen) -> list[str]:
-    return [reason.code for reason in asked.plan.reasons]
+def codes(asked: PolicyPlan) -> list[str]:
+    return [reason.code for reason in asked.reasons]
 
 
 def test_a_policy_is_handed_back_what_it_returned() -> None:
@@ -102,7 +102,7 @@ def fails() -> Proposal:
 def test_a_policy_that_fails_abstains_and_is_told(policy: Any, problem: str) -> None:
     asked = chosen({"bad": policy}, memories={"bad": {"kept": 1}})
 
-    assert asked.plan.targets == {"source": 4, "map": 8}
+    assert asked.targets == {"source": 4, "map": 8}
     assert codes(asked)[0] == "POLICY_FAILED"
     assert problem in asked.failures["bad"]
     assert asked.memories == {"bad": {"kept": 1}}
@@ -134,7 +134,7 @@ def test_an_unknown_policy_is_an_error_that_names_the_known_ones() -> None:
 
 
 def test_a_plug_in_replaces_a_built_in_policy_of_its_name() -> None:
-    assert chosen({"capacity": Wants({"map": 99})}).plan.targets["map"] == 99
+    assert chosen({"capacity": Wants({"map": 99})}).targets["map"] == 99
 
 
 def test_a_schedule_limits_what_others_propose() -> None:
@@ -151,7 +151,7 @@ def test_a_schedule_holds_whatever_a_policy_wants(wanted: Mapping[str, int] | No
 
     asked = chosen({"other": Wants(wanted)}, plans)
 
-    assert asked.plan.targets == {"source": 5, "map": 6}
+    assert asked.targets == {"source": 5, "map": 6}
     assert {"PLAN_HOLDS", "PLAN_BOUNDS"} <= set(codes(asked))
     assert set(asked.memories) == {"schedule"}
 
@@ -181,4 +181,4 @@ def test_the_example_of_the_guide_decides_as_a_plug_in() -> None:
 
     asked = choose(lambda: given(shown, {"policy": "per-subtask"}), options, {"per-subtask": policy}, {})
 
-    assert asked.plan.targets == {"source": 3}
+    assert asked.targets == {"source": 3}

@@ -32,20 +32,19 @@ def codes(plan: PolicyPlan) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("proposal", "expected", "direction"),
+    ("proposal", "expected"),
     [
-        pytest.param(wants(6, 2), (6, 2), ProposalDirection.MIXED, id="an opinion"),
-        pytest.param(abstains("WARM_UP"), (4, 4), ProposalDirection.NONE, id="none"),
-        pytest.param(wants(2, 2, blocks_down=True), (4, 4), ProposalDirection.NONE, id="it may block itself"),
-        pytest.param(wants(6, 2, blocks_down=True), (6, 4), ProposalDirection.UP, id="but not what goes up"),
-        pytest.param(failed("two", "boom", {}), (4, 4), ProposalDirection.NONE, id="failed"),
+        pytest.param(wants(6, 2), (6, 2), id="an opinion"),
+        pytest.param(abstains("WARM_UP"), (4, 4), id="none"),
+        pytest.param(wants(2, 2, blocks_down=True), (4, 4), id="it may block itself"),
+        pytest.param(wants(6, 2, blocks_down=True), (6, 4), id="but not what goes up"),
+        pytest.param(failed("two", "boom", {}), (4, 4), id="failed"),
     ],
 )
-def test_a_proposal_becomes_a_plan(proposal: Proposal, expected: tuple[int, int], direction: ProposalDirection) -> None:
+def test_a_proposal_becomes_a_plan(proposal: Proposal, expected: tuple[int, int]) -> None:
     plan = plan_of(proposal, sizes(OBS))
 
     assert plan.targets == dict(zip(("source", "map"), expected, strict=True))
-    assert plan.direction is direction
     assert plan.reasons
 
 
@@ -59,10 +58,6 @@ def test_reasons_and_state_are_kept() -> None:
 
     assert codes(plan) == ["POLICY_FAILED", "NO_OPINION"]
     assert plan.states == {"two": {"old": 1}}
-
-
-def test_the_capacity_is_that_of_the_targets_that_count() -> None:
-    assert plan_of(wants(6, 2, blocks_down=True), sizes(OBS)).capacity == {"source": 60.0}
 
 
 def test_a_vertex_without_a_target_stays() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.core.evaluate.edge_rates import Sender, edge_rates
+from flink_autoscaler.core.evaluate.evaluation import Sender, edge_rates
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.policies.slo.model import LEAST_DEMAND, Seen, SeenVertex
