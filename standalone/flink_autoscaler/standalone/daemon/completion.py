@@ -33,19 +33,6 @@ LEAST_TOGETHER: Final = 2
 """Jobs for which recording together is worth it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Together:
-    """What became of jobs that were recorded together.
-
-    Attributes:
-        reports: Of those that are done.
-        recorded: All that were recorded; those without a report are to be completed.
-    """
-
-    reports: Mapping[JobKey, JobPassReport]
-    recorded: frozenset[JobKey]
-
-
 @dataclass
 class _Run:
     """The outcomes of one pass while they are carried out.
@@ -171,11 +158,13 @@ class Completion:
         if isinstance(found, AutoscalerError):
             run.failures.update((request.context.job_key, found) for request, _ in pairs)
             return {}
-        run.reports.update(found.reports)
-        rest = [pair for pair in pairs if pair[0].context.job_key not in found.reports]
-        return self._begin(run, rest, found.recorded)
+        reports, recorded = found
+        run.reports.update(reports)
+        rest = [pair for pair in pairs if pair[0].context.job_key not in reports]
+        return self._begin(run, rest, recorded)
 
-    def _recorded(self, pairs: Sequence[Pair], term: int) -> Together:
+    def _recorded(self, pairs: Sequence[Pair], term: int) -> tuple[Mapping[JobKey, JobPassReport], frozenset[JobKey]]:
+        """Record jobs in one transaction; return the reports of those that are done, and all that were recorded."""
         with self._leadership.acting(term):
             recorded = self._autoscaler.record_all({request.context.job_key: outcome for request, outcome in pairs})
         quiet = [pair for pair in pairs if pair[0].context.job_key in recorded and _is_quiet(pair[1])]
@@ -183,7 +172,7 @@ class Completion:
             request.context.job_key: self._complete(request, outcome, term, is_recorded=True)
             for request, outcome in quiet
         }
-        return Together(reports, recorded)
+        return reports, recorded
 
     def _complete(
         self, request: PassRequest, outcome: PassOutcome, term: int, *, is_recorded: bool = False

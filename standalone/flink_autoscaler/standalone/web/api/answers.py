@@ -26,10 +26,10 @@ from flink_autoscaler.standalone.web.api import course_models, documents, models
 from flink_autoscaler.standalone.web.api.clusters import cluster_document
 from flink_autoscaler.standalone.web.api.ordering import with_standing
 from flink_autoscaler.standalone.web.api.series import Asked, SeriesReader
+from flink_autoscaler.standalone.web.api.whatif import what_if
 from flink_autoscaler.standalone.web.fleet import JobNow
 from flink_autoscaler.standalone.web.outlook import names_of
 from flink_autoscaler.standalone.web.site import NotFoundError, Site
-from flink_autoscaler.standalone.web.whatif import changed_lines, final_parallelism, what_if
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.spark.live import SparkStatus
@@ -199,28 +199,7 @@ class Answers:
         """
         record, _ = self.record(asked.job_key, asked.at_ms)
         plugins = NO_PLUGINS if self.site.plugins is None else self.site.plugins()
-        found = what_if(record, asked.options, plugins)
-        names = names_of(found.would_be) or names_of(found.decided)
-        before, after = final_parallelism(found.decided), final_parallelism(found.would_be)
-        running = {} if found.decided.topology is None else found.decided.topology.vertices
-        return models.WhatIfDoc(
-            job_key=asked.job_key,
-            at_ms=record.request.now_ms,
-            decided=documents.headline_of(found.decided),
-            would_be=documents.headline_of(found.would_be),
-            vertices=[
-                models.WhatIfVertexDoc(
-                    vertex_id=v,
-                    name=names.get(v, v),
-                    parallelism=vertex.parallelism,
-                    decided=before.get(v, vertex.parallelism),
-                    would_be=after.get(v, vertex.parallelism),
-                )
-                for v, vertex in running.items()
-            ],
-            reasons=documents.reason_documents(found.would_be.decision.reasons, names),
-            changes=list(changed_lines(found.options, record.request.context.configuration)),
-        )
+        return what_if(record, asked.options, plugins)
 
     def _job(self, job_key: JobKey) -> JobNow:
         found = self.site.fleet.job(job_key)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from flink_autoscaler.core.errors import ConfigError
@@ -14,27 +14,14 @@ from flink_autoscaler.core.ports.plugins import Plugins
 from flink_autoscaler.standalone.records.codec import PassRecord
 from flink_autoscaler.standalone.records.replay import replayed
 from flink_autoscaler.standalone.settings.schema.options import job_keys
+from flink_autoscaler.standalone.web.api import documents, models
 from flink_autoscaler.standalone.web.figures import changes_of
+from flink_autoscaler.standalone.web.outlook import names_of
 
 PREFIX: Final = "job.autoscaler."
 
 
-@dataclass(frozen=True, slots=True)
-class WhatIf:
-    """Two answers to one pass.
-
-    Attributes:
-        decided: With the options that the job had.
-        would_be: With the others.
-    """
-
-    record: PassRecord
-    decided: PassOutcome
-    would_be: PassOutcome
-    options: Mapping[str, str]
-
-
-def what_if(record: PassRecord, options: Mapping[str, str], plugins: Plugins) -> WhatIf:
+def what_if(record: PassRecord, options: Mapping[str, str], plugins: Plugins) -> models.WhatIfDoc:
     """Do a recorded pass again with other options. Nothing is changed by it.
 
     Args:
@@ -46,47 +33,48 @@ def what_if(record: PassRecord, options: Mapping[str, str], plugins: Plugins) ->
         ConfigError: There is no such option.
         StoreError: The record does not hold what the pass depended on.
     """
-    wanted = full_keys(options)
+    wanted = {_full_key(key): text for key, text in options.items()}
     context = record.request.context
-    configuration = configuration_with(context.configuration, wanted)
+    before = context.configuration
+    configuration = {key: text for key, text in {**before, **wanted}.items() if text or key not in wanted}
     request = replace(record.request, context=replace(context, configuration=configuration))
-    return WhatIf(record, replayed(record, plugins), replayed(replace(record, request=request), plugins), wanted)
+    decided, would_be = replayed(record, plugins), replayed(replace(record, request=request), plugins)
+    names = names_of(would_be) or names_of(decided)
+    old, new = _final_parallelism(decided), _final_parallelism(would_be)
+    running = {} if decided.topology is None else decided.topology.vertices
+    return models.WhatIfDoc(
+        job_key=context.job_key,
+        at_ms=request.now_ms,
+        decided=documents.headline_of(decided),
+        would_be=documents.headline_of(would_be),
+        vertices=[
+            models.WhatIfVertexDoc(
+                vertex_id=v,
+                name=names.get(v, v),
+                parallelism=vertex.parallelism,
+                decided=old.get(v, vertex.parallelism),
+                would_be=new.get(v, vertex.parallelism),
+            )
+            for v, vertex in running.items()
+        ],
+        reasons=documents.reason_documents(would_be.decision.reasons, names),
+        changes=[
+            f"{key}: {text}" if text else f"# without {key}"
+            for key, text in sorted(wanted.items())
+            if before.get(key, "") != text
+        ],
+    )
 
 
-def full_keys(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options by their whole keys.
-
-    Raises:
-        ConfigError: There is no such option.
-    """
-    return {_full(key): text for key, text in options.items()}
-
-
-def configuration_with(before: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
-    """Return a configuration with other options by whole key; an empty text takes one away."""
-    return {key: text for key, text in {**before, **options}.items() if text or key not in options}
-
-
-def changed_lines(options: Mapping[str, str], before: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines of the configuration that differ, to copy."""
-    for key, text in sorted(options.items()):
-        if before.get(key, "") != text:
-            yield f"{key}: {text}" if text else f"# without {key}"
-
-
-def final_parallelism(outcome: PassOutcome) -> Mapping[VertexId, int]:
+def _final_parallelism(outcome: PassOutcome) -> Mapping[VertexId, int]:
     """Return the parallelism that vertices have after a pass: what it decides or wants, else what they run with."""
     running = {} if outcome.topology is None else outcome.topology.vertices
     wanted = {**outcome.wanted, **changes_of(outcome)}
     return {v: wanted.get(v, vertex.parallelism) for v, vertex in running.items()}
 
 
-def _full(key: str) -> str:
-    """Return the whole key of an option of jobs.
-
-    Raises:
-        ConfigError: There is none of that name.
-    """
+def _full_key(key: str) -> str:
+    """Return the whole key of an option of jobs; there has to be one of that name."""
     full = key if key.startswith(PREFIX) else PREFIX + key
     known = job_keys()
     if full not in known:
