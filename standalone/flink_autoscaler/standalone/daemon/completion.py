@@ -18,9 +18,9 @@ from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.quick import replace
-from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.core.supervise.left_alone import left_alone
+from flink_autoscaler.standalone.daemon.pass_report import job_facts
 from flink_autoscaler.standalone.daemon.vanished import Roster
 from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.standalone.records.writer import PassRecorder
@@ -31,19 +31,6 @@ Pair = tuple[PassRequest, PassOutcome]
 
 LEAST_TOGETHER: Final = 2
 """Jobs for which recording together is worth it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Together:
-    """What became of jobs that were recorded together.
-
-    Attributes:
-        reports: Of those that are done.
-        recorded: All that were recorded; those without a report are to be completed.
-    """
-
-    reports: Mapping[JobKey, JobPassReport]
-    recorded: frozenset[JobKey]
 
 
 @dataclass
@@ -75,7 +62,7 @@ class Completion:
         recorder: Keeps passes for those who ask later; None keeps none.
         parallelism: Jobs that are completed at the same time.
         deadline: Seconds to wait for all of them.
-        beside: Does something that no job waits for.
+        best_effort: Does something that no job waits for.
     """
 
     def __init__(
@@ -87,13 +74,13 @@ class Completion:
         recorder: PassRecorder | None,
         parallelism: int,
         deadline: float,
-        beside: Callable[[str, Callable[[], None]], None],
+        best_effort: Callable[[str, Callable[[], None]], None],
     ) -> None:
         self._autoscaler = autoscaler
         self._leadership = leadership
         self._recorder = recorder
         self._deadline = deadline
-        self._beside = beside
+        self._best_effort = best_effort
         self._workers = ThreadPoolExecutor(parallelism, thread_name_prefix=f"job-{cluster}")
 
     def complete(
@@ -171,11 +158,13 @@ class Completion:
         if isinstance(found, AutoscalerError):
             run.failures.update((request.context.job_key, found) for request, _ in pairs)
             return {}
-        run.reports.update(found.reports)
-        rest = [pair for pair in pairs if pair[0].context.job_key not in found.reports]
-        return self._begin(run, rest, found.recorded)
+        reports, recorded = found
+        run.reports.update(reports)
+        rest = [pair for pair in pairs if pair[0].context.job_key not in reports]
+        return self._begin(run, rest, recorded)
 
-    def _recorded(self, pairs: Sequence[Pair], term: int) -> Together:
+    def _recorded(self, pairs: Sequence[Pair], term: int) -> tuple[Mapping[JobKey, JobPassReport], frozenset[JobKey]]:
+        """Record jobs in one transaction; return the reports of those that are done, and all that were recorded."""
         with self._leadership.acting(term):
             recorded = self._autoscaler.record_all({request.context.job_key: outcome for request, outcome in pairs})
         quiet = [pair for pair in pairs if pair[0].context.job_key in recorded and _is_quiet(pair[1])]
@@ -183,7 +172,7 @@ class Completion:
             request.context.job_key: self._complete(request, outcome, term, is_recorded=True)
             for request, outcome in quiet
         }
-        return Together(reports, recorded)
+        return reports, recorded
 
     def _complete(
         self, request: PassRequest, outcome: PassOutcome, term: int, *, is_recorded: bool = False
@@ -194,14 +183,9 @@ class Completion:
             if isinstance(report, AutoscalerError):
                 return JobPassReport(context.job_key, outcome, None, (report,))
             if self._recorder is not None:
-                self._beside("record of passes", partial(self._recorder.put, request, outcome))
+                self._best_effort("record of passes", partial(self._recorder.put, request, outcome))
             alone = left_alone(request.orders, outcome.state.supervision, request.now_ms)
             return replace(report, left_alone=alone) if alone else report
-
-
-def job_facts(context: JobAutoScalerContext) -> dict[str, str]:
-    """Return who a job is, with its labels, for every log line about it."""
-    return {**context.labels, "cluster": context.cluster, "job_key": context.job_key}
 
 
 def _is_quiet(outcome: PassOutcome) -> bool:

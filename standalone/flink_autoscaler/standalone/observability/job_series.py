@@ -37,12 +37,28 @@ _JOB: Final = ("cluster", "job_key")
 _BOUNDED: Final = frozenset({"SCALING_LIMITED", "SLO_LIMITED"})
 """Codes of policies whose plan is cut to what a vertex may have."""
 _FINAL: Final = tuple(stage for stage in Stage if stage.is_final)
-_WHICH: Final = {
-    "pass_phase": ("phase", "How far the last pass came; 1 for that phase, no series for others."),
-    "reason": ("code", "Reasons of the last decision; 1 for each, no series for others."),
-    "rescale_phase": ("phase", "Whether the job is trusted after its last rescale; 1 for that phase, no others."),
-    "left_alone": ("what", "What makes the daemon leave the job alone; 1 for each, no series for others."),
+_GAUGES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    "pass_phase": (("phase",), "How far the last pass came; 1 for that phase, no series for others."),
+    "reason": (("code",), "Reasons of the last decision; 1 for each, no series for others."),
+    "rescale_phase": (("phase",), "Whether the job is trusted after its last rescale; 1 for that phase, no others."),
+    "left_alone": (("what",), "What makes the daemon leave the job alone; 1 for each, no series for others."),
+    "rescale_under_way_seconds": ((), "Time since the rescale that is under way was decided; 0 where none is."),
+    "at_bounds": ((), "Whether a vertex needs more parallelism than its bounds, partitions or key groups allow."),
+    "last_evaluation_age_seconds": ((), "Time since the metrics were last evaluated."),
+    "info": (("job_id", *LABELS), "Who a job is; always 1."),
+    "lag_limit_seconds": ((), "Lag above which the job counts as late: slo.lag."),
 }
+_COUNTERS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    "rescales": (("stage",), "Rescales that ended, by how."),
+    "rollbacks": ((), "Rollbacks that began."),
+    "errors": ((), "Errors of a job's passes."),
+    "scalings": ((), "Decisions to rescale."),
+    "balanced": ((), "Decisions that the job is fine as it is."),
+}
+"""Series by name: their labels behind cluster and job, and what they say."""
+
+_Sample = tuple[str, tuple[str, ...], float]
+"""Name of the series, values of its labels behind cluster and job, and the number."""
 
 
 class _Told(NamedTuple):
@@ -53,20 +69,17 @@ class _Told(NamedTuple):
     supervision: Supervision
     left_alone: tuple[LeftAlone, ...]
 
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What that shows.
-
-    Attributes:
-        which: By name of the series, the values of its label.
-        begun_ms: When the rescale that is under way was decided; None where none is.
-        is_at_bounds: Whether a vertex needs more than it may have.
-    """
-
-    which: dict[str, tuple[str, ...]]
-    begun_ms: int | None
-    is_at_bounds: bool
+    def samples(self, now_ms: float) -> Iterator[_Sample]:
+        yield "pass_phase", (self.phase.value,), 1
+        for code in islice(dict.fromkeys(reason.code[:CODE_LIMIT] for reason in self.reasons), MAX_CODES):
+            yield "reason", (code,), 1
+        yield "rescale_phase", (self.supervision.phase.value,), 1
+        for what in dict.fromkeys(each.what for each in self.left_alone):
+            yield "left_alone", (what,), 1
+        current = self.supervision.under_way
+        seconds = 0.0 if current is None else max(0.0, (now_ms - current.decided_ms) / 1000)
+        yield "rescale_under_way_seconds", (), seconds
+        yield "at_bounds", (), any(map(_is_bounded, self.reasons))
 
 
 @dataclass(slots=True)
@@ -86,6 +99,10 @@ class _Counted:
         self.settled_ms = max(self.settled_ms, *(record.settled_ms or 0 for record in supervision.rescales), 0)
         self.rollbacks += sum(at_ms > self.rollback_ms for at_ms in supervision.rollbacks_ms)
         self.rollback_ms = max(self.rollback_ms, *supervision.rollbacks_ms, 0)
+
+    def samples(self) -> Iterator[_Sample]:
+        yield "rollbacks", (), self.rollbacks
+        yield from (("rescales", (stage.value,), count) for stage, count in self.stages.items())
 
 
 @dataclass(slots=True)
@@ -111,6 +128,19 @@ class _Job:
     errors: int = 0
     scalings: int = 0
     balanced: int = 0
+
+    def samples(self, now_ms: float, ticks: float) -> Iterator[_Sample]:
+        if self.told is not None:
+            yield from self.told.samples(now_ms)
+            yield from (("errors", (), self.errors), ("scalings", (), self.scalings), ("balanced", (), self.balanced))
+        if self.counted is not None:
+            yield from self.counted.samples()
+        if self.evaluated_at is not None:
+            yield "last_evaluation_age_seconds", (), ticks - self.evaluated_at
+        if self.identity is not None:
+            yield "info", self.identity, 1
+        if self.lag_limit is not None:
+            yield "lag_limit_seconds", (), self.lag_limit
 
 
 class JobSeries(Collector):
@@ -187,73 +217,18 @@ class JobSeries(Collector):
         return self._jobs.setdefault((cluster, job_key), _Job())
 
     def _families(self, shown: Mapping[tuple[str, JobKey], _Job], left_out: int) -> Iterator[Metric]:
-        seen = {job: _seen(each.told) for job, each in shown.items() if each.told is not None}
-        for name, (label, text) in _WHICH.items():
-            family = GaugeMetricFamily(_PREFIX + name, text, labels=(*_JOB, label))
-            for job, last in seen.items():
-                for value in last.which[name]:
-                    family.add_metric([*job, value], 1)
-            yield family
-        yield self._under_way(seen)
-        yield _bounds(seen)
-        yield from _counters({job: each.counted for job, each in shown.items() if each.counted is not None})
-        yield from _decisions({job: each for job, each in shown.items() if each.told is not None})
-        yield from self._of_context(shown)
+        families: dict[str, GaugeMetricFamily | CounterMetricFamily] = {
+            name: kind(_PREFIX + name, text, labels=(*_JOB, *labels))
+            for kind, declared in ((GaugeMetricFamily, _GAUGES), (CounterMetricFamily, _COUNTERS))
+            for name, (labels, text) in declared.items()
+        }
+        now_ms, ticks = 1000 * self._clock(), self._ticks()
+        for job, each in shown.items():
+            for name, labels, value in each.samples(now_ms, ticks):
+                families[name].add_metric([*job, *labels], value)
+        yield from families.values()
         text = "Jobs beyond the limit of this page, of which there are no series."
         yield GaugeMetricFamily(f"{PREFIX}jobs_left_out", text, value=left_out)
-
-    def _of_context(self, shown: Mapping[tuple[str, JobKey], _Job]) -> Iterator[Metric]:
-        age = "Time since the metrics were last evaluated."
-        ages = GaugeMetricFamily(_PREFIX + "last_evaluation_age_seconds", age, labels=_JOB)
-        infos = GaugeMetricFamily(_PREFIX + "info", "Who a job is; always 1.", labels=(*_JOB, "job_id", *LABELS))
-        limit = "Lag above which the job counts as late: slo.lag."
-        limits = GaugeMetricFamily(_PREFIX + "lag_limit_seconds", limit, labels=_JOB)
-        now = self._ticks()
-        for job, each in shown.items():
-            if each.evaluated_at is not None:
-                ages.add_metric(job, now - each.evaluated_at)
-            if each.identity is not None:
-                infos.add_metric([*job, *each.identity], 1)
-            if each.lag_limit is not None:
-                limits.add_metric(job, each.lag_limit)
-        yield from (ages, infos, limits)
-
-    def _under_way(self, seen: dict[tuple[str, JobKey], _Seen]) -> Metric:
-        text = "Time since the rescale that is under way was decided; 0 where none is."
-        family = GaugeMetricFamily(_PREFIX + "rescale_under_way_seconds", text, labels=_JOB)
-        for job, shown in seen.items():
-            begun_ms = shown.begun_ms
-            family.add_metric(job, 0.0 if begun_ms is None else max(0.0, self._clock() - begun_ms / 1000))
-        return family
-
-
-def _bounds(seen: dict[tuple[str, JobKey], _Seen]) -> Metric:
-    text = "Whether a vertex needs more parallelism than its bounds, partitions or key groups allow."
-    family = GaugeMetricFamily(_PREFIX + "at_bounds", text, labels=_JOB)
-    for job, shown in seen.items():
-        family.add_metric(job, shown.is_at_bounds)
-    return family
-
-
-def _counters(counted: dict[tuple[str, JobKey], _Counted]) -> Iterator[Metric]:
-    rescales = CounterMetricFamily(_PREFIX + "rescales", "Rescales that ended, by how.", labels=(*_JOB, "stage"))
-    rollbacks = CounterMetricFamily(_PREFIX + "rollbacks", "Rollbacks that began.", labels=_JOB)
-    for job, counts in counted.items():
-        rollbacks.add_metric(job, counts.rollbacks)
-        for stage, count in counts.stages.items():
-            rescales.add_metric([*job, stage.value], count)
-    yield from (rescales, rollbacks)
-
-
-def _decisions(jobs: Mapping[tuple[str, JobKey], _Job]) -> Iterator[Metric]:
-    errors = CounterMetricFamily(_PREFIX + "errors", "Errors of a job's passes.", labels=_JOB)
-    scalings = CounterMetricFamily(_PREFIX + "scalings", "Decisions to rescale.", labels=_JOB)
-    balanced = CounterMetricFamily(_PREFIX + "balanced", "Decisions that the job is fine as it is.", labels=_JOB)
-    for job, each in jobs.items():
-        errors.add_metric(job, each.errors)
-        scalings.add_metric(job, each.scalings)
-        balanced.add_metric(job, each.balanced)
-    yield from (errors, scalings, balanced)
 
 
 def _lag_limit(context: JobAutoScalerContext) -> float | None:
@@ -261,19 +236,6 @@ def _lag_limit(context: JobAutoScalerContext) -> float | None:
         return context.options.slo_lag.exact_seconds
     except ConfigError:  # said elsewhere: the job is not looked after with such an option
         return None
-
-
-def _seen(told: _Told) -> _Seen:
-    codes = dict.fromkeys(reason.code[:CODE_LIMIT] for reason in told.reasons)
-    which = {
-        "pass_phase": (told.phase.value,),
-        "reason": tuple(codes)[:MAX_CODES],
-        "rescale_phase": (told.supervision.phase.value,),
-        "left_alone": tuple(dict.fromkeys(each.what for each in told.left_alone)),
-    }
-    under_way = told.supervision.under_way
-    begun_ms = None if under_way is None else under_way.decided_ms
-    return _Seen(which, begun_ms, any(map(_is_bounded, told.reasons)))
 
 
 def _is_bounded(reason: Reason) -> bool:

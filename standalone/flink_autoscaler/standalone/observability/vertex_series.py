@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.metrics import EvaluatedMetrics, EvaluatedVertex, ScalingMetric, VertexId
+from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.standalone.observability.job_series import NAME_LIMIT, PREFIX
+
+T = TypeVar("T")
 
 MAX_VERTICES: Final = 20_000
 """Vertices that are shown; beyond it, those of further jobs are left out and counted."""
@@ -113,23 +115,14 @@ class VertexMetrics(Collector):
 
     def describe(self) -> list[GaugeMetricFamily]:
         """Declare the gauges without values."""
-        return [*_sizes({}), *(_family(metric) for metric in (*WITH_AVERAGE, *CURRENT_ONLY))]
+        return [*_size_families(), *(_family(metric) for metric in (*WITH_AVERAGE, *CURRENT_ONLY))]
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Write all gauges: metrics over the window show their average, the others their latest value."""
-        with self._lock:
-            jobs, left_out = self._within_limit()
-            sizes, shown = _sizes(jobs), list(_shown(jobs))
-        yield from sizes
-        for metric in (*WITH_AVERAGE, *CURRENT_ONLY):
-            family = _family(metric)
-            for labels, vertex in shown:
-                if (value := vertex.get(metric)) is not None:
-                    family.add_metric(labels, value.average if metric in WITH_AVERAGE else value.current)
+        for family, values in self._series(lambda *labels: labels):
+            for labels, value in values:
+                family.add_metric(labels, value)
             yield family
-        family = _left_out()
-        family.add_metric((), left_out)
-        yield family
 
     def texts(self) -> Iterator[str]:
         """Write all gauges in the text format of Prometheus, name by name.
@@ -137,19 +130,38 @@ class VertexMetrics(Collector):
         The library would take five times as long. There may be a hundred thousand of them: passes wait only until they
         are found, and no more than those of one name are held as text.
         """
+        for family, values in self._series(_labels):
+            head = f"# HELP {family.name} {family.documentation}\n# TYPE {family.name} gauge\n"
+            yield head + "".join([f"{family.name}{labels} {_number(value)}\n" for labels, value in values])
+
+    def _series(self, labels: Callable[..., T]) -> Iterator[tuple[GaugeMetricFamily, list[tuple[T, float]]]]:
+        """Yield every gauge with its labels, written as asked, and its values."""
         with self._lock:
             jobs, left_out = self._within_limit()
-            written = [(_labels(*job, *vertex), parallelism) for job, vertex, parallelism in _current(jobs)]
-            advised = [(_labels(*job, *vertex), parallelism) for job, vertex, parallelism in _advised(jobs)]
-            shown = [(_labels(*labels), vertex) for labels, vertex in _shown(jobs)]
-        current_family, advised_family = _sizes({})
-        yield _written(current_family, written)
-        yield _written(advised_family, advised)
+            current: list[tuple[T, float]] = [
+                (labels(*job, *vertex), parallelism)
+                for job, vertices in jobs.items()
+                for vertex, parallelism in vertices.parallelism.items()
+            ]
+            evaluated = [
+                (labels(*job, *vertex), vertices.metrics.vertices.get(vertex[0], {}), vertices.is_shown)
+                for job, vertices in jobs.items()
+                for vertex in vertices.evaluated.items()
+            ]
+        current_family, advised_family = _size_families()
+        yield current_family, current
+        advised = ((written, vertex.get(ScalingMetric.RECOMMENDED_PARALLELISM)) for written, vertex, _ in evaluated)
+        yield advised_family, [(written, metric.current if metric else NAN) for written, metric in advised]
         for metric in (*WITH_AVERAGE, *CURRENT_ONLY):
             place = 1 if metric in WITH_AVERAGE else 0
-            known = [(labels, vertex[metric][place]) for labels, vertex in shown if metric in vertex]
-            yield _written(_family(metric), known)
-        yield _written(_left_out(), [("", left_out)])
+            known = [
+                (written, vertex[metric][place])
+                for written, vertex, is_shown in evaluated
+                if is_shown and metric in vertex
+            ]
+            yield _family(metric), known
+        text = "Vertices beyond the limit of this page."
+        yield GaugeMetricFamily(f"{PREFIX}vertex_metrics_left_out", text, labels=()), [(labels(), left_out)]
 
     def _within_limit(self) -> tuple[dict[tuple[str, JobKey], _Vertices], int]:
         shown, total, left_out = {}, 0, 0
@@ -162,59 +174,20 @@ class VertexMetrics(Collector):
         return shown, left_out
 
 
-def _shown(jobs: Mapping[tuple[str, JobKey], _Vertices]) -> Iterator[tuple[list[str], EvaluatedVertex]]:
-    for job, vertices in jobs.items():
-        if vertices.is_shown:
-            for vertex in vertices.evaluated.items():
-                yield [*job, *vertex], vertices.metrics.vertices.get(vertex[0], {})
-
-
-_Sized = tuple[tuple[str, JobKey], tuple[VertexId, str], float]
-
-
-def _current(jobs: Mapping[tuple[str, JobKey], _Vertices]) -> Iterator[_Sized]:
-    """Yield what vertices run with."""
-    for job, vertices in jobs.items():
-        for vertex, parallelism in vertices.parallelism.items():
-            yield job, vertex, parallelism
-
-
-def _advised(jobs: Mapping[tuple[str, JobKey], _Vertices]) -> Iterator[_Sized]:
-    """Yield what was advised."""
-    for job, vertices in jobs.items():
-        for vertex in vertices.evaluated.items():
-            metric = vertices.metrics.vertices.get(vertex[0], {}).get(ScalingMetric.RECOMMENDED_PARALLELISM)
-            yield job, vertex, metric.current if metric else NAN
-
-
-def _sizes(jobs: Mapping[tuple[str, JobKey], _Vertices]) -> list[GaugeMetricFamily]:
-    """Return both as series."""
+def _size_families() -> tuple[GaugeMetricFamily, GaugeMetricFamily]:
     current = GaugeMetricFamily(f"{PREFIX}vertex_parallelism", "Parallelism.", labels=_VERTEX)
-    advised = GaugeMetricFamily(f"{PREFIX}vertex_recommended_parallelism", "Parallelism advised.", labels=_VERTEX)
-    for family, sized in ((current, _current(jobs)), (advised, _advised(jobs))):
-        for job, vertex, parallelism in sized:
-            family.add_metric([*job, *vertex], parallelism)
-    return [current, advised]
-
-
-def _left_out() -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"{PREFIX}vertex_metrics_left_out", "Vertices beyond the limit of this page.", labels=())
+    return current, GaugeMetricFamily(f"{PREFIX}vertex_recommended_parallelism", "Parallelism advised.", labels=_VERTEX)
 
 
 def _labels(*values: str) -> str:
     """Write the labels of a vertex; their names are in alphabetical order."""
+    if not values:
+        return ""
     return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in zip(_VERTEX, values, strict=True)) + "}"
 
 
 def _escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
-
-
-def _written(family: GaugeMetricFamily, values: Iterable[tuple[str, float]]) -> str:
-    """Write series of one name, by labels."""
-    name = family.name
-    head = f"# HELP {name} {family.documentation}\n# TYPE {name} gauge\n"
-    return head + "".join([f"{name}{labels} {_number(value)}\n" for labels, value in values])
 
 
 def _family(metric: ScalingMetric) -> GaugeMetricFamily:

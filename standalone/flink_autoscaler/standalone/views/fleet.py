@@ -22,7 +22,7 @@ from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import EngineUse, PassRequest
 from flink_autoscaler.core.supervise.left_alone import left_alone
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.views.base import View
 from flink_autoscaler.standalone.views.figures import JobFigures, Shares, figures_of, shares_of

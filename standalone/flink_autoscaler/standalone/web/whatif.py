@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -55,8 +55,9 @@ def what_if(record: PassRecord, options: Mapping[str, str], plugins: Plugins) ->
         ConfigError: There is no such option.
         StoreError: The record does not hold what the pass depended on.
     """
-    wanted, context = full_keys(options), record.request.context
-    configuration = configuration_with(context.configuration, wanted)
+    wanted, context = {_full_key(key): text for key, text in options.items()}, record.request.context
+    set_before = context.configuration
+    configuration = {key: text for key, text in {**set_before, **wanted}.items() if text or key not in wanted}
     request = replace(record.request, context=replace(context, configuration=configuration))
     decided, would_be = replayed(record, plugins), replayed(replace(record, request=request), plugins)
     names = names_of(would_be) or names_of(decided)
@@ -78,37 +79,16 @@ def what_if(record: PassRecord, options: Mapping[str, str], plugins: Plugins) ->
             for v, vertex in running.items()
         ],
         reasons=reason_views(would_be.decision.reasons, names),
-        changes=list(changed_lines(wanted, context.configuration)),
+        changes=[
+            f"{key}: {text}" if text else f"# without {key}"
+            for key, text in sorted(wanted.items())
+            if set_before.get(key, "") != text
+        ],
     )
 
 
-def full_keys(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options by their whole keys.
-
-    Raises:
-        ConfigError: There is no such option.
-    """
-    return {_full(key): text for key, text in options.items()}
-
-
-def configuration_with(before: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
-    """Return a configuration with other options by whole key; an empty text takes one away."""
-    return {key: text for key, text in {**before, **options}.items() if text or key not in options}
-
-
-def changed_lines(options: Mapping[str, str], before: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines of the configuration that differ, to copy."""
-    for key, text in sorted(options.items()):
-        if before.get(key, "") != text:
-            yield f"{key}: {text}" if text else f"# without {key}"
-
-
-def _full(key: str) -> str:
-    """Return the whole key of an option of jobs.
-
-    Raises:
-        ConfigError: There is none of that name.
-    """
+def _full_key(key: str) -> str:
+    """Return the whole key of an option of jobs; there has to be one of that name."""
     full = key if key.startswith(PREFIX) else PREFIX + key
     known = job_keys()
     if full not in known:
