@@ -38,6 +38,11 @@ def divide(numerator: float, denominator: float) -> float:
     return math.copysign(INFINITY, numerator) * math.copysign(1.0, denominator)
 
 
+def finite(value: float | None) -> float | None:
+    """Return a number that JSON and every database know; None for what is not known or has no end."""
+    return value if value is not None and math.isfinite(value) else None
+
+
 def maximum(left: float, right: float) -> float:
     """Return the larger number, NaN when either is NaN."""
     if math.isnan(left) or math.isnan(right):

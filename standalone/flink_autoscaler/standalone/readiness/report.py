@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 from flink_autoscaler.core.errors import AutoscalerError, RefusedError, ResponseError
 from flink_autoscaler.core.model.metrics import FlinkMetric
+from flink_autoscaler.core.model.numbers import finite
 from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.standalone.fetchers.job_keys import printable
 from flink_autoscaler.standalone.readiness.checks import ClusterFacts, JobFacts, is_ready
@@ -223,7 +223,8 @@ def _vertex_documents(job: JobFacts) -> list[dict[str, Any]]:
 def _vertex_document(job: JobFacts, vertex: Vertex) -> dict[str, Any]:
     """Return busy and backpressured share of the mean subtask, and records/s and lag of all subtasks, where known."""
     values = job.values(vertex)
-    busy, backpressured = (values.get(each) for each in (FlinkMetric.BUSY_TIME, FlinkMetric.BACKPRESSURE_TIME))
+    times = (values.get(each) for each in (FlinkMetric.BUSY_TIME, FlinkMetric.BACKPRESSURE_TIME))
+    busy, backpressured = (None if each is None or each.average is None else each.average / 1000 for each in times)
     rate = values.get(FlinkMetric.SOURCE_RECORDS_IN_RATE if vertex.is_source else FlinkMetric.RECORDS_IN_RATE)
     lag = values.get(FlinkMetric.PENDING_RECORDS)
     return {
@@ -232,15 +233,11 @@ def _vertex_document(job: JobFacts, vertex: Vertex) -> dict[str, Any]:
         "is_source": vertex.is_source,
         "parallelism": vertex.parallelism,
         "max_parallelism": vertex.max_parallelism if vertex.max_parallelism > 0 else None,
-        "busy": _finite(busy and busy.average, 1000),
-        "backpressured": _finite(backpressured and backpressured.average, 1000),
-        "records_per_second": _finite(rate and rate.total),
-        "lag": _finite(lag and lag.total),
+        "busy": finite(busy),
+        "backpressured": finite(backpressured),
+        "records_per_second": finite(rate and rate.total),
+        "lag": finite(lag and lag.total),
     }
-
-
-def _finite(number: float | None, divisor: float = 1.0) -> float | None:
-    return None if number is None or not math.isfinite(number) else number / divisor
 
 
 def _clean(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -10,12 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
+from flink_autoscaler.core.model.numbers import finite
 from flink_autoscaler.standalone.settings.secrets import masked
-
-
-def finite(value: float | None) -> float | None:
-    """Return a number that JSON knows; None where it is not known, or has no end."""
-    return value if value is not None and math.isfinite(value) else None
 
 
 def plain_value(value: Any) -> Any:

@@ -12,12 +12,12 @@ from flink_autoscaler.core.evaluate.downtime import ENOUGH
 from flink_autoscaler.core.model.decision import Hold, Rescale, RestartSource
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
-from flink_autoscaler.core.model.numbers import three_digits
+from flink_autoscaler.core.model.numbers import finite, three_digits
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Supervision, Vector, described
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.records.codec import PassRecord
 from flink_autoscaler.standalone.records.latest import SIZED
-from flink_autoscaler.standalone.views.base import Text, Value, View, finite
+from flink_autoscaler.standalone.views.base import Text, Value, View
 from flink_autoscaler.standalone.views.outcomes import changes_of, names_of, rescale_text, window_full_ms
 
 _NOTHING_TO_DO: Final = "NO_CHANGE"

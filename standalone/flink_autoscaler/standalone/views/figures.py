@@ -10,9 +10,9 @@ from typing import Final
 from flink_autoscaler.core.decide.slot_sharing import slots_in_groups
 from flink_autoscaler.core.forecast.arrivals import arrival_rates, reading_rates
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
+from flink_autoscaler.core.model.numbers import finite
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.standalone.views.base import finite
 
 _HELD_UP: Final = 0.5
 """Share of its time from which on a source is held up: what Flink's own page calls high backpressure."""

@@ -14,10 +14,11 @@ from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import EvaluatedVertex, ScalingMetric, VertexId
+from flink_autoscaler.core.model.numbers import finite
 from flink_autoscaler.core.model.supervision import SupervisionPhase
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.settings.secrets import shown
-from flink_autoscaler.standalone.views.base import Number, Text, View, finite
+from flink_autoscaler.standalone.views.base import Number, Text, View
 from flink_autoscaler.standalone.views.fleet import JobNow
 from flink_autoscaler.standalone.views.outcomes import (
     decision_of,

@@ -10,12 +10,13 @@ from pydantic import Field, RootModel
 
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.model.numbers import finite
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.pass_report import PassReport, problems
 from flink_autoscaler.standalone.readiness.findings import Finding
 from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.views.base import Text, Value, View, finite
+from flink_autoscaler.standalone.views.base import Text, Value, View
 from flink_autoscaler.standalone.views.explanation import PassView
 from flink_autoscaler.standalone.views.jobs import ReasonView, reason_views
 from flink_autoscaler.standalone.views.outcomes import decision_of, names_of

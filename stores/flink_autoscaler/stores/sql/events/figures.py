@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from sqlalchemy import Connection, delete, func, insert, inspect, select
 from flink_autoscaler.core.model.events import Figures, ScalingReport, VertexReport
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.numbers import NAN
+from flink_autoscaler.core.model.numbers import NAN, finite
 from flink_autoscaler.stores.sql.tables import EVENT_FIGURES, SCALINGS
 
 NAME_LENGTH: Final = 100
@@ -41,7 +40,7 @@ NO_FIGURES: Final = EventFigures()
 def put_figures(connection: Connection, event_id: int, figures: Figures) -> None:
     """Write the figures of an event instead of those that it has."""
     connection.execute(delete(EVENT_FIGURES).where(EVENT_FIGURES.c.event_id == event_id))
-    rows = [{"event_id": event_id, "name": name[:NAME_LENGTH], "value": _finite(value)} for name, value in figures]
+    rows = [{"event_id": event_id, "name": name[:NAME_LENGTH], "value": finite(value)} for name, value in figures]
     if rows:
         connection.execute(insert(EVENT_FIGURES), rows)
 
@@ -100,15 +99,10 @@ def _row(vertex: VertexReport) -> dict[str, object]:
         "vertex_name": storable(vertex.name),
         "current_parallelism": vertex.current,
         "new_parallelism": vertex.new,
-        "capacity": _finite(vertex.capacity),
-        "expected_capacity": _finite(vertex.expected_capacity),
-        "target_rate": _finite(vertex.target_rate),
+        "capacity": finite(vertex.capacity),
+        "expected_capacity": finite(vertex.expected_capacity),
+        "target_rate": finite(vertex.target_rate),
     }
-
-
-def _finite(value: float) -> float | None:
-    """Return what every database can keep: there is no infinity in MySQL."""
-    return value if math.isfinite(value) else None
 
 
 def storable(text: str) -> str:
