@@ -29,11 +29,12 @@ import httpx
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / part) for part in ("core", "clients", "tests")]
 
-from flink_autoscaler.clients import FlinkRestClient, HttpTransport, read_cluster, run_passes  # noqa: E402
+from flink_autoscaler.clients import FlinkRestClient, HttpTransport, read_cluster  # noqa: E402
 from flink_autoscaler.core.model.job import Endpoint, effective_status  # noqa: E402
 from flink_autoscaler.core.model.state import EMPTY_STATE  # noqa: E402
 from flink_autoscaler.core.options.context import JobAutoScalerContext  # noqa: E402
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest  # noqa: E402
+from flink_autoscaler.pipeline.engine.run_pass import run_passes  # noqa: E402
 from testkit.fakes.flink import FakeFlink, FakeJob, answers, chain  # noqa: E402 - the paths come first
 
 AT_ONCE = 16

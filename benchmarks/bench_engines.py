@@ -19,7 +19,7 @@ from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.deployment import EvaluationEngine
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.pipeline.inline.engine import InlineEngine
+from flink_autoscaler.pipeline.engine.inline import InlineEngine
 from flink_autoscaler.pipeline.spark.live import SparkEngine
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from testkit.builders.pipeline import a_request, next_pass

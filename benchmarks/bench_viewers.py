@@ -23,7 +23,7 @@ from dataclasses import replace
 
 import httpx
 
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from testkit.builders.web import WebSite, hanging
 from testkit.fakes.flink import chain
 from testkit.fakes.flink.driving import drive

@@ -8,7 +8,7 @@ import pytest
 
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from testkit.clusters.flink import FlinkCluster, job
 from testkit.scenarios.rescue import SupervisedPasses
 from testkit.scenarios.rescue.passes import ONLY_WORK

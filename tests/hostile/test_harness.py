@@ -10,7 +10,7 @@ import pytest
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from testkit.fakes.flink import FakeRequest
 from testkit.scenarios.hostile_flink.cluster import HEALTHY, HostileCluster
 from testkit.scenarios.hostile_flink.daemon import Log

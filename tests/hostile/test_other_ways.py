@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import Canned, FakeFlink
 from testkit.fakes.yarn import FakeApplication, FakeYarn

@@ -13,7 +13,6 @@ from typing import Any, Final
 from behaviour_vectors.cluster import VectorCluster
 from behaviour_vectors.outputs import call_function, pass_output, state_output
 from flink_autoscaler.clients.flink.collector import read_cluster
-from flink_autoscaler.clients.flink.passes import run_passes
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler
@@ -22,6 +21,8 @@ from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.pipeline.engine.base import with_settled
+from flink_autoscaler.pipeline.engine.run_pass import run_passes
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER
@@ -183,7 +184,10 @@ class ScenarioReplay:
         self._key = self._known.job_key
         request = self._autoscaler.request(self._known, now_ms)
         cluster = self._loop.run(read_cluster(self._client))
-        outcome = self._loop.run(run_passes(self._client, [request], cluster, job_deadline=_DEADLINE))[0]
+        (outcome,) = with_settled(
+            [request],
+            lambda open_: self._loop.run(run_passes(self._client, open_, cluster, job_deadline=_DEADLINE)),
+        )
         self._autoscaler.complete(self._known, outcome)
         return pass_output(outcome, self._handler.events)
 

@@ -1,4 +1,4 @@
-"""Talking to Flink clusters: REST client and metric collector.
+"""Talking to Flink clusters: REST client, and what reads clusters and jobs with it.
 
 Names are loaded when they are first asked for: who only wants the plug-ins of a pass needs no HTTP.
 """
@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from flink_autoscaler.clients.flink.collector import read_job as read_job
     from flink_autoscaler.clients.flink.decode import JobOverview as JobOverview
     from flink_autoscaler.clients.flink.decode import ParallelismBounds as ParallelismBounds
-    from flink_autoscaler.clients.flink.passes import run_passes as run_passes
     from flink_autoscaler.clients.flink.rest import FlinkRestClient as FlinkRestClient
-    from flink_autoscaler.clients.flink.rest_collector import RestMetricCollector as RestMetricCollector
     from flink_autoscaler.clients.http.event_loop import EventLoopThread as EventLoopThread
     from flink_autoscaler.clients.http.transport import HttpTransport as HttpTransport
 
@@ -25,11 +23,9 @@ _MODULES = {
     "HttpTransport": "http.transport",
     "JobOverview": "flink.decode",
     "ParallelismBounds": "flink.decode",
-    "RestMetricCollector": "flink.rest_collector",
     "read_capacity": "flink.capacity",
     "read_cluster": "flink.collector",
     "read_job": "flink.collector",
-    "run_passes": "flink.passes",
     "with_capacity": "flink.capacity",
 }
 

@@ -12,7 +12,8 @@ import pytest
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassReport
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from testkit.clusters.flink.waiting import wait_until
 from testkit.clusters.spark import SparkCluster, equipped_python, make_pyfiles

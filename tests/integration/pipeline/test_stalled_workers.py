@@ -14,7 +14,7 @@ import pytest
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.pipeline.inline.engine import InlineEngine
+from flink_autoscaler.pipeline.engine.inline import InlineEngine
 from flink_autoscaler.pipeline.spark.driver import DriverSession
 from flink_autoscaler.pipeline.spark.live import SparkEngine
 from flink_autoscaler.pipeline.spark.session import PassSession, open_session

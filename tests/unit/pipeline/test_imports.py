@@ -40,7 +40,7 @@ def test_nothing_heavy_is_imported(module: str) -> None:
 
 
 def test_passes_in_this_process_need_no_spark_and_no_arrow() -> None:
-    assert loaded_by("flink_autoscaler.pipeline.inline.engine") <= {"httpx"}
+    assert loaded_by("flink_autoscaler.pipeline.engine.inline") <= {"httpx"}
 
 
 def test_workers_of_passes_on_spark_need_no_arrow() -> None:

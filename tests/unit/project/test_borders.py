@@ -42,4 +42,4 @@ def test_core_and_clients_catch_everything_at_borders_only() -> None:
 def test_fetchers_and_passes_catch_everything_at_borders_only() -> None:
     found = places("standalone") | places("pipeline")
 
-    assert not [name for name in found if "/fetchers/" in name or "/inline/" in name or name.endswith("_pass.py")]
+    assert not [name for name in found if "/fetchers/" in name or "/engine/" in name or name.endswith("_pass.py")]

@@ -19,8 +19,8 @@ from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleAttempt, RescaleFacts
 from flink_autoscaler.core.model.topology import JobDetails
+from flink_autoscaler.core.observe.wanted_facts import FactsWanted, facts_wanted
 from flink_autoscaler.core.ports.passes import PassRequest
-from flink_autoscaler.core.supervise.tracking import FactsWanted, facts_wanted
 
 T = TypeVar("T")
 

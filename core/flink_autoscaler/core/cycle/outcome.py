@@ -9,7 +9,7 @@ from flink_autoscaler.core.cycle.external_metrics import ExternalMetrics
 from flink_autoscaler.core.cycle.overrides import is_dry, wanted_parallelism
 from flink_autoscaler.core.cycle.shadow import Shadow, remember_shadow
 from flink_autoscaler.core.decide.decision import Decision
-from flink_autoscaler.core.decide.slot_sharing import need_of, waits_for_slots
+from flink_autoscaler.core.decide.slot_sharing import need_of
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotReadyError
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast
 from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, RestartTime
@@ -21,13 +21,14 @@ from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, Jo
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.model.supervision import Vector
 from flink_autoscaler.core.observe.observation import Observed, unknown_facts
+from flink_autoscaler.core.observe.wanted_facts import FactsWanted, facts_wanted, waits_for_slots
 from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.passes import EvaluatedJob, PassOutcome, PassRequest
 from flink_autoscaler.core.ports.task_managers import is_reactive
 from flink_autoscaler.core.supervise.following import Tracking
-from flink_autoscaler.core.supervise.tracking import FactsWanted, TrackingUpdate, facts_wanted
+from flink_autoscaler.core.supervise.tracking import TrackingUpdate
 
 VALIDATION_REASON = "AutoScaler Options Validation"
 ERROR_REASON = "AutoscalerError"

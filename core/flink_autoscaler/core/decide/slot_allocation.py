@@ -27,7 +27,6 @@ from flink_autoscaler.core.decide.slot_sharing import (
     least_slots,
     more_slots,
     postponed,
-    shares_slots,
     slots_in_groups,
     slots_needed,
 )
@@ -36,6 +35,7 @@ from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import Capacity, Headroom, JobKey, JobStatus, SlotShare
 from flink_autoscaler.core.model.quick import replace
+from flink_autoscaler.core.observe.wanted_facts import shares_slots
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 
 SHARE_SECONDS: Final = 120.0

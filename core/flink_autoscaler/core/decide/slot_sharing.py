@@ -15,7 +15,6 @@ from flink_autoscaler.core.decide.slots import (
     slots_of,
     taskmanagers_for,
 )
-from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import Headroom, JobKey, JobStatus, SlotNeed
@@ -33,25 +32,6 @@ from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 
 AnyVertex = Vertex | VertexDetails
-
-
-def shares_slots(context: JobAutoScalerContext) -> bool:
-    """Tell whether the job has to do with the slots that its cluster has, because nobody adds any as it asks."""
-    if context.capacity is None or not context.capacity.is_fixed:
-        return False
-    options = context.options
-    try:
-        return options.filters_rescales and options.capacity_enabled
-    except ConfigError:  # the pass says what is wrong with it
-        return False
-
-
-def waits_for_slots(request: PassRequest) -> bool:
-    """Tell whether a job may wait for slots that others have, so that it is to be found out how many it needs."""
-    context = request.context
-    if context.status is not JobStatus.CREATED or context.job_id is None or not shares_slots(context):
-        return False
-    return context.options.supervises_rescales
 
 
 def need_of(request: PassRequest, reading: JobReading) -> SlotNeed | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeGuard
 
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.supervision import Supervision
 from flink_autoscaler.core.model.vertex_patterns import Named, matches
 
 MOST_PARALLELISM: Final = 1 << 15
@@ -97,3 +98,8 @@ class Orders:
 
 
 NO_ORDERS = Orders()
+
+
+def still_to_do(order: Signed | None, supervision: Supervision) -> TypeGuard[Signed]:
+    """Tell whether an order that is carried out once has not been yet."""
+    return order is not None and order.at_ms > supervision.obeyed_ms

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.orders import Orders, PauseOrder, Pin, Signed
+from flink_autoscaler.core.model.orders import Orders, PauseOrder, Pin, Signed, still_to_do
 from flink_autoscaler.core.model.supervision import Supervision
 from flink_autoscaler.core.model.vertex_patterns import Named
 from flink_autoscaler.core.supervise.left_alone import LeftAlone, left_alone
-from flink_autoscaler.core.supervise.order_book import pause_in_force, pin_text, still_to_do, time_text
+from flink_autoscaler.core.supervise.order_book import pause_in_force, pin_text, time_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final, TypeGuard
+from typing import Final
 
 from flink_autoscaler.core.decide.slot_sharing import PinnedJob, pin_problems
 from flink_autoscaler.core.model.job import JobKey, cluster_of, name_key
-from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Pin, Signed
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Pin, Signed, still_to_do
 from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Origin, Stage, Supervision
@@ -299,11 +299,6 @@ def held(last: Orders, now_ms: int) -> Orders:
 def pause_in_force(orders: Orders, now_ms: int) -> PauseOrder | None:
     """Return the pause, in whatever direction, unless it is over."""
     return orders.paused(PauseScope.UP, now_ms) or orders.paused(PauseScope.DOWN, now_ms)
-
-
-def still_to_do(order: Signed | None, supervision: Supervision) -> TypeGuard[Signed]:
-    """Tell whether an order that is carried out once has not been yet."""
-    return order is not None and order.at_ms > supervision.obeyed_ms
 
 
 def no_rollback(supervision: Supervision) -> str | None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Final
 
-from flink_autoscaler.core.decide.slot_sharing import waits_for_slots
 from flink_autoscaler.core.last import keeping_last
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
@@ -25,12 +23,13 @@ from flink_autoscaler.core.model.supervision import (
     Vector,
 )
 from flink_autoscaler.core.observe.conversion import convert_globals
+from flink_autoscaler.core.observe.wanted_facts import FactsWanted, facts_wanted
 from flink_autoscaler.core.options.safety import LowerBound
 from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.core.ports.plugins import Plugins, UnrecoverableErrorChecker
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS, GC, HEAP
 from flink_autoscaler.core.supervise.following import Tracking, follow, is_repairing
-from flink_autoscaler.core.supervise.order_book import apply_unfollowed, still_to_do
+from flink_autoscaler.core.supervise.order_book import apply_unfollowed
 from flink_autoscaler.core.supervise.probation import before_rescale
 from flink_autoscaler.core.supervise.transition import SupervisionInput, begun
 
@@ -43,27 +42,6 @@ GIVEN_TO_OTHERS: Final = "gives slots to jobs that have too few"
 """Why a rescale is done that no decision of this pass asked for: a pin, or what was known before."""
 
 _PRESSURE = {GC: ScalingMetric.GC_PRESSURE, HEAP: ScalingMetric.HEAP_MAX_USAGE_RATIO}
-
-
-class FactsWanted(IntEnum):
-    """How much has to be asked about the rescale of a job."""
-
-    NOTHING = 0
-    REQUIREMENTS = 1
-    EVERYTHING = 2
-
-
-def facts_wanted(request: PassRequest) -> FactsWanted:
-    """Tell what to ask about a job in this pass."""
-    options, state, orders = request.context.options, request.state, request.orders
-    if not options.supervises_rescales or request.context.job_id is None:
-        return FactsWanted.NOTHING
-    supervision = state.supervision
-    has_order = still_to_do(orders.rollback, supervision) or still_to_do(orders.reset, supervision)
-    if has_order or supervision.quarantine or supervision.is_active:
-        return FactsWanted.EVERYTHING
-    is_engaged = bool(state.overrides or orders.pins or supervision.seen or supervision.edit)
-    return FactsWanted.REQUIREMENTS if is_engaged or waits_for_slots(request) else FactsWanted.NOTHING
 
 
 def track_before(request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins) -> Tracking:

@@ -19,10 +19,10 @@ from flink_autoscaler.core.model.load_profile import ProfileResult, bucket_start
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.observe.wanted_facts import FactsWanted, facts_wanted
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
-from flink_autoscaler.core.supervise.tracking import FactsWanted, facts_wanted
 from flink_autoscaler.pipeline.simulator.bounds import area, parallelism_for
 from flink_autoscaler.pipeline.simulator.measures import Measures, Trace, measure
 from flink_autoscaler.pipeline.simulator.metrics import JOB_ID, Reporter, ReportSettings

@@ -15,7 +15,7 @@ from typing import Final
 
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.passes import PassRequest
-from flink_autoscaler.pipeline.inline.engine import Answer
+from flink_autoscaler.pipeline.engine.base import Answer
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
 from flink_autoscaler.pipeline.spark.task import WHOLE_JOBS
 

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from flink_autoscaler.clients.flink.passes import wants_fresh
 from flink_autoscaler.core.cycle.outcome import failed
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest
-from flink_autoscaler.pipeline.inline.engine import (
+from flink_autoscaler.pipeline.engine.base import (
     CONFIGURED,
     INLINE,
     Answer,
     Deadlines,
-    InlineEngine,
     used,
     whole,
     with_settled,
 )
+from flink_autoscaler.pipeline.engine.inline import InlineEngine
+from flink_autoscaler.pipeline.engine.run_pass import wants_fresh
 from flink_autoscaler.pipeline.spark.batching import JobBatcher, SlowEndpoints
 from flink_autoscaler.pipeline.spark.codec import CodecError, Encoded, decode_outcome, encode
 from flink_autoscaler.pipeline.spark.environment import require_environment

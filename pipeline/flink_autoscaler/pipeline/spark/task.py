@@ -24,8 +24,9 @@ from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.ports.passes import PassRequest
-from flink_autoscaler.pipeline.inline.engine import Answer, Deadlines, Group, evaluate_groups
-from flink_autoscaler.pipeline.inline.garbage import YOUNG, spare_collector
+from flink_autoscaler.pipeline.engine.base import Answer, Deadlines, Group
+from flink_autoscaler.pipeline.engine.garbage import YOUNG, spare_collector
+from flink_autoscaler.pipeline.engine.run_pass import evaluate_groups
 from flink_autoscaler.pipeline.spark.codec import Encoded, decode, encode, encode_outcome, portable
 
 RequestRow = tuple[int, int, Encoded]

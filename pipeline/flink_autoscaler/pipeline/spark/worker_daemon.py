@@ -12,7 +12,7 @@ from typing import Final
 PREPARED: Final = (
     "flink_autoscaler.clients.flink.client_cache",
     "flink_autoscaler.clients.flink.pass_plugins",
-    "flink_autoscaler.clients.flink.passes",
+    "flink_autoscaler.pipeline.engine.run_pass",
     "pyspark.worker",
 )
 

@@ -1,31 +1,30 @@
-"""One pass over one cluster: list, clean up, evaluate, record and realize; and what it came to."""
+"""One pass over one cluster: list, clean up, evaluate, record and realize."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import structlog
 from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.border import Border, attempted
-from flink_autoscaler.core.decide.slot_allocation import Reservation
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, StoreError
 from flink_autoscaler.core.log_once import LogOnce
-from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import JobKey, name_key
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher
 from flink_autoscaler.core.ports.order_book import OrderBook
-from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.core.supervise.order_book import held, orders_for
 from flink_autoscaler.standalone.daemon.completion import Completion
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.daemon.slot_allocator import SlotAllocator, SlotSource
 from flink_autoscaler.standalone.daemon.vanished import Roster, VanishedJobs
 from flink_autoscaler.standalone.ha.leadership import Leadership
@@ -38,62 +37,76 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_NONE: Final = frozenset[JobKey]()
 
-
-@dataclass(frozen=True)
-class PassReport:
-    """What one pass over one cluster came to.
+@dataclass(frozen=True, slots=True)
+class PassCommands:
+    """The orders that hold in one pass.
 
     Attributes:
-        jobs: The readable jobs, in the cluster's order.
-        requests: What the engine was asked, by job.
-        reports: What was found out, by job; jobs that failed before are missing.
-        failures: Why a job has no report, by job key; also of jobs that could not be read.
-        gaps: Parts of the cluster that could not be listed, and why.
-        gone: Jobs that have left the cluster.
-        deleted: Jobs whose state was deleted, because they have been gone for long enough.
-        began: When the pass began, in seconds of ``time.monotonic``.
-        seconds: How long it took.
-        engine: Where its jobs were evaluated, and why there; None where there was none to read.
-        promised: Slots that jobs are about to have, where the daemon keeps count of them.
-        is_acting: Whether what was decided was carried out; a daemon that stands by only looks on.
-        error: Why the pass did not get to the jobs at all; None when it did.
+        book: By job key or name, as they were read last.
+        standing: For every job, such as a dry run of the whole daemon.
+        is_known: Whether they could be read; else nothing is changed in this pass.
     """
 
-    cluster: str
-    jobs: tuple[JobAutoScalerContext, ...] = ()
-    requests: Mapping[JobKey, PassRequest] = field(default_factory=dict)
-    reports: Mapping[JobKey, JobPassReport] = field(default_factory=dict)
-    failures: Mapping[JobKey, AutoscalerError] = field(default_factory=dict)
-    gaps: Mapping[str, AutoscalerError] = field(default_factory=dict)
-    gone: tuple[JobAutoScalerContext, ...] = ()
-    deleted: tuple[JobKey, ...] = ()
-    began: float = 0.0
-    seconds: float = 0.0
-    engine: EngineUse | None = None
-    promised: tuple[Reservation, ...] = ()
-    is_acting: bool = True
-    error: AutoscalerError | None = None
+    book: Mapping[JobKey, Orders]
+    standing: Orders
+    now_ms: int
+    is_known: bool = True
 
-    @property
-    def is_clean(self) -> bool:
-        """Whether cluster and jobs could be read and nothing failed."""
-        is_whole = self.error is None and not self.failures and not self.gaps
-        return is_whole and not any(problems(each) for each in self.reports.values())
+    def of(self, context: JobAutoScalerContext) -> Orders:
+        """Return the orders for a job."""
+        book, dry_run = self.book, self.standing.dry_run
+        orders = orders_for(context.job_key, context.other_keys, book, self.now_ms) if book else NO_ORDERS
+        if dry_run is not None:
+            # What is to be done once waits until it can be.
+            orders = replace(orders, dry_run=orders.dry_run or dry_run, rollback=None, reset=None)
+        return orders if self.is_known else held(orders, self.now_ms)
 
-    @property
-    def stuck(self) -> int:
-        """Number of jobs that are still under way, or waited in vain for a worker."""
-        return sum(isinstance(error, NotReadyError) for error in self.failures.values())
+    def followed(self, job_list: JobList) -> frozenset[JobKey]:
+        """Return keys with orders that no job has now but one that is there has had: they hold for it."""
+        absent = self.book.keys() - job_list.present
+        if not absent:
+            return frozenset()
+        return frozenset(absent.intersection(key for job in job_list.jobs for key in job.other_keys))
 
 
-def problems(report: JobPassReport) -> tuple[str, ...]:
-    """Return what a person should look at; a job that is not ready yet is none of it."""
-    errors = tuple(str(error) for error in report.errors if not isinstance(error, NotReadyError))
-    if report.outcome.phase is PassPhase.INVALID_CONFIG:
-        return (*(reason.text for reason in report.outcome.decision.reasons), *errors)
-    return errors
+class ClusterCommands:
+    """Reads the orders for the jobs of a cluster. Belongs to the thread of its passes.
+
+    Args:
+        cluster: Its name.
+        book: Keeps the orders.
+        standing: Orders for every job.
+    """
+
+    def __init__(self, cluster: str, book: OrderBook, standing: Orders) -> None:
+        self._cluster = cluster
+        self._book = book
+        self._standing = standing
+        self._last: Mapping[JobKey, Orders] = {}
+        self._sharing: set[JobKey] = set()
+
+    def read(self, now_ms: int) -> PassCommands:
+        """Return the orders for a pass; where they cannot be read, those that were read last, with every job held."""
+        try:
+            self._last = self._book.orders(self._cluster)
+        except StoreError as error:
+            # Who watches the store says that it is away; metrics are collected meanwhile.
+            log.debug("orders_unknown", error=str(error))
+            return PassCommands(self._last, self._standing, now_ms, is_known=False)
+        return PassCommands(self._last, self._standing, now_ms)
+
+    def tidy(self, now_ms: int) -> None:
+        """Remove what is over. May raise :class:`StoreError`."""
+        self._book.tidy(self._cluster, now_ms)
+
+    def note_shared_names(self, contexts: Iterable[JobAutoScalerContext]) -> None:
+        """Log once of every job that another one has its name, and that orders for the name hold for both."""
+        shared = {each.job_key for each in contexts if name_key(each.job_key) != each.job_key}
+        for job_key in sorted(shared - self._sharing):
+            name = name_key(job_key)
+            log.warning("job_name_shared", job_key=job_key, name_key=name, has_orders=name in self._last)
+        self._sharing = shared
 
 
 @dataclass(frozen=True)
@@ -156,22 +169,21 @@ class ClusterPass:
         self._engine = engine
         self._autoscaler = autoscaler
         self._selects = selects
-        self._around = around = dependencies or PassDependencies()
-        self._leadership = around.leadership
-        self._vanished = around.vanished or VanishedJobs(cluster, autoscaler=autoscaler, tombstones=HeapTombstones())
-        self._last_orders: Mapping[JobKey, Orders] = {}
-        self._sharing: set[JobKey] = set()
+        self._deps = deps = dependencies or PassDependencies()
+        self._leadership = deps.leadership
+        self._vanished = deps.vanished or VanishedJobs(cluster, autoscaler=autoscaler, tombstones=HeapTombstones())
+        self._commands = ClusterCommands(cluster, deps.order_book, deps.standing)
         self._roster = Roster()
         self._log_once = LogOnce()
-        self._slots = SlotAllocator(around.slot_source)
+        self._slots = SlotAllocator(deps.slot_source)
         self._completion = Completion(
             cluster,
             autoscaler=autoscaler,
             leadership=self._leadership,
-            recorder=around.recorder,
+            recorder=deps.recorder,
             parallelism=parallelism,
             deadline=deadline,
-            beside=self._beside,
+            best_effort=self._best_effort,
         )
 
     def run(self) -> PassReport:
@@ -189,7 +201,7 @@ class ClusterPass:
     def take_over(self, before: ClusterPass) -> None:
         """Go on where other passes of the cluster ended: with the jobs they knew and what they have under way."""
         self._roster, self._vanished, self._slots = before._roster, before._vanished, before._slots
-        self._sharing = before._sharing
+        self._commands = before._commands
 
     def forget_jobs(self) -> None:
         """Free the memory that the jobs take; their states stay."""
@@ -202,27 +214,29 @@ class ClusterPass:
         self._fetcher.close()
 
     def _run(self) -> PassReport:
+        deps, now_ms = self._deps, self._deps.now_ms()
         term = self._leadership.term()
-        now_ms = self._around.now_ms()
-        orders = self._read_orders(now_ms)
+        commands = self._commands.read(now_ms)  # unreadable: every job is held
         job_list = self._fetcher.fetch()
-        gone, deleted = self._clean_up(job_list, term, now_ms)
-        selected = tuple(context for context in job_list.jobs if self._selects(context))
-        self._tell_shared_names(selected)
+        gone, deleted = self._clean_up(job_list, commands, term, now_ms)
+        jobs = tuple(context for context in job_list.jobs if self._selects(context))
+        self._commands.note_shared_names(jobs)
         failures = dict(job_list.unreadable)
-        asked = self._requests(selected, failures, term, now_ms, orders)
-        requests = self._slots.cap_requests(self._around.lags.added(self._with_profiles(asked, now_ms)), failures)
+        asked = self._requests(jobs, commands, failures, term, now_ms)
+        if deps.forecasts is not None:
+            asked = deps.forecasts.with_profiles(asked, now_ms)
+        requests: Sequence[PassRequest] = self._slots.cap_requests(deps.lags.added(asked), failures)
         outcomes = self._slots.arbitrate(requests, self._engine.evaluate(requests), failures) if requests else ()
         requests, outcomes = _without(failures, requests, outcomes)
-        if term is not None and term == self._leadership.term():
+        if term is not None and self._leadership.holds(term):
+            # Per job: recorded and reported, then realized; those that give slots first.
             reports = self._completion.complete(requests, outcomes, failures, term, self._roster)
-            self._beside("history", partial(self._keep, requests, reports, now_ms))
+            self._best_effort("history", partial(self._keep, requests, reports, now_ms))
         else:
-            reports = self._observe_all(requests, outcomes, failures)
-        is_acting = term is not None and term == self._leadership.term()
+            reports = self._observe_only(requests, outcomes, failures)
         return PassReport(
             self.cluster,
-            selected,
+            jobs,
             {request.context.job_key: request for request in requests},
             reports,
             failures,
@@ -231,10 +245,11 @@ class ClusterPass:
             deleted,
             engine=next((outcome.engine for outcome in outcomes if outcome.engine is not None), None),
             promised=self._slots.reservations(),
-            is_acting=is_acting,
+            # Asked again: what was begun under a term that is over by now was refused.
+            is_acting=term is not None and self._leadership.holds(term),
         )
 
-    def _beside(self, part: str, work: Callable[[], None]) -> None:
+    def _best_effort(self, part: str, work: Callable[[], None]) -> None:
         """Do something that no job waits for; that it fails is told once, and again when it fails otherwise."""
         with Border() as border:
             work()
@@ -243,11 +258,11 @@ class ClusterPass:
 
     def _keep(self, requests: Sequence[PassRequest], reports: Mapping[JobKey, JobPassReport], now_ms: int) -> None:
         """Hand what was measured and decided to the history."""
-        if self._around.history is not None:
+        if self._deps.history is not None:
             contexts = [request.context for request in requests if request.context.job_key in reports]
-            self._around.history.add([reports[each.job_key].outcome for each in contexts], contexts, now_ms)
+            self._deps.history.add([reports[each.job_key].outcome for each in contexts], contexts, now_ms)
 
-    def _observe_all(
+    def _observe_only(
         self, requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome], failures: dict[JobKey, AutoscalerError]
     ) -> dict[JobKey, JobPassReport]:
         """Take what a pass taught, without acting on it."""
@@ -259,76 +274,42 @@ class ClusterPass:
                 failures[request.context.job_key] = border.error
         return reports
 
-    def _read_orders(self, now_ms: int) -> Callable[[JobAutoScalerContext], Orders]:
-        """Return what gives the orders for a job; where they cannot be read, nothing is changed in this pass."""
-        is_known = True
-        try:
-            self._last_orders = self._around.order_book.orders(self.cluster)
-        except StoreError as error:
-            # Who watches the store says that it is away; metrics are collected meanwhile.
-            log.debug("orders_unknown", error=str(error))
-            is_known = False
-        return lambda job: self._orders(job, now_ms) if is_known else held(self._orders(job, now_ms), now_ms)
-
-    def _orders(self, context: JobAutoScalerContext, now_ms: int) -> Orders:
-        book, dry_run = self._last_orders, self._around.standing.dry_run
-        given = orders_for(context.job_key, context.other_keys, book, now_ms) if book else NO_ORDERS
-        if dry_run is None:
-            return given
-        # What is to be done once waits until it can be.
-        return replace(given, dry_run=given.dry_run or dry_run, rollback=None, reset=None)
-
     def _clean_up(
-        self, job_list: JobList, term: int | None, now_ms: int
+        self, job_list: JobList, commands: PassCommands, term: int | None, now_ms: int
     ) -> tuple[tuple[JobAutoScalerContext, ...], tuple[JobKey, ...]]:
         gone = self._roster.update(job_list)
         for context in gone:
-            self._beside(f"clean-up of {context.job_key}", partial(self._drop, context.job_key))
+            self._best_effort(f"clean-up of {context.job_key}", partial(self._drop, context.job_key))
         if term is None:
             self._vanished.hand_over()
             return gone, ()
         gone_keys = [context.job_key for context in gone]
         try:
             with self._leadership.acting(term):
-                present = job_list.present | self._followed_orders(job_list)
+                present = job_list.present | commands.followed(job_list)
                 deleted = self._vanished.update(present, gone_keys, is_complete=not job_list.problems)
-                self._around.order_book.tidy(self.cluster, now_ms)
+                self._commands.tidy(now_ms)
                 return gone, deleted
         except StoreError as error:
             # Nothing is lost: what is due is done in a later pass, and who watches the store says that it is away.
             log.debug("clean_up_put_off", error=str(error))
             return gone, ()
 
-    def _followed_orders(self, job_list: JobList) -> frozenset[JobKey]:
-        """Return keys with orders that no job has now but one that is there has had: they hold for it."""
-        absent = self._last_orders.keys() - job_list.present
-        return (
-            frozenset(absent.intersection(key for job in job_list.jobs for key in job.other_keys)) if absent else _NONE
-        )
-
-    def _tell_shared_names(self, contexts: Sequence[JobAutoScalerContext]) -> None:
-        """Say once of every job that another one has its name, and that orders for the name hold for both."""
-        shared = {each.job_key for each in contexts if name_key(each.job_key) != each.job_key}
-        for job_key in sorted(shared - self._sharing):
-            name = name_key(job_key)
-            log.warning("job_name_shared", job_key=job_key, name_key=name, has_orders=name in self._last_orders)
-        self._sharing = shared
-
     def _drop(self, job_key: JobKey) -> None:
         self._autoscaler.drop(job_key)
-        if self._around.recorder is not None:
-            self._around.recorder.forget(job_key)
+        if self._deps.recorder is not None:
+            self._deps.recorder.forget(job_key)
 
     def _requests(
         self,
         contexts: Sequence[JobAutoScalerContext],
+        commands: PassCommands,
         failures: dict[JobKey, AutoscalerError],
         term: int | None,
         now_ms: int,
-        orders: Callable[[JobAutoScalerContext], Orders],
     ) -> list[PassRequest]:
         requests = []
-        recorder = None if term is None else self._around.recorder
+        recorder = None if term is None else self._deps.recorder
         for context in contexts:
             job_key = context.job_key
             with Border() as border:
@@ -336,26 +317,12 @@ class ClusterPass:
                     raise NotReadyError("still under way since an earlier pass")
                 recorded = None if recorder is None else recorder.recorded(job_key)
                 request = self._autoscaler.request(
-                    context, now_ms, term=term, orders=orders(context), recorded=recorded
+                    context, now_ms, term=term, orders=commands.of(context), recorded=recorded
                 )
                 requests.append(request)
             if border.error is not None:
                 failures[job_key] = border.error
         return requests
-
-    def _with_profiles(self, requests: list[PassRequest], now_ms: int) -> list[PassRequest]:
-        """Add what is known about the usual load of the jobs."""
-        if self._around.forecasts is None:
-            return requests
-        contexts = [request.context for request in requests]
-        profiles = attempted(partial(self._around.forecasts.profiles, contexts, now_ms / 1000))
-        error = profiles if isinstance(profiles, AutoscalerError) else None
-        if self._log_once.is_news("profiles", error) and error is not None:
-            log.warning("pass_part_failed", part="profiles", error=str(error))
-        if isinstance(profiles, AutoscalerError):
-            return requests
-        known = ((request, profiles.get(request.context.job_key)) for request in requests)
-        return [request if found is None else replace(request, profiles=found) for request, found in known]
 
 
 def _without(

@@ -18,9 +18,9 @@ from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.quick import replace
-from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.core.supervise.left_alone import left_alone
+from flink_autoscaler.standalone.daemon.pass_report import job_facts
 from flink_autoscaler.standalone.daemon.vanished import Roster
 from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.standalone.records.writer import PassRecorder
@@ -75,7 +75,7 @@ class Completion:
         recorder: Keeps passes for those who ask later; None keeps none.
         parallelism: Jobs that are completed at the same time.
         deadline: Seconds to wait for all of them.
-        beside: Does something that no job waits for.
+        best_effort: Does something that no job waits for.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class Completion:
         recorder: PassRecorder | None,
         parallelism: int,
         deadline: float,
-        beside: Callable[[str, Callable[[], None]], None],
+        best_effort: Callable[[str, Callable[[], None]], None],
     ) -> None:
         self._autoscaler = autoscaler
         self._leadership = leadership
         self._recorder = recorder
         self._deadline = deadline
-        self._beside = beside
+        self._best_effort = best_effort
         self._workers = ThreadPoolExecutor(parallelism, thread_name_prefix=f"job-{cluster}")
 
     def complete(
@@ -194,14 +194,9 @@ class Completion:
             if isinstance(report, AutoscalerError):
                 return JobPassReport(context.job_key, outcome, None, (report,))
             if self._recorder is not None:
-                self._beside("record of passes", partial(self._recorder.put, request, outcome))
+                self._best_effort("record of passes", partial(self._recorder.put, request, outcome))
             alone = left_alone(request.orders, outcome.state.supervision, request.now_ms)
             return replace(report, left_alone=alone) if alone else report
-
-
-def job_facts(context: JobAutoScalerContext) -> dict[str, str]:
-    """Return who a job is, with its labels, for every log line about it."""
-    return {**context.labels, "cluster": context.cluster, "job_key": context.job_key}
 
 
 def _is_quiet(outcome: PassOutcome) -> bool:

@@ -13,8 +13,10 @@ from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreErro
 from flink_autoscaler.core.forecast.pass_forecast import Profiles, profiles_around
 from flink_autoscaler.core.log_once import LogOnce
 from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
+from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.stores.sql.database.failures import RowError
 
@@ -55,10 +57,20 @@ class JobForecasts:
         self._is_failing = False
         self._log_once = LogOnce()
 
+    def with_profiles(self, requests: list[PassRequest], now_ms: int) -> list[PassRequest]:
+        """Return the requests with what is known about the usual load of their jobs. Never raises."""
+        profiles: Mapping[JobKey, Profiles] = {}
+        with Border() as border:  # a store of somebody else may raise anything
+            profiles = self.profiles([request.context for request in requests], now_ms / 1000)
+        if self._log_once.is_news("profiles", border.error) and border.error is not None:
+            log.warning("pass_part_failed", part="profiles", error=str(border.error))
+        known = ((request, profiles.get(request.context.job_key)) for request in requests)
+        return [request if found is None else replace(request, profiles=found) for request, found in known]
+
     def profiles(self, contexts: Sequence[JobAutoScalerContext], now: float) -> dict[JobKey, Profiles]:
         """Return what passes need of the profiles of jobs, by job; jobs without forecasts or profiles are missing.
 
-        Never raises; that the store cannot be read is told once.
+        That the store cannot be read is logged once.
         """
         wanted = frozenset(context.job_key for context in contexts if _has_forecast(context))
         is_due = self._clock() >= self._next_look or not wanted <= self._known

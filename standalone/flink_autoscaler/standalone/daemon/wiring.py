@@ -24,7 +24,8 @@ from flink_autoscaler.core.ports.deployment import (
     JobListFetcher,
     ScalingRealizer,
 )
-from flink_autoscaler.pipeline.inline.engine import CONFIGURED, InlineEngine
+from flink_autoscaler.pipeline.engine.base import CONFIGURED
+from flink_autoscaler.pipeline.engine.inline import InlineEngine
 from flink_autoscaler.pipeline.spark.environment import require_packages
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.realizers.taskmanagers.slots import SlotSupply
@@ -38,8 +39,7 @@ from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.extras import missing_library
 from flink_autoscaler.standalone.fetchers.listing import build_fetcher
 from flink_autoscaler.standalone.ha.leadership import GuardedRealizer
-from flink_autoscaler.standalone.lags.book import LagBook
-from flink_autoscaler.standalone.lags.sources import build_sources
+from flink_autoscaler.standalone.lags.book import LagBook, build_sources
 from flink_autoscaler.standalone.notifications.notifier import Notifier
 from flink_autoscaler.standalone.settings.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.settings.schema.clusters import EngineKind

@@ -85,6 +85,10 @@ class Leadership:
         """Return the term under which this daemon acts as far as it knows; None when it only looks on."""
         return ALWAYS
 
+    def holds(self, term: int) -> bool:
+        """Tell whether this daemon still acts under a term, as far as it knows."""
+        return term == self.term()
+
     def acting(self, term: int) -> AbstractContextManager[None]:
         """Bind what the calling thread does to a term: it is refused as soon as another one has begun."""
         del term

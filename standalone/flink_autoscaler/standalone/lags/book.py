@@ -1,4 +1,4 @@
-"""Asks those who know lag and other numbers beside the passes, in threads; a pass gets what is known by then."""
+"""Who knows lag and other numbers beside Flink, and what they said last; asked beside the passes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,26 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
+from flink_autoscaler.clients.http.number import HttpNumber
+from flink_autoscaler.clients.kafka.lag import KafkaAddress, KafkaLag
 from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
+from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.outside_number import NumberKind, OutsideNumber
 from flink_autoscaler.core.model.source_lag import FLINK, SourceLag, TopicLag, of_topics, spread_lag
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.lag import ALL
 from flink_autoscaler.core.ports.lag_sources import LagQuery, LagSource, TopicLagSource
 from flink_autoscaler.core.ports.passes import PassRequest
+from flink_autoscaler.standalone.settings import secrets
+from flink_autoscaler.standalone.settings.credentials import Access
+from flink_autoscaler.standalone.settings.plugins import PluginGroup, make_plugin
+from flink_autoscaler.standalone.settings.schema.clusters import NUMBER_TYPES, KafkaSettings, NumberSettings
+from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 PATIENCE: Final = 2.0
 """Seconds that a pass waits for answers; what comes later is for the next pass, if it is not too old by then."""
@@ -175,3 +185,57 @@ def _of_options(context: JobAutoScalerContext) -> Iterator[_Asked]:
         for entry in entries:
             about = replace(query, pattern=entry.pattern, group=options.consumer_group, kind=kind)
             yield from ((name, about) for name in entry.names)
+
+
+_MOST_BYTES: Final = 1 << 20
+
+
+def build_sources(settings: Settings, loop: EventLoopThread) -> dict[str, LagSource]:
+    """Return the places that know lag, by name.
+
+    Raises:
+        ConfigError: A plug-in cannot be built.
+    """
+    kafka: dict[str, LagSource] = {each.name: KafkaLag(partial(address_of, each)) for each in settings.kafka}
+    return {**kafka, **{each.name: _number(each, loop) for each in settings.numbers}}
+
+
+def address_of(settings: KafkaSettings) -> KafkaAddress:
+    """Return how a Kafka cluster is reached, with its secrets.
+
+    Raises:
+        ConfigError: A secret is not where the settings say.
+    """
+    keys = f"autoscaler.kafka '{settings.name}': "
+    env, files = settings.properties_env.items(), settings.properties_file.items()
+    properties: Mapping[str, str] = {
+        **settings.properties,
+        **{name: secrets.from_variable(f"{keys}properties-env.{name}", variable) for name, variable in env},
+        **{name: secrets.from_file(f"{keys}properties-file.{name}", file) for name, file in files},
+    }
+    return KafkaAddress(settings.name, settings.bootstrap_servers, properties, settings.timeout)
+
+
+def _number(settings: NumberSettings, loop: EventLoopThread) -> LagSource:
+    if settings.type not in NUMBER_TYPES:
+        source: LagSource = make_plugin(
+            PluginGroup.LAG_SOURCES, settings.type, {"parameters": settings.parameters, "name": settings.name}
+        )
+        return source
+    is_promql = settings.type == "promql"
+    return HttpNumber(
+        loop,
+        partial(_endpoint, settings),
+        path="" if is_promql else settings.path,
+        pointer=settings.json_pointer or "",
+        query=settings.query or "" if is_promql else "",
+    )
+
+
+def _endpoint(settings: NumberSettings) -> Endpoint:
+    if len(settings.url) != 1:
+        raise ConfigError(f"autoscaler.numbers: '{settings.name}' needs one url")
+    plain = Endpoint(
+        url=settings.url[0], timeout=settings.timeout, max_connections=AT_ONCE, max_response_bytes=_MOST_BYTES
+    )
+    return Access(settings, f"autoscaler.numbers '{settings.name}': ").secured(plain)

@@ -8,6 +8,7 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol
 
@@ -16,7 +17,6 @@ import structlog
 from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import AutoscalerError, NotLeaderError, StoreError
 from flink_autoscaler.core.model.notices import Batch, Notice
-from flink_autoscaler.standalone.notifications.counts import TargetCounts
 from flink_autoscaler.standalone.notifications.targets import NotSentError, Target
 from flink_autoscaler.standalone.settings.secrets import masked
 
@@ -208,3 +208,67 @@ class Delivery:
         while self._unsettled:
             self._unsettled[0]()
             self._unsettled.popleft()
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStatus:
+    """One target since the start of the daemon. Events are counted one by one, messages hold several.
+
+    Attributes:
+        sent: Events that it took.
+        failed: Messages that it did not take.
+        retried: Messages that were sent again after one that it did not take.
+        dropped: Events that it will not be told about: refused, given up, or too many at once.
+        waiting: Events that wait for it; None where this daemon does not know, since another one leads.
+        failing: Whether it did not take the last message.
+    """
+
+    sent: int = 0
+    failed: int = 0
+    retried: int = 0
+    dropped: int = 0
+    waiting: int | None = None
+    failing: bool = False
+
+
+class TargetCounts:
+    """Counts for one target. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._status = TargetStatus()
+
+    @property
+    def status(self) -> TargetStatus:
+        """What was counted."""
+        return self._status
+
+    def took(self, events: int) -> None:
+        """The target took a message with so many events."""
+        with self._lock:
+            self._status = replace(self._status, sent=self._status.sent + events, failing=False)
+
+    def failed(self) -> None:
+        """The target did not take a message."""
+        with self._lock:
+            self._status = replace(self._status, failed=self._status.failed + 1, failing=True)
+
+    def retried(self) -> None:
+        """A message is sent again."""
+        with self._lock:
+            self._status = replace(self._status, retried=self._status.retried + 1)
+
+    def dropped(self, events: int) -> None:
+        """The target will not be told about so many events."""
+        with self._lock:
+            self._status = replace(self._status, dropped=self._status.dropped + events)
+
+    def waits(self, events: int) -> None:
+        """So many events wait for it."""
+        with self._lock:
+            self._status = replace(self._status, waiting=events)
+
+    def stands_by(self) -> None:
+        """Another daemon sends: it knows what waits, and whether that works."""
+        with self._lock:
+            self._status = replace(self._status, waiting=None, failing=False)

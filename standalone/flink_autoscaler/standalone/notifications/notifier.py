@@ -22,8 +22,14 @@ from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.notices import Notice, identity_of
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.background import BackgroundWriter
-from flink_autoscaler.standalone.notifications.counts import TargetCounts, TargetStatus
-from flink_autoscaler.standalone.notifications.delivery import FIRST_PAUSE, STORE_PAUSE, Delivery, Outbox
+from flink_autoscaler.standalone.notifications.delivery import (
+    FIRST_PAUSE,
+    STORE_PAUSE,
+    Delivery,
+    Outbox,
+    TargetCounts,
+    TargetStatus,
+)
 from flink_autoscaler.standalone.notifications.messages import cloud_event, event_of
 from flink_autoscaler.standalone.notifications.targets import make_target
 from flink_autoscaler.standalone.settings.schema.clusters import NotificationSettings, RuleSettings, TargetSettings

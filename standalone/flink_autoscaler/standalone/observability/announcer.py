@@ -21,8 +21,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import RealizeResult
 from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome
 from flink_autoscaler.core.supervise.left_alone import LeftAlone
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport, problems
-from flink_autoscaler.standalone.daemon.completion import job_facts
+from flink_autoscaler.standalone.daemon.pass_report import PassReport, job_facts, problems
 from flink_autoscaler.standalone.observability.gauges import NO_ENGINE, Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.observability.reasons import codes, decision_of, identity_of, request_facts, sentences

@@ -15,9 +15,10 @@ from apscheduler.events import EVENT_JOB_MAX_INSTANCES, JobSubmissionEvent
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from flink_autoscaler.pipeline.inline.garbage import Garbage
+from flink_autoscaler.pipeline.engine.garbage import Garbage
 from flink_autoscaler.standalone.daemon.clock_steps import ClockWatch, Every
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassReport
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 import structlog
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.inline.garbage import spare_collector
+from flink_autoscaler.pipeline.engine.garbage import spare_collector
 from flink_autoscaler.standalone.daemon.profile_schedule import ProfileSchedule
 from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
 from flink_autoscaler.standalone.observability.gauges import Gauges

@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport, problems
+from flink_autoscaler.standalone.daemon.pass_report import PassReport, problems
 from flink_autoscaler.standalone.readiness.findings import Finding
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.views.jobs import job_document

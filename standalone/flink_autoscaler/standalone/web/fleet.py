@@ -20,7 +20,7 @@ from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import EngineUse, PassRequest
 from flink_autoscaler.core.supervise.left_alone import left_alone
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.web.figures import JobFigures, Shares, figures_of, shares_of
 

@@ -17,7 +17,7 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.stores import HeapStateStore
 from testkit.builders.core.ports import RecordingEvents
 from testkit.fakes.flink import FakeFlink, FakeJob, chain

@@ -14,7 +14,7 @@ from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.pipeline.inline.engine import InlineEngine
+from flink_autoscaler.pipeline.engine.inline import InlineEngine
 from testkit.fakes.flink import FakeFlink, FakeJob, Fault, chain
 
 NOW_MS = 1_900_000_000_000

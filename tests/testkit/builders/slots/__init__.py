@@ -15,7 +15,8 @@ from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassReport
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.stores import HeapStateStore
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
 from testkit.fakes.flink.load import stand_at

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, insert
 
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.codec import StateType
 from flink_autoscaler.stores.sql.tables import (

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from flink_autoscaler.core.errors import NotReadyError
 from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from testkit.fakes.flink import FakeRequest, flink_error
 from testkit.scenarios.hostile_flink.judging import Verdict
 from testkit.scenarios.hostile_flink.lies import CONFIG_VALUES, HTTP, WHOLE, Lie, Scope

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Self
 
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.observability.announcer import Announcer, EngineNews
 from flink_autoscaler.standalone.observability.gauges import Gauges

@@ -13,8 +13,8 @@ from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFacts, TaskManagerFacts
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy, Vertex
+from flink_autoscaler.core.observe.wanted_facts import FactsWanted, facts_wanted
 from flink_autoscaler.core.ports.passes import PassRequest
-from flink_autoscaler.core.supervise.tracking import FactsWanted, facts_wanted
 from testkit.builders.core import a_reading, a_vertex, operator_answers, source_answers
 from testkit.scenarios.rescale_model.cluster import CAPACITY, MAP, OTHER, SOURCE, Bounds, Execution, SimulatedCluster
 

@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Supervision
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import AutoScalerStateStore, ScalingRealizer
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.stores import HeapStateStore
 from testkit.clusters.flink import FlinkCluster, HarnessError, job
 from testkit.scenarios.rescue.telling import Telling, Told

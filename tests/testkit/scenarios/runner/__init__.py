@@ -22,9 +22,10 @@ from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.ports.deployment import JobListFetcher
-from flink_autoscaler.pipeline.inline.engine import InlineEngine
+from flink_autoscaler.pipeline.engine.inline import InlineEngine
 from flink_autoscaler.realizers import LogOnlyRealizer
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassReport
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges

@@ -19,8 +19,8 @@ from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, VertexDetails
+from flink_autoscaler.core.observe.wanted_facts import FactsWanted
 from flink_autoscaler.core.ports.passes import PassRequest
-from flink_autoscaler.core.supervise.tracking import FactsWanted
 from testkit.builders.core import a_context, a_request
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "flink-2.3"

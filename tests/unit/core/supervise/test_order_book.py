@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Pin, Signed
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Pin, Signed, still_to_do
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
@@ -29,7 +29,6 @@ from flink_autoscaler.core.supervise.order_book import (
     resume,
     rollback,
     settled,
-    still_to_do,
     unpin,
 )
 from flink_autoscaler.core.supervise.transition import SupervisionInput

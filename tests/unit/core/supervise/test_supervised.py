@@ -22,8 +22,8 @@ from flink_autoscaler.core.model.supervision import (
     Supervision,
     SupervisionPhase,
 )
+from flink_autoscaler.core.observe.wanted_facts import FactsWanted, facts_wanted
 from flink_autoscaler.core.ports.plugins import CheckInput, Plugins
-from flink_autoscaler.core.supervise.tracking import FactsWanted, facts_wanted
 from testkit.builders.core import a_context, a_request
 from testkit.scenarios.rescale_model import (
     MAP,

@@ -12,7 +12,7 @@ from flink_autoscaler.core.cycle.outcome import failed
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.passes import PassRequest
-from flink_autoscaler.pipeline.inline.engine import Answer
+from flink_autoscaler.pipeline.engine.base import Answer
 from flink_autoscaler.pipeline.spark import batching
 from flink_autoscaler.pipeline.spark.batching import AT_ONCE, MOST_SHARED, JobBatcher, SlowEndpoints
 from flink_autoscaler.pipeline.spark.live import SparkEngine

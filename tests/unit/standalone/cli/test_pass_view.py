@@ -11,7 +11,7 @@ from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.cli.output import show
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.views.jobs import job_document, job_table
 from flink_autoscaler.standalone.views.passes import PASS_COLUMNS, pass_document, pass_rows
 

@@ -14,7 +14,8 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import (
     JobList,
 )
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies, PassReport
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from testkit.builders.cluster_passes import ScriptedEngine, ScriptedFetcher, a_listed_job
 from testkit.builders.core.ports import RecordingEvents, RecordingRealizer, RecordingStore
 from testkit.clusters.flink.waiting import wait_until

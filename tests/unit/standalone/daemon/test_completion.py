@@ -83,7 +83,7 @@ class Work:
             recorder=None,
             parallelism=2,
             deadline=deadline,
-            beside=lambda _, work: work(),
+            best_effort=lambda _, work: work(),
         )
         parts.callback(self._completion.close)
 

@@ -9,7 +9,7 @@ import pytest
 
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.service.loop import Daemon, Watch
 from testkit.builders.cluster_passes import a_listed_job

@@ -13,7 +13,8 @@ import pytest
 
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassReport
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges

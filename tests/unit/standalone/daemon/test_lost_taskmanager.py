@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
 from testkit.scenarios.runner import LogLines
 from testkit.scenarios.runner.wired import passes_of

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink
 from testkit.fakes.flink.load import keep_counting, overloaded, working

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health

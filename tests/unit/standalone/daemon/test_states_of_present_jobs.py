@@ -14,7 +14,8 @@ from flink_autoscaler.core.errors import AutoscalerError, ConnectError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies, PassReport
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.stores.heap import HeapTombstones

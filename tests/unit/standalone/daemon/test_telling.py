@@ -17,8 +17,8 @@ from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Quarantined, Supervision
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from testkit.fakes.flink import FakeFlink, chain
 from testkit.fakes.flink.load import keep_counting
 from testkit.fakes.yarn import FakeApplication, FakeYarn

@@ -11,8 +11,14 @@ import pytest
 
 from flink_autoscaler.core.errors import NotLeaderError, StoreError
 from flink_autoscaler.core.model.notices import Batch, Notice
-from flink_autoscaler.standalone.notifications.counts import TargetCounts, TargetStatus
-from flink_autoscaler.standalone.notifications.delivery import LONGEST_PAUSE, LOOK, STORE_PAUSE, Delivery
+from flink_autoscaler.standalone.notifications.delivery import (
+    LONGEST_PAUSE,
+    LOOK,
+    STORE_PAUSE,
+    Delivery,
+    TargetCounts,
+    TargetStatus,
+)
 from flink_autoscaler.standalone.notifications.messages import CloudEvent
 from flink_autoscaler.standalone.notifications.targets import NotSentError
 from flink_autoscaler.stores.outbox import HeapOutbox

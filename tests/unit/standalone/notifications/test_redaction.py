@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flink_autoscaler.standalone.notifications.redaction import redacted
+from flink_autoscaler.standalone.notifications.targets import redacted
 from flink_autoscaler.standalone.settings.secrets import shown, without_target
 
 URLS = [

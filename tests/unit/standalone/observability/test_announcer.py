@@ -14,7 +14,7 @@ from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList, JobListFetcher
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.observability.announcer import MOST_REASONS
 from flink_autoscaler.standalone.service.loop import Watch
 from testkit.builders.cluster_passes import a_listed_job

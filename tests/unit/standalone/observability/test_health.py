@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.ha.leadership import LeadershipState, LeadershipStatus
 from flink_autoscaler.standalone.ha.store_watch import WORKING, StoreStatus
 from flink_autoscaler.standalone.observability.announcer import Announcer

@@ -9,7 +9,7 @@ import pytest
 
 from flink_autoscaler.core.errors import ConfigError, NotReadyError
 from flink_autoscaler.core.model.job import Headroom
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration

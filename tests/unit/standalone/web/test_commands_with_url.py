@@ -14,7 +14,7 @@ from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.cli.main import app
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.web.rights import Access
 from testkit.builders.web import TOKEN, WebSite
 

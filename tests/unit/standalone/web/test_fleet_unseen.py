@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flink_autoscaler.core.errors import ConnectError
-from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.web.fleet import Fleet, JobNow
 from testkit.builders.web import WebSite
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -22,7 +25,6 @@ from flink_autoscaler.standalone.views.models import ClusterDoc, PassSummaryDoc,
 from flink_autoscaler.standalone.web.answers import Answers
 from flink_autoscaler.standalone.web.errors import NO_STORE, NotFoundError, status_of
 from flink_autoscaler.standalone.web.page.charts import Range, charts_of, graph
-from flink_autoscaler.standalone.web.page.kept import KeptViews
 from flink_autoscaler.standalone.web.requests import EventsQuery, JobQuery, JobsQuery, PassesQuery, PassQuery, Query
 from flink_autoscaler.standalone.web.rights import Access
 
@@ -239,3 +241,39 @@ def _static(name: str, kind: str) -> Callable[..., Any]:
         return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
 
     return serve
+
+
+MAX_KEPT: Final = 32
+"""Views that are kept; the one that was asked for longest ago goes first."""
+
+
+class KeptViews:
+    """Keeps rendered views, and makes each once also when many ask at the same time. Thread-safe.
+
+    Attributes:
+        form_token: Stands in a kept view where each visitor gets a form token of its own; nobody can guess it, so that
+            nothing that is shown can contain it.
+        now_ms: Stands there for the instant of the request.
+    """
+
+    def __init__(self) -> None:
+        self.form_token = f"form-{secrets.token_hex(16)}"
+        self.now_ms = f"now-{secrets.token_hex(16)}"
+        self._lock = threading.Lock()
+        self._views: OrderedDict[Hashable, str] = OrderedDict()
+
+    def view(self, key: Hashable, make: Callable[[], str], *, form_token: str, now_ms: int) -> str:
+        """Return a view for one visitor.
+
+        Args:
+            key: Everything that it depends on.
+            make: Renders it, with the attributes in place of token and instant.
+            form_token: Of the visitor.
+            now_ms: Epoch milliseconds.
+        """
+        with self._lock:
+            text = self._views.pop(key, None)
+            self._views[key] = text = make() if text is None else text
+            if len(self._views) > MAX_KEPT:
+                self._views.popitem(last=False)
+        return text.replace(self.form_token, form_token).replace(self.now_ms, str(now_ms))

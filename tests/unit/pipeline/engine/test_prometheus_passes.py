@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import pytest
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
-from flink_autoscaler.clients.flink.passes import passes_behind
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
@@ -17,6 +16,7 @@ from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from flink_autoscaler.pipeline.engine.inline import InlineEngine
 from testkit.fakes.flink import Canned, FakeFlink, FakeJob, Fault, chain
 from testkit.fakes.prometheus import FakePrometheus
 
@@ -63,7 +63,7 @@ class Fleet:
 
     def one_pass(self) -> dict[str, PassOutcome]:
         requests = list(self.requests.values())
-        found = self.loop.run(passes_behind(self.clients, self.endpoint, requests, job_deadline=5.0))
+        found = InlineEngine(loop=self.loop, clients=self.clients, job_deadline=5.0).evaluate(requests)
         outcomes = dict(zip(self.requests, found, strict=True))
         self.now_ms += PASS_MS
         for name, outcome in outcomes.items():

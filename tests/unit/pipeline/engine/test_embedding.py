@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.clients import EventLoopThread, FlinkRestClient, RestMetricCollector
+from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.errors import ConfigError, ConnectError
@@ -18,6 +18,7 @@ from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
+from flink_autoscaler.pipeline.engine.inline import InlineEngine
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.stores import HeapStateStore
 from testkit.builders.core import RecordingEvents
@@ -45,7 +46,7 @@ class Embedding:
             vertex.busy_ms = 1000.0
         self.endpoint = flink.endpoint()
         self.client = FlinkRestClient(self.endpoint)
-        self.collector = RestMetricCollector(loop)
+        self.collector = InlineEngine(loop=loop)
         self.store, self.events = HeapStateStore(), RecordingEvents()
         self.autoscaler = JobAutoScaler(
             store=self.store,
@@ -161,7 +162,7 @@ def test_an_endpoint_that_cannot_be_used_is_an_error_of_its_jobs(embedding: Embe
 
 def test_a_loop_that_is_closed_is_an_error_of_the_job(embedding: Embedding) -> None:
     loop = EventLoopThread()
-    collector = RestMetricCollector(loop)
+    collector = InlineEngine(loop=loop)
     collector.close()
     loop.close()
     autoscaler = JobAutoScaler(

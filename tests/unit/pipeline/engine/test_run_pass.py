@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pytest
 
 from flink_autoscaler.clients.flink.collector import read_cluster
-from flink_autoscaler.clients.flink.passes import COLLECT, EVALUATE, run_passes
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import ConnectError, EvaluationError, PluginError
 from flink_autoscaler.core.model.decision import PassPhase
@@ -15,6 +14,8 @@ from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from flink_autoscaler.pipeline.engine.base import with_settled
+from flink_autoscaler.pipeline.engine.run_pass import COLLECT, EVALUATE, run_passes
 from testkit.fakes.flink import Canned, FakeFlink, FakeJob, Fault
 
 ENABLED = {"job.autoscaler.enabled": "true"}
@@ -28,15 +29,15 @@ def a_request(endpoint: Endpoint, job: FakeJob, status: JobStatus = JobStatus.RU
 def run(
     requests: Sequence[PassRequest], endpoint: Endpoint, *, job_deadline: float = 5.0, pass_deadline: float = 60.0
 ) -> list[PassOutcome]:
-    async def main() -> list[PassOutcome]:
+    async def main(open_: Sequence[PassRequest]) -> list[PassOutcome]:
         client = FlinkRestClient(endpoint)
         try:
             cluster = await read_cluster(client)
-            return await run_passes(client, requests, cluster, job_deadline=job_deadline, pass_deadline=pass_deadline)
+            return await run_passes(client, open_, cluster, job_deadline=job_deadline, pass_deadline=pass_deadline)
         finally:
             await client.aclose()
 
-    return asyncio.run(main())
+    return with_settled(requests, lambda open_: asyncio.run(main(open_)))
 
 
 def test_outcomes_come_in_the_order_of_the_requests(flink: FakeFlink) -> None:

@@ -1,13 +1,15 @@
-"""One pass over many jobs of one cluster: reading them concurrently, each handed to the core as soon as it is read."""
+"""Reading the jobs of a pass, endpoint by endpoint and many at once, each handed to the core as soon as it is read.
+
+What every job goes through: in the daemon, in a Spark task, and where a program embeds the autoscaler.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 from typing import Final
 
@@ -16,9 +18,9 @@ from flink_autoscaler.clients.flink.kept import wall_ms
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.flink.rest_source import RestMetricSource
-from flink_autoscaler.core.border import Border, attempted, awaited
+from flink_autoscaler.core.border import Border, awaited
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.outcome import failed, is_only_waiting, waiting, without_reading
+from flink_autoscaler.core.cycle.outcome import failed, is_only_waiting, waiting
 from flink_autoscaler.core.cycle.recording import is_worth
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError
 from flink_autoscaler.core.model.job import Endpoint
@@ -26,6 +28,7 @@ from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.ports.metric_source import MetricSource, ReadJob
 from flink_autoscaler.core.ports.passes import PassInputs, PassOutcome, PassRequest
+from flink_autoscaler.pipeline.engine.base import Answer, Deadlines, Group, name_of
 
 JOBS_PER_CONNECTION: Final = 2
 """Jobs that are read at the same time, per connection: enough that no connection idles while a job is between two
@@ -37,46 +40,66 @@ COLLECT: Final = "collect"
 EVALUATE: Final = "evaluate"
 
 
-async def passes_behind(
-    clients: ClientCache,
-    endpoint: Endpoint,
-    requests: Sequence[PassRequest],
-    cluster: ClusterReading | None = None,
-    *,
-    job_deadline: float,
-    pass_deadline: float = math.inf,
-) -> list[PassOutcome]:
-    """Return one outcome per request behind an endpoint, as :func:`run_passes` does. Never raises.
+async def evaluate_groups(
+    clients: ClientCache, groups: Sequence[Group], deadlines: Deadlines, cut_after: float = math.inf
+) -> dict[int, Answer]:
+    """Return what became of all jobs by position. Never raises: a job that fails has its error in the outcome.
 
-    What every job goes through: in the daemon, in a Spark task, and where a program embeds the autoscaler.
+    Endpoints that take longer than ``cut_after`` seconds are given up; their jobs have no outcome.
     """
-    client = await client_of(clients, endpoint)
+    results = await asyncio.gather(*(_answers(clients, group, deadlines, cut_after) for group in groups))
+    return {position: answer for answers in results for position, answer in answers.items()}
+
+
+async def _answers(clients: ClientCache, group: Group, deadlines: Deadlines, cut_after: float) -> dict[int, Answer]:
+    started = perf_counter()
+    outcomes: Sequence[PassOutcome | None]
+    cut = asyncio.timeout(None if math.isinf(cut_after) else cut_after)
+    outcomes = [None] * len(group.positions)
+    with Border(what=group.endpoint.url) as border:
+        async with cut:
+            outcomes = await _outcomes(clients, group, deadlines)
+    if border.error is not None and not cut.expired():
+        outcomes = [failed(request, border.error) for request in group.requests]
+    seconds = perf_counter() - started
+    return {position: Answer(outcome, seconds) for position, outcome in zip(group.positions, outcomes, strict=True)}
+
+
+async def _outcomes(clients: ClientCache, group: Group, deadlines: Deadlines) -> list[PassOutcome]:
+    client = await client_of(clients, group.endpoint)
     if isinstance(client, AutoscalerError):
-        outcomes = settled(requests)
-        return [outcomes.get(index) or failed(request, client) for index, request in enumerate(requests)]
+        return [failed(request, client) for request in group.requests]
     return await run_passes(
         client,
-        requests,
-        cluster,
-        job_deadline=job_deadline,
-        pass_deadline=pass_deadline,
+        group.requests,
+        group.cluster,
+        job_deadline=deadlines.job,
+        pass_deadline=deadlines.pass_,
         admission=clients.admission,
-        connections=clients.connections(endpoint),
-        source=clients.metrics(endpoint),
+        connections=clients.connections(group.endpoint),
+        source=clients.metrics(group.endpoint),
     )
-
-
-def by_endpoint(requests: Iterable[PassRequest]) -> dict[Endpoint, list[int]]:
-    """Return the places of requests by the endpoint that their jobs are behind, in the order in which these appear."""
-    places: dict[Endpoint, list[int]] = {}
-    for place, request in enumerate(requests):
-        places.setdefault(request.context.endpoint, []).append(place)
-    return places
 
 
 async def client_of(clients: ClientCache, endpoint: Endpoint) -> FlinkRestClient | AutoscalerError:
     """Return the client of an endpoint, or why there is none: its URL or its certificates are not as they should be."""
     return await awaited(clients.get(endpoint))
+
+
+async def read_clusters(
+    clients: ClientCache, endpoints: Sequence[Endpoint], fresh: Collection[Endpoint], deadlines: Deadlines
+) -> dict[Endpoint, ClusterReading]:
+    """Return the cluster-wide metrics behind each endpoint; failures are in ``error``. Never raises."""
+    readings = await asyncio.gather(*(_read(clients, each, deadlines, is_fresh=each in fresh) for each in endpoints))
+    return dict(zip(endpoints, readings, strict=True))
+
+
+async def _read(clients: ClientCache, endpoint: Endpoint, deadlines: Deadlines, *, is_fresh: bool) -> ClusterReading:
+    client = await client_of(clients, endpoint)
+    if isinstance(client, AutoscalerError):
+        return ClusterReading(error=client)
+    source = clients.metrics(endpoint) or RestMetricSource(client)
+    return await source.read_cluster(min(deadlines.job, deadlines.pass_), is_fresh=is_fresh)
 
 
 async def run_passes(
@@ -96,8 +119,8 @@ async def run_passes(
 
     Args:
         client: Of the cluster that all requests belong to.
-        requests: One per job.
-        cluster: What was read about the cluster in this pass; None reads it here, where a job needs it.
+        requests: One per job, all of which have to be read; not empty.
+        cluster: What was read about the cluster in this pass; None reads it here.
         job_deadline: Seconds that reading one job, or the cluster's own metrics, may take.
         pass_deadline: Seconds that all of it may take; jobs not read by then have an error.
         admission: Gives what is held while a job is read; None does not bound what all clusters have under way.
@@ -105,38 +128,25 @@ async def run_passes(
         source: Where the metrics come from; None asks the cluster for them.
     """
     end = None if math.isinf(pass_deadline) else asyncio.get_running_loop().time() + pass_deadline
-    outcomes = settled(requests)
     source = source or RestMetricSource(client)
-    waiting = [index for index in range(len(requests)) if index not in outcomes]
-    if waiting:
-        if cluster is None:
-            needs_fresh = any(wants_fresh(requests[index]) for index in waiting)
-            is_provable = all(requests[index].memory.task_ms is not None for index in waiting)
-            cluster = await source.read_cluster(
-                min(job_deadline, pass_deadline), is_fresh=needs_fresh, is_provable=is_provable
-            )
-        read = await source.prepare([requests[index] for index in waiting], min(job_deadline, pass_deadline))
-        reading = _Reading(read, cluster, job_deadline, end, admission or nullcontext)
-        queue = iter(waiting)
+    if cluster is None:
+        needs_fresh = any(map(wants_fresh, requests))
+        is_provable = all(request.memory.task_ms is not None for request in requests)
+        cluster = await source.read_cluster(
+            min(job_deadline, pass_deadline), is_fresh=needs_fresh, is_provable=is_provable
+        )
+    read = await source.prepare(requests, min(job_deadline, pass_deadline))
+    reading = _Reading(read, cluster, job_deadline, end, admission or nullcontext)
+    outcomes: dict[int, PassOutcome] = {}
+    queue = iter(enumerate(requests))
 
-        async def work() -> None:
-            for index in queue:
-                outcomes[index] = await reading.outcome(requests[index])
+    async def work() -> None:
+        for index, request in queue:
+            outcomes[index] = await reading.outcome(request)
 
-        workers = min(len(waiting), JOBS_PER_CONNECTION * (connections or client.endpoint.max_connections))
-        await asyncio.gather(*(work() for _ in range(workers)))
+    workers = min(len(requests), JOBS_PER_CONNECTION * (connections or client.endpoint.max_connections))
+    await asyncio.gather(*(work() for _ in range(workers)))
     return [outcomes[index] for index in range(len(requests))]
-
-
-def settled(requests: Sequence[PassRequest]) -> dict[int, PassOutcome]:
-    """Return the outcomes of the jobs that need no reading, by position."""
-    outcomes = {}
-    for index, request in enumerate(requests):
-        found = attempted(partial(without_reading, request), what=_name(request))
-        outcome = failed(request, found) if isinstance(found, AutoscalerError) else found
-        if outcome is not None:
-            outcomes[index] = outcome
-    return outcomes
 
 
 def wants_fresh(request: PassRequest) -> bool:
@@ -167,7 +177,7 @@ class _Reading:
             outcome = waiting(request) if is_waiting else failed(request, self.cluster.error)
             return replace(outcome, inputs=self._inputs(request, outcome, None))
         rest_of_pass = asyncio.timeout_at(self.end)
-        with Border(what=_name(request)) as border:
+        with Border(what=name_of(request)) as border:
             async with rest_of_pass, self.admission():
                 return await self._timed(request)
         if rest_of_pass.expired():
@@ -197,8 +207,4 @@ class _Reading:
 
 
 def _not_read(request: PassRequest, limit: str) -> ConnectError:
-    return ConnectError(f"{_name(request)}: not read {limit}")
-
-
-def _name(request: PassRequest) -> str:
-    return f"job {request.context.job_key}"
+    return ConnectError(f"{name_of(request)}: not read {limit}")

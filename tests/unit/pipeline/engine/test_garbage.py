@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flink_autoscaler.pipeline.inline.garbage import DURING_A_PASS, EVERYTHING, YOUNG, Garbage
+from flink_autoscaler.pipeline.engine.garbage import DURING_A_PASS, EVERYTHING, YOUNG, Garbage
 from flink_autoscaler.pipeline.spark.settings import source_path
 
 
@@ -96,7 +96,7 @@ def test_much_that_is_left_is_looked_at_at_once() -> None:
 
 def test_what_is_there_at_the_start_is_spared() -> None:
     program = (
-        "import gc; from flink_autoscaler.pipeline.inline.garbage import spare_collector; "
+        "import gc; from flink_autoscaler.pipeline.engine.garbage import spare_collector; "
         "spare_collector(); print(gc.get_freeze_count() > 1000, gc.get_threshold()[0])"
     )
 

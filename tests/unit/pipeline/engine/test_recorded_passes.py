@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from flink_autoscaler.clients.flink.passes import run_passes
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.recording import signature
@@ -15,6 +14,7 @@ from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest, Recorded
+from flink_autoscaler.pipeline.engine.run_pass import run_passes
 from flink_autoscaler.pipeline.spark.codec import decode_outcome, encode_outcome
 from testkit.fakes.flink import FakeFlink
 

@@ -1,1 +1,0 @@
-"""Passes in the process of the daemon."""
