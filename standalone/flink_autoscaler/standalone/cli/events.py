@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
@@ -112,37 +110,12 @@ def _print_line(event: StoredEvent) -> None:
 
 
 def _print_json(event: StoredEvent) -> None:
-    out.write_out(out.json_text(_document(event)) + "\n")
+    from flink_autoscaler.standalone.views.events import stored_event_view
+
+    out.write_out(out.json_text(stored_event_view(event).model_dump()) + "\n")
 
 
 def _cells(event: StoredEvent) -> tuple[str, ...]:
     message = masked(" ".join(event.message.split()))
     time_text = f"{event.updated_at:%Y-%m-%d %H:%M:%S}"
     return (time_text, event.event_type, event.reason, event.job_key, str(event.count), message)
-
-
-def _document(event: StoredEvent) -> dict[str, Any]:
-    document = {
-        **{name: getattr(event, name) for name in ("id", "created_at", "updated_at", "job_key")},
-        "type": event.event_type,
-        **{name: getattr(event, name) for name in ("reason", "count", "key")},
-        "message": masked(event.message),
-        "figures": dict(event.figures.figures),
-        "is_executed": event.figures.is_executed,
-        "vertices": [{"vertex_id": key, **asdict(vertex)} for key, vertex in event.figures.vertices.items()],
-    }
-    return {name: _json(value) for name, value in document.items()}
-
-
-def _json(value: Any) -> Any:
-    """Return a value in terms of JSON: what is not finite is null, and damaged rows are shown as far as possible."""
-    if isinstance(value, datetime):
-        return value.astimezone().isoformat()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: _json(entry) for name, entry in value.items()}
-    if isinstance(value, list):
-        return list(map(_json, value))
-    # UTF-8 has no form for half a character.
-    return value.encode(errors="replace").decode() if isinstance(value, str) else value

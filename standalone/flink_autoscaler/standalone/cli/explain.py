@@ -66,9 +66,8 @@ def explain(
     Reads what the daemon has recorded in the database; passes that came to nothing new are recorded now and then.
     With --url the daemon itself is asked, which knows them without a database, too.
     """
-    from flink_autoscaler.standalone.records import explain as explaining
-    from flink_autoscaler.standalone.records.explain import explanation_document
-    from flink_autoscaler.standalone.records.explanation_text import explanation_sections
+    from flink_autoscaler.standalone.views import explanation as explaining
+    from flink_autoscaler.standalone.views.explanation_text import explanation_sections
 
     record, newest = _found(given, job, at, cluster) if url is None else _fetched(url, job, at)
     if export is not None:
@@ -79,7 +78,7 @@ def explain(
     if vertex is not None and vertex not in (*known, *(each.vertex_id for each in explained.vertices)):
         raise ConfigError(f"--vertex '{vertex}': the job has {', '.join(known) or 'no vertices then'}")
     if as_json:
-        out.print_document(explanation_document(explained))
+        out.print_document(explaining.pass_view(explained).model_dump())
     else:
         now_ms = None if at else round(time.time() * 1000)
         out.print_sections(explanation_sections(explained, vertex, now_ms=now_ms))
@@ -125,7 +124,7 @@ def replay(
 def _found(given: cli.GivenSettings, job: str, at: str | None, cluster: str | None) -> tuple[PassRecord, PassRecord]:
     """Return the pass that was asked for and the newest one of the job."""
     from flink_autoscaler.standalone.records.codec import decode
-    from flink_autoscaler.standalone.records.explanation_text import moment
+    from flink_autoscaler.standalone.views.explanation_text import moment
 
     prepared = given.prepare_stored()
     at_ms = None if at is None else cli.read_instant(at, time.time())
@@ -161,7 +160,7 @@ def _fetched(url: str, job: str, at: str | None) -> tuple[PassRecord, PassRecord
 
 def _export(record: PassRecord, path: Path) -> None:
     from flink_autoscaler.standalone.records.codec import to_document
-    from flink_autoscaler.standalone.records.explanation_text import moment
+    from flink_autoscaler.standalone.views.explanation_text import moment
 
     with out.whole_file(path, replaces=True, option="--export") as stream:
         stream.write((json.dumps(to_document(record), indent=1, allow_nan=False) + "\n").encode())
@@ -188,13 +187,13 @@ def _exported(path: Path) -> PassRecord:
 def _replay(record: PassRecord) -> int:
     """Do a recorded pass again and compare; return the exit code."""
     from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
-    from flink_autoscaler.core.model.decision import Rescale
-    from flink_autoscaler.standalone.records.explanation_text import moment
     from flink_autoscaler.standalone.records.replay import differences, replayed
+    from flink_autoscaler.standalone.views.explanation_text import moment
+    from flink_autoscaler.standalone.views.outcomes import decision_of
 
     found = list(differences(record, replayed(record, installed_plugins())))
     subject = f"{record.request.context.job_key} at {moment(record.request.now_ms)}"
-    kind = "rescale" if isinstance(record.outcome.decision, Rescale) else "hold"
+    kind = decision_of(record.outcome)
     if not found:
         out.write_out(f"{subject}: the same again ({record.outcome.phase.value}, {kind})\n")
         return 0

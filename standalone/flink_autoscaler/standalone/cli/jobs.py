@@ -23,8 +23,7 @@ def jobs(
     url: cli.UrlOption = None,
 ) -> int:
     """List the jobs of all clusters: as they are now, or with --url as the daemon found them in its last passes."""
-    from flink_autoscaler.core.errors import AutoscalerError
-    from flink_autoscaler.standalone.views.jobs import add_orders, job_table, list_jobs
+    from flink_autoscaler.standalone.views.listing import job_table, list_jobs
 
     problems: list[str] = []
     if url is not None:
@@ -32,12 +31,7 @@ def jobs(
 
         found = jobs_of(url, cluster=cluster)
     else:
-        found, unlisted = list_jobs(given.prepare(is_dry_run=True), cluster)
-        problems = [f"{subject}: {problem}" for subject, problem in unlisted.items()]
-        try:
-            add_orders(given.prepare_stored(), found)
-        except AutoscalerError as error:
-            problems.append(f"what jobs are left alone for, and what is wanted of them, is not known: {error}")
+        found, problems = list_jobs(given.prepare(is_dry_run=True), cluster, given.prepare_stored)
     for problem in problems:
         out.print_error(problem)
     if as_json:

@@ -24,8 +24,9 @@ from flink_autoscaler.core.supervise.left_alone import LeftAlone
 from flink_autoscaler.standalone.daemon.pass_report import PassReport, job_facts, problems
 from flink_autoscaler.standalone.observability.gauges import NO_ENGINE, Gauges
 from flink_autoscaler.standalone.observability.health import Health
-from flink_autoscaler.standalone.observability.reasons import codes, decision_of, identity_of, request_facts, sentences
+from flink_autoscaler.standalone.observability.reasons import codes, identity_of, request_facts, sentences
 from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.views.outcomes import decision_of
 
 log = structlog.get_logger(__name__)
 

@@ -13,14 +13,10 @@ from flink_autoscaler.core.model.numbers import plain
 from flink_autoscaler.core.model.supervision import Origin
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.supervise.tracking import WANTED_BEFORE, WANTED_BY_PERSON
+from flink_autoscaler.standalone.views.outcomes import decision_of, names_of
 
 _DIGITS: Final = 6
 """Significant digits of a figure."""
-
-
-def decision_of(outcome: PassOutcome) -> str:
-    """Return ``rescale`` or ``hold``."""
-    return "rescale" if isinstance(outcome.decision, Rescale) else "hold"
 
 
 def identity_of(outcome: PassOutcome) -> str:
@@ -34,7 +30,7 @@ def identity_of(outcome: PassOutcome) -> str:
 
 def sentences(outcome: PassOutcome) -> list[str]:
     """Return the reasons as sentences, those about a vertex with its name in front."""
-    names = _names(outcome)
+    names = names_of(outcome)
     return [
         reason.text if reason.vertex_id is None else f"{names.get(reason.vertex_id, reason.vertex_id)}: {reason.text}"
         for reason in outcome.decision.reasons
@@ -43,7 +39,7 @@ def sentences(outcome: PassOutcome) -> list[str]:
 
 def codes(outcome: PassOutcome) -> list[dict[str, object]]:
     """Return one entry per reason: ``code``, ``vertex`` where it is about one, and its figures by name."""
-    names = _names(outcome)
+    names = names_of(outcome)
     return [dict(_entry(reason, names)) for reason in outcome.decision.reasons]
 
 
@@ -55,7 +51,7 @@ def request_facts(outcome: PassOutcome, requested: Mapping[VertexId, int]) -> di
         gets another parallelism (``vertex``, ``vertex_id``, ``from``, null where not known, and ``to``), and
         ``parallelism``, everything that was asked for by vertex id.
     """
-    names, before = _names(outcome), _before(outcome)
+    names, before = names_of(outcome), _before(outcome)
     changes = [
         {"vertex": names.get(v, v), "vertex_id": v, "from": before.get(v), "to": parallelism}
         for v, parallelism in requested.items()
@@ -121,8 +117,3 @@ def _figure(value: float) -> float | str | None:
         return plain(value)
     rounded = float(f"{value:.{_DIGITS}g}")
     return int(rounded) if rounded.is_integer() else rounded
-
-
-def _names(outcome: PassOutcome) -> dict[VertexId, str]:
-    vertices = outcome.topology.vertices if outcome.topology is not None else {}
-    return {vertex_id: vertex.name or vertex_id for vertex_id, vertex in vertices.items()}

@@ -21,7 +21,7 @@ from flink_autoscaler.standalone.settings.schema.options import PREFIX
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, HttpSettings, Settings
 from flink_autoscaler.standalone.settings.schema.types import OptionSection
 from flink_autoscaler.standalone.settings.sources.configuration import Configuration
-from flink_autoscaler.standalone.web.fleet import Fleet
+from flink_autoscaler.standalone.views.fleet import Fleet
 
 log = structlog.get_logger(__name__)
 

@@ -1,1 +1,1 @@
-"""What people and programs see of jobs, passes and backtests: documents for JSON, and what a table shows of them."""
+"""What people and programs see of jobs, clusters, passes, events and commands: read models, each made in one place."""

@@ -1,24 +1,17 @@
-"""What the API says about a cluster: its slots, who has them and who waits, how it is reached, and what failed."""
+"""A cluster as people and programs see it: its slots, who has them and who waits, how it is reached, what failed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
+
+from pydantic import Field
 
 from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.standalone.settings.schema.clusters import AuthKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
-from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.views.models import (
-    ClusterDoc,
-    FailureDoc,
-    HeadroomDoc,
-    HolderDoc,
-    PromiseDoc,
-    WaitingDoc,
-)
-from flink_autoscaler.standalone.web.fleet import ClusterNow, JobNow
+from flink_autoscaler.standalone.views.base import Number, Text, View
+from flink_autoscaler.standalone.views.fleet import ClusterNow, FailureView, JobNow
 
 WAITS: Final = (
     "SLOTS_MISSING",
@@ -33,7 +26,83 @@ WAITS: Final = (
 _MOST_HEADROOMS: Final = 20
 
 
-def cluster_document(cluster: ClusterNow, jobs: Iterable[JobNow], configured: Cluster | None) -> ClusterDoc:
+class HolderView(View):
+    """A job and the slots that it takes."""
+
+    job_key: str
+    slots: int
+
+
+class PromiseView(View):
+    """Slots that a job is about to have; others may not take them meanwhile."""
+
+    job_key: str
+    slots: int
+    because: str
+
+
+class WaitingView(View):
+    """A job that waits for slots, or gets fewer than it wants."""
+
+    job_key: str
+    code: str
+    text: Text
+    slots_missing: int | None
+
+
+class HeadroomView(View):
+    """What can still be given to jobs beyond what they have; null does not count."""
+
+    source: Text = Field(description="Who says so, such as a queue of YARN.")
+    cpu: Number
+    memory: int | None = Field(description="Bytes.")
+    taskmanagers: int | None
+    slots: int | None
+
+
+class ClusterView(View):
+    """A cluster as the last pass over it found it."""
+
+    name: str
+    at_ms: int
+    seconds: float
+    error: str | None
+    gaps: dict[str, str]
+    engine: str | None
+    engine_reason: str | None
+    is_acting: bool
+    failed_ms: int | None
+    last_error: str | None
+    jobs: int
+    url: Text | None = None
+    type: str | None = Field(default=None, description="How jobs are found, such as flink or yarn.")
+    auth: str | None = Field(
+        default=None, description="How requests prove who sends them, such as kerberos; never a secret."
+    )
+    interval: float | None = Field(default=None, description="Seconds from the start of one pass to the next.")
+    timeout: float | None = Field(default=None, description="Seconds that a request may take.")
+    taskmanagers: int | None = None
+    slots: int | None = None
+    free_slots: int | None = None
+    promised_slots: int = Field(description="Slots that jobs are about to have.")
+    is_fixed: bool | None = Field(
+        default=None, description="Whether nobody adds TaskManagers by themselves as jobs ask for more."
+    )
+    holders: list[HolderView]
+    promised: list[PromiseView]
+    waiting: list[WaitingView] = Field(description="Jobs that want more slots than they get.")
+    headroom: list[HeadroomView]
+    failures: list[FailureView] = Field(description="What failed lately, the newest first.")
+
+
+class ClustersView(View):
+    """All clusters."""
+
+    version: int
+    clusters: list[ClusterView]
+
+
+def cluster_view(cluster: ClusterNow, jobs: Iterable[JobNow], configured: Cluster | None) -> ClusterView:
     """Describe a cluster.
 
     Args:
@@ -42,37 +111,40 @@ def cluster_document(cluster: ClusterNow, jobs: Iterable[JobNow], configured: Cl
         configured: How it is configured; None where it is looked after no more.
     """
     here = [job for job in jobs if job.context.cluster == cluster.name]
-    holders = [HolderDoc(job_key=job.context.job_key, slots=job.figures.slots) for job in here if job.figures.slots]
-    return ClusterDoc(
-        name=cluster.name,
-        at_ms=cluster.at_ms,
-        seconds=cluster.seconds,
-        error=cluster.error or None,
-        gaps=dict(cluster.gaps),
-        engine=None if cluster.engine is None else cluster.engine.engine,
-        engine_reason=None if cluster.engine is None else cluster.engine.reason,
-        is_acting=cluster.is_acting,
-        failed_ms=cluster.failed_ms,
-        last_error=cluster.last_error or None,
-        jobs=len(here),
-        **_reached(configured),
-        **_slots(cluster, here),
-        holders=sorted(holders, key=lambda each: (-each.slots, each.job_key)),
-        promised=[PromiseDoc(job_key=e.job_key, slots=e.slots, because=e.kind.value) for e in cluster.promised],
-        waiting=sorted((found for job in here for found in _waiting(job)), key=_most_first),
-        headroom=_headrooms(here),
-        failures=[FailureDoc(**asdict(each)) for each in cluster.failures],
+    holders = [HolderView(job_key=job.context.job_key, slots=job.figures.slots) for job in here if job.figures.slots]
+    return ClusterView.model_validate(
+        {
+            "name": cluster.name,
+            "at_ms": cluster.at_ms,
+            "seconds": cluster.seconds,
+            "error": cluster.error or None,
+            "gaps": cluster.gaps,
+            "engine": None if cluster.engine is None else cluster.engine.engine,
+            "engine_reason": None if cluster.engine is None else cluster.engine.reason,
+            "is_acting": cluster.is_acting,
+            "failed_ms": cluster.failed_ms,
+            "last_error": cluster.last_error or None,
+            "jobs": len(here),
+            **_reached(configured),
+            **_slots(here),
+            "holders": sorted(holders, key=lambda each: (-each.slots, each.job_key)),
+            "promised": [{"job_key": e.job_key, "slots": e.slots, "because": e.kind.value} for e in cluster.promised],
+            "promised_slots": sum(each.slots for each in cluster.promised),
+            "waiting": sorted((found for job in here for found in _waiting(job)), key=_most_first),
+            "headroom": _headrooms(here),
+            "failures": cluster.failures,
+        }
     )
 
 
-def _reached(configured: Cluster | None) -> Mapping[str, Any]:
+def _reached(configured: Cluster | None) -> dict[str, Any]:
     """Return how a cluster is reached, without anything that is secret."""
     if configured is None:
-        return {"url": None, "type": None, "auth": None, "interval": None, "timeout": None}
+        return {}
     settings = configured.settings
     kinds = [each.auth.kind for each in (settings, settings.yarn) if each.auth.kind is not AuthKind.NONE]
     return {
-        "url": masked(configured.shown_url),
+        "url": configured.shown_url,
         "type": settings.type,
         "auth": next(iter(kinds), AuthKind.NONE).value,
         "interval": configured.interval,
@@ -80,45 +152,27 @@ def _reached(configured: Cluster | None) -> Mapping[str, Any]:
     }
 
 
-def _slots(cluster: ClusterNow, here: Sequence[JobNow]) -> Mapping[str, Any]:
-    capacity = next((job.context.capacity for job in here if job.context.capacity is not None), None)
-    promised = sum(each.slots for each in cluster.promised)
-    if capacity is None:
-        return {"taskmanagers": None, "slots": None, "free_slots": None, "promised_slots": promised, "is_fixed": None}
-    return {
-        "taskmanagers": capacity.taskmanagers,
-        "slots": capacity.slots,
-        "free_slots": capacity.free_slots,
-        "promised_slots": promised,
-        "is_fixed": capacity.is_fixed,
-    }
+def _slots(here: Sequence[JobNow]) -> dict[str, Any]:
+    known = next((job.context.capacity for job in here if job.context.capacity is not None), None)
+    names = ("taskmanagers", "slots", "free_slots", "is_fixed")
+    return {} if known is None else {name: getattr(known, name) for name in names}
 
 
-def _waiting(job: JobNow) -> Iterator[WaitingDoc]:
+def _waiting(job: JobNow) -> Iterator[WaitingView]:
     """Yield why a job waits for slots, once, where it does."""
     reasons = {} if job.report is None else {reason.code: reason for reason in job.report.outcome.decision.reasons}
     code = next((code for code in WAITS if code in reasons), None)
     if code is not None:
         missing = dict(reasons[code].figures).get("slots_missing")
         number = None if missing is None else round(missing)
-        yield WaitingDoc(job_key=job.context.job_key, code=code, text=masked(reasons[code].text), slots_missing=number)
+        yield WaitingView(job_key=job.context.job_key, code=code, text=reasons[code].text, slots_missing=number)
 
 
-def _most_first(waiting: WaitingDoc) -> tuple[int, int, str]:
+def _most_first(waiting: WaitingView) -> tuple[int, int, str]:
     return WAITS.index(waiting.code), -(waiting.slots_missing or 0), waiting.job_key
 
 
-def _headrooms(here: Iterable[JobNow]) -> list[HeadroomDoc]:
+def _headrooms(here: Iterable[JobNow]) -> list[Headroom]:
     """Return what can still be given to jobs where somebody says so, such as a queue of YARN; each once."""
-    known: dict[Headroom, HeadroomDoc] = {}
-    for job in here:
-        headroom = job.context.headroom
-        if headroom is not None and headroom not in known and len(known) < _MOST_HEADROOMS:
-            known[headroom] = HeadroomDoc(
-                source=masked(headroom.source),
-                cpu=headroom.cpu,
-                memory=headroom.memory,
-                taskmanagers=headroom.taskmanagers,
-                slots=headroom.slots,
-            )
-    return list(known.values())
+    known = dict.fromkeys(job.context.headroom for job in here if job.context.headroom is not None)
+    return list(known)[:_MOST_HEADROOMS]

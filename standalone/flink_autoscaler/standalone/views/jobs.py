@@ -1,134 +1,254 @@
-"""The jobs of clusters: who they are, what they have, what is wanted of them, and for what they are left alone."""
+"""A job as people and programs see it. Instants are epoch milliseconds, rates records/s; null is not known."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any, Final, TypeVar
 
-from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.core.errors import FlinkRestError
-from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.topology import VertexDetails
-from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.standalone.fetchers.listing import Listing, chosen_clusters
-from flink_autoscaler.standalone.orders.service import left_alone_document, service_if_any
-from flink_autoscaler.standalone.settings.schema.settings import Settings
+from pydantic import Field
 
-Document = dict[str, Any]
+from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.model.decision import PassPhase
+from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.metrics import EvaluatedVertex, ScalingMetric, VertexId
+from flink_autoscaler.core.model.supervision import SupervisionPhase
+from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.standalone.settings.secrets import shown
+from flink_autoscaler.standalone.views.base import Number, Text, View, finite
+from flink_autoscaler.standalone.views.fleet import JobNow
+from flink_autoscaler.standalone.views.outcomes import (
+    decision_of,
+    expected,
+    headline_of,
+    names_of,
+    other_parallelism,
+    why,
+)
 
-_LABELS: Final = {"yarn_application_id": "APPLICATION", "yarn_queue": "QUEUE", "yarn_user": "USER"}
+T = TypeVar("T")
 
-
-def list_jobs(settings: Settings, cluster: str | None) -> tuple[list[Document], dict[str, object]]:
-    """Return the jobs of all clusters, or of one, and what could not be listed, with the problem.
-
-    Raises:
-        ConfigError: There is no such cluster.
-    """
-    documents: list[Document] = []
-    problems: dict[str, object] = {}
-    with Listing(settings) as listing:
-        for listed, found in listing.jobs(chosen_clusters(settings, cluster)):
-            documents += _job_documents(listing, listed.name, found.jobs)
-            problems |= {**found.problems, **found.unreadable}
-    return documents, problems
-
-
-def add_orders(settings: Settings, documents: Sequence[Document]) -> None:
-    """Add for what each job is left alone, and what is wanted of each vertex.
-
-    Raises:
-        AutoscalerError: That is not known.
-    """
-    with service_if_any(settings) as service:
-        standing = [] if service is None else service.in_force(None)
-        running = [document["job_key"] for document in documents if document["vertices"]]
-        wanted = {} if service is None else service.wanted(running)
-    reasons = {each.job_key: each.left_alone for each in standing}
-    for document in documents:
-        document["left_alone"] = left_alone_document(reasons.get(document["job_key"], ()))
-        for vertex in document["vertices"]:
-            vertex["wanted"] = wanted.get(document["job_key"], {}).get(vertex["vertex_id"])
+_BLIND: Final = frozenset({PassPhase.ERROR, PassPhase.INVALID_CONFIG})
+_SHORT: Final = frozenset({"HEADROOM_REACHED", "SLOTS_MISSING", "SCALING_LIMITED", "QUOTA_REACHED"})
+"""Codes of reasons for which a job may get less than its load asks for."""
 
 
-def job_table(jobs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, str], list[Document]]:
-    """Return the columns of a list of jobs, as ``output.show`` takes them, and one row per job.
+class ReasonView(View):
+    """Why a pass decided as it did."""
 
-    Columns of YARN, of what is wanted and of orders are there where a job has them. The jobs are those of
-    :func:`list_jobs`, or documents of a daemon.
-    """
-    enabled = {True: "yes", False: "no", None: "invalid"}
-    rows = [
-        {
-            **job["labels"],
-            **job,
-            "enabled": enabled[job["enabled"]],
-            "changes": _changes(job),
-            "alone": "; ".join(map(_left_alone_text, job.get("left_alone", ()))),
-        }
-        for job in jobs
+    code: str
+    text: Text
+    vertex_id: str | None
+    vertex: str | None = Field(description="Name of the vertex that it is about.")
+
+
+class ExpectedView(View):
+    """Something that may happen next."""
+
+    text: Text
+    at_ms: int | None = Field(description="From when on; null where no instant is known.")
+
+
+class VertexView(View):
+    """A vertex of a job. Shares are those of the time, 0..1."""
+
+    vertex_id: str
+    name: str
+    parallelism: int
+    wanted: int | None
+    max_parallelism: int
+    inputs: list[str] = Field(description="Ids of the vertices before it.")
+    slot_sharing_group: str | None
+    busy: Number
+    idle: Number
+    backpressured: Number
+    needed_rate: Number
+    capacity: Number
+    is_bottleneck: bool
+
+
+class PointView(View):
+    """What a job was like at an instant."""
+
+    at_ms: int
+    load: Number
+    lag_seconds: Number
+    slots: int | None
+
+
+class JobView(View):
+    """A job as the last pass over its cluster found it."""
+
+    job_key: str
+    cluster: str
+    name: str
+    job_id: str | None
+    status: str
+    enabled: bool | None = Field(description="Whether it is looked after; null where its configuration does not tell.")
+    labels: dict[str, str]
+    at_ms: int
+    phase: str | None
+    decision: str | None = Field(description="rescale or hold.")
+    headline: Text
+    reasons: list[ReasonView]
+    concerns: list[Text] = Field(description="Why a person should look at it; empty where nobody need.")
+    expected: list[ExpectedView]
+    left_alone: list[ExpectedView]
+    load: Number
+    capacity: Number
+    lag: Number = Field(description="Records that wait.")
+    lag_seconds: Number
+    lag_limit_seconds: Number
+    slots: int | None
+    parallelism: int | None = Field(description="Of the widest vertex.")
+    wanted: dict[str, int] = Field(description="By vertex, where another parallelism is wanted than there is.")
+    points: list[PointView] = Field(description="The last two hours.")
+
+
+class JobDetailView(JobView):
+    """A job with its graph and its configuration."""
+
+    vertices: list[VertexView]
+    options: dict[str, str] = Field(description="What the configuration of the job sets, secrets masked.")
+
+
+class JobsView(View):
+    """A page of the jobs."""
+
+    version: int
+    total: int = Field(description="Jobs that fit, on all pages.")
+    jobs: list[JobView]
+
+
+def job_view(job: JobNow) -> JobView:
+    """Describe a job."""
+    return JobView.model_validate(_described(job))
+
+
+def job_detail_view(job: JobNow) -> JobDetailView:
+    """Describe a job with its graph and its options."""
+    options = {key: shown(key, text) for key, text in sorted(job.context.configuration.items())}
+    ours = {key: text for key, text in options.items() if key.startswith("job.autoscaler.")}
+    return JobDetailView.model_validate({**_described(job), "vertices": list(_vertices(job)), "options": ours})
+
+
+def reason_views(reasons: Iterable[Reason], names: Mapping[VertexId, str]) -> list[ReasonView]:
+    """Describe reasons, with the names of vertices."""
+    return [
+        ReasonView(
+            code=reason.code,
+            text=reason.text,
+            vertex_id=reason.vertex_id,
+            vertex=None if reason.vertex_id is None else names.get(reason.vertex_id, reason.vertex_id),
+        )
+        for reason in reasons
     ]
-    columns = {
-        "JOB": "job_key",
-        "JOB ID": "job_id",
-        "STATUS": "status",
-        "ENABLED": "enabled",
-        "PARALLELISM": "parallelism",
-    }
-    optional = {"WANTED": "changes", **{title: name for name, title in _LABELS.items()}, "LEFT ALONE": "alone"}
-    return columns | {title: name for title, name in optional.items() if any(row.get(name) for row in rows)}, rows
 
 
-def _left_alone_text(reason: Mapping[str, Any]) -> str:
-    if "text" in reason:  # as the daemon tells it
-        return str(reason["text"])
-    return f"{reason['what']} until {reason['ends']}" if reason["ends"] else str(reason["what"])
+def concerns_of(job: JobNow) -> list[str]:
+    """Return why a person should look at a job; nothing where an option of it cannot be read."""
+    nobody: list[str] = []
+    return _safely(lambda: list(_concerns(job)), nobody)
 
 
-def _changes(job: Mapping[str, Any]) -> str:
-    """Return the vertices of which something else is wanted than they have, such as ``work 1 → 4``."""
-    if "wanted" in job:  # as the daemon tells it
-        return ", ".join(f"{name} → {number}" for name, number in job["wanted"].items())
-    vertices = (each for each in job.get("vertices", ()) if each["wanted"] not in (None, each["parallelism"]))
-    return ", ".join(f"{each['name']} {each['parallelism']} → {each['wanted']}" for each in vertices)
-
-
-def job_document(context: JobAutoScalerContext) -> dict[str, Any]:
-    """Return who a job is."""
+def _described(job: JobNow) -> dict[str, Any]:
+    context, report = job.context, job.report
+    outcome = None if report is None else report.outcome
+    names = names_of(outcome)
     return {
         "job_key": context.job_key,
+        "cluster": context.cluster,
+        "name": context.job_name,
         "job_id": context.job_id,
         "status": context.status.value,
-        "labels": dict(context.labels),
+        "enabled": _safely(lambda: context.options.enabled, None),
+        "labels": context.labels,
+        "at_ms": job.at_ms,
+        "phase": None if outcome is None else outcome.phase.value,
+        "decision": None if outcome is None else decision_of(outcome),
+        "headline": headline_of(outcome) if outcome is not None else job.failure or "not looked at yet",
+        "reasons": [] if outcome is None else reason_views(why(outcome), names),
+        "concerns": concerns_of(job),
+        "expected": _expected(job, outcome),
+        "left_alone": [{"text": e.text, "at_ms": e.until_ms} for e in (() if report is None else report.left_alone)],
+        **asdict(job.figures),
+        "lag_limit_seconds": _safely(lambda: context.options.slo_lag.exact_seconds, None),
+        "parallelism": _widest(outcome),
+        "wanted": {} if outcome is None else {names[v]: number for v, number in other_parallelism(outcome).items()},
+        "points": job.points,
     }
 
 
-def _job_documents(listing: Listing, cluster: str, contexts: Sequence[JobAutoScalerContext]) -> Iterable[Document]:
-    clients = {endpoint: listing.clients(endpoint) for endpoint in {context.endpoint for context in contexts}}
+def _safely(read: Callable[[], T], otherwise: T) -> T:
+    """Return a value, or something else where an option or a text of the job cannot be read."""
+    found = attempted(read)
+    return otherwise if isinstance(found, AutoscalerError) else found
 
-    async def all_vertices() -> list[tuple[VertexDetails, ...]]:
-        return await asyncio.gather(*(_vertices(clients[context.endpoint], context) for context in contexts))
 
-    for context, vertices in zip(contexts, listing.loop.run(all_vertices()), strict=True):
+def _expected(job: JobNow, outcome: PassOutcome | None) -> list[dict[str, Any]]:
+    """Return what may happen next to a job, the soonest known first."""
+    request = job.request
+    if request is None or outcome is None:
+        return []
+    nothing: list[tuple[str, int | None]] = []
+    found = _safely(lambda: list(expected(request, outcome)), nothing)
+    found.sort(key=lambda each: math.inf if each[1] is None else each[1])
+    return [{"text": text, "at_ms": at_ms} for text, at_ms in found]
+
+
+def _concerns(job: JobNow) -> Iterator[str]:
+    if job.failure:
+        yield job.failure
+    if job.report is None:
+        return
+    outcome = job.report.outcome
+    if outcome.phase in _BLIND:
+        yield from (reason.text for reason in outcome.decision.reasons[:1])
+    if outcome.state.supervision.phase in (SupervisionPhase.PAUSED, SupervisionPhase.ROLLING_BACK):
+        yield f"it is {outcome.state.supervision.phase.value} after a rescale that did not work"
+    late = job.figures.lag_seconds
+    limit = job.context.options.slo_lag.exact_seconds
+    for reason in outcome.decision.reasons:
+        if reason.code in _SHORT and late is not None and late > limit:
+            yield f"it is {late:.0f} s late and gets no more: {reason.text}"
+    yield from (str(error) for error in job.report.errors if outcome.phase not in _BLIND)
+
+
+def _widest(outcome: PassOutcome | None) -> int | None:
+    if outcome is None or outcome.topology is None:
+        return None
+    return max((vertex.parallelism for vertex in outcome.topology.vertices.values()), default=None)
+
+
+def _vertices(job: JobNow) -> Iterator[dict[str, Any]]:
+    outcome = None if job.report is None else job.report.outcome
+    if outcome is None or outcome.topology is None:
+        return
+    evaluated = {} if outcome.evaluation is None else outcome.evaluation.metrics.vertices
+    needed = {v: _average(metrics, ScalingMetric.TARGET_DATA_RATE) for v, metrics in evaluated.items()}
+    rates = {v: _average(metrics, ScalingMetric.TRUE_PROCESSING_RATE) for v, metrics in evaluated.items()}
+    shares = {v: need / rates[v] for v, need in needed.items() if need is not None and rates[v]}  # type: ignore[operator]
+    wanted = other_parallelism(outcome)
+    # The vertex that is busy all the time first when load rises.
+    bottleneck = max(shares, key=shares.__getitem__, default=None)
+    for vertex_id, vertex in outcome.topology.vertices.items():
+        spent = job.shares.get(vertex_id)
         yield {
-            "cluster": cluster,
-            **job_document(context),
-            "enabled": context.is_enabled,
-            "parallelism": max((vertex.parallelism for vertex in vertices), default=None),
-            "vertices": [
-                {"vertex_id": each.vertex_id, "name": each.name, "parallelism": each.parallelism, "wanted": None}
-                for each in vertices
-            ],
+            "vertex_id": vertex_id,
+            "name": vertex.name,
+            "parallelism": vertex.parallelism,
+            "wanted": wanted.get(vertex_id),
+            "max_parallelism": vertex.max_parallelism,
+            "inputs": list(vertex.inputs),
+            "slot_sharing_group": vertex.slot_sharing_group,
+            **({"busy": None, "idle": None, "backpressured": None} if spent is None else asdict(spent)),
+            "needed_rate": needed.get(vertex_id),
+            "capacity": rates.get(vertex_id),
+            "is_bottleneck": vertex_id == bottleneck,
         }
 
 
-async def _vertices(client: FlinkRestClient, context: JobAutoScalerContext) -> tuple[VertexDetails, ...]:
-    """Return the vertices of a job; none when the job does not run or cannot be read."""
-    if context.job_id is None or context.status is not JobStatus.RUNNING:
-        return ()
-    try:
-        details = await client.job_details(context.job_id)
-    except FlinkRestError:
-        return ()
-    return tuple(details.vertices)
+def _average(metrics: EvaluatedVertex, metric: ScalingMetric) -> float | None:
+    return finite(metrics[metric].average) if metric in metrics else None

@@ -3,53 +3,93 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.orders import Orders
-from flink_autoscaler.core.model.supervision import NO_SUPERVISION
+from flink_autoscaler.core.model.supervision import described
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS
-from flink_autoscaler.core.supervise.in_force import OrdersInForce
-from flink_autoscaler.core.supervise.order_book import orders_for
 from flink_autoscaler.standalone.daemon.event_handlers import RecentEvent
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, to_document
-from flink_autoscaler.standalone.records.explain import explain, explanation_document
 from flink_autoscaler.standalone.settings.loading import effective_values
 from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.views import course_models, documents, models
-from flink_autoscaler.standalone.views.clusters import cluster_document
-from flink_autoscaler.standalone.views.outlook import names_of
-from flink_autoscaler.standalone.web.errors import NotFoundError
-from flink_autoscaler.standalone.web.fleet import JobNow
-from flink_autoscaler.standalone.web.orders import with_standing
-from flink_autoscaler.standalone.web.requests import (
-    EventsQuery,
-    JobsQuery,
-    PassesQuery,
-    SeriesQuery,
-    WhatIfRequest,
+from flink_autoscaler.standalone.views.base import View
+from flink_autoscaler.standalone.views.clusters import ClustersView, cluster_view
+from flink_autoscaler.standalone.views.commands import CommandsView, command_views
+from flink_autoscaler.standalone.views.events import EventsView, EventView, event_view
+from flink_autoscaler.standalone.views.explanation import explain, pass_view
+from flink_autoscaler.standalone.views.fleet import JobNow
+from flink_autoscaler.standalone.views.jobs import (
+    JobDetailView,
+    JobsView,
+    JobView,
+    concerns_of,
+    job_detail_view,
+    job_view,
 )
+from flink_autoscaler.standalone.views.outcomes import names_of
+from flink_autoscaler.standalone.views.passes import (
+    ExplainedPassView,
+    JobRescaleView,
+    PassesView,
+    PassSummaryView,
+    RecordView,
+    RescalesView,
+)
+from flink_autoscaler.standalone.views.series import RescaleView, SeriesView
+from flink_autoscaler.standalone.web.errors import NotFoundError
+from flink_autoscaler.standalone.web.requests import EventsQuery, JobsQuery, PassesQuery, SeriesQuery, WhatIfRequest
 from flink_autoscaler.standalone.web.series import SeriesReader
 from flink_autoscaler.standalone.web.site import Site
-from flink_autoscaler.standalone.web.whatif import changed_lines, final_parallelism, what_if
+from flink_autoscaler.standalone.web.whatif import WhatIfView, what_if
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.spark.live import SparkStatus
+
+
+class ValueView(View):
+    """One line of the configuration."""
+
+    key: str
+    value: str | None
+    origin: str
+
+
+class ConfigurationView(View):
+    """What the daemon was configured with, secrets masked."""
+
+    values: list[ValueView]
+
+
+class AboutView(View):
+    """The daemon."""
+
+    version: str
+    python: str
+    now_ms: int
+    started_ms: int
+    is_leader: bool
+    is_dry_run: bool
+    store: str | None = Field(description="Why the database does not work; null where it does.")
+    spark: str | None
+    clusters: int
+    jobs: int
+    role: str = Field(description="What you may do: viewer or operator.")
 
 
 class JobDocuments:
     """Describes the jobs that somebody looks at, each once per pass, however many look."""
 
     def __init__(self) -> None:
-        self._known: dict[JobKey, tuple[JobNow, models.JobDoc]] = {}
+        self._known: dict[JobKey, tuple[JobNow, JobView]] = {}
 
-    def of(self, jobs: Sequence[JobNow]) -> list[models.JobDoc]:
+    def of(self, jobs: Sequence[JobNow]) -> list[JobView]:
         """Describe some jobs."""
         return [self._document(job) for job in jobs]
 
@@ -59,11 +99,11 @@ class JobDocuments:
         found = ((job, known.get(job.context.job_key)) for job in jobs)
         self._known = {job.context.job_key: before for job, before in found if before and before[0] is job}
 
-    def _document(self, job: JobNow) -> models.JobDoc:
+    def _document(self, job: JobNow) -> JobView:
         before = self._known.get(job.context.job_key)
         if before is not None and before[0] is job:
             return before[1]
-        document = documents.job_document(job)
+        document = job_view(job)
         self._known[job.context.job_key] = job, document
         return document
 
@@ -80,31 +120,31 @@ class Answers:
         self._documents = JobDocuments()
         self._series = SeriesReader(site)
 
-    def jobs(self, asked: JobsQuery) -> models.JobsDoc:
+    def jobs(self, asked: JobsQuery) -> JobsView:
         """Return a page of the jobs that fit, in an order."""
         version, jobs = self.site.fleet.version, self.site.fleet.jobs()
         self._documents.forget_but(jobs)
         fitting = sorted((job for job in jobs if _fits(job, asked)), key=lambda job: _order(job, asked.sort))
         shown = self._documents.of(fitting[asked.offset : asked.offset + asked.limit])
-        return models.JobsDoc(version=version, total=len(fitting), jobs=shown)
+        return JobsView(version=version, total=len(fitting), jobs=shown)
 
-    def job(self, job_key: JobKey) -> models.JobDetailDoc:
+    def job(self, job_key: JobKey) -> JobDetailView:
         """Describe a job. Raises :class:`NotFoundError`."""
-        return documents.job_detail(self._job(job_key))
+        return job_detail_view(self._job(job_key))
 
-    def clusters(self) -> models.ClustersDoc:
+    def clusters(self) -> ClustersView:
         """Return all clusters."""
         version, jobs, configured = self.site.fleet.version, self.site.fleet.jobs(), self.site.clusters()
-        found = [cluster_document(each, jobs, configured.get(each.name)) for each in self.site.fleet.clusters()]
-        return models.ClustersDoc(version=version, clusters=found)
+        found = [cluster_view(each, jobs, configured.get(each.name)) for each in self.site.fleet.clusters()]
+        return ClustersView(version=version, clusters=found)
 
-    def passes(self, asked: PassesQuery) -> models.PassesDoc:
+    def passes(self, asked: PassesQuery) -> PassesView:
         """Return the recorded passes over a job, the newest first. May raise :class:`StoreError`."""
         records = self.site.records
         found = [] if records is None else records.listed(asked.job, asked.before_ms, asked.limit)
-        return models.PassesDoc(
+        return PassesView(
             job_key=asked.job,
-            passes=[models.PassSummaryDoc(at_ms=at_ms, phase=phase, decision=kind) for at_ms, phase, kind in found],
+            passes=[PassSummaryView(at_ms=at_ms, phase=phase, decision=kind) for at_ms, phase, kind in found],
         )
 
     def record(self, job_key: JobKey, at_ms: int | None = None) -> tuple[PassRecord, PassRecord]:
@@ -124,61 +164,66 @@ class Answers:
         record = decode(found.text)
         return record, record if found == newest else decode(newest.text)
 
-    def exported(self, job_key: JobKey, at_ms: int | None = None) -> models.RecordDoc:
+    def exported(self, job_key: JobKey, at_ms: int | None = None) -> RecordView:
         """Return a pass as ``explain --export`` writes it; errors are those of :meth:`explanation`."""
         record, _ = self._record_or_last(job_key, at_ms)
-        return models.RecordDoc(to_document(record))
+        return RecordView(to_document(record))
 
-    def explanation(self, job_key: JobKey, at_ms: int | None = None) -> models.PassDoc:
+    def explanation(self, job_key: JobKey, at_ms: int | None = None) -> ExplainedPassView:
         """Explain a pass: a recorded one, or the last one where none is."""
         record, newest = self._record_or_last(job_key, at_ms)
         at_ms = record.request.now_ms
-        document = explanation_document(explain(record, newest))
+        document = pass_view(explain(record, newest))
         is_latest = at_ms == newest.request.now_ms
-        return models.PassDoc(job_key=job_key, at_ms=at_ms, is_latest=is_latest, explanation=document)
+        return ExplainedPassView(job_key=job_key, at_ms=at_ms, is_latest=is_latest, explanation=document)
 
-    def series(self, asked: SeriesQuery) -> course_models.SeriesDoc:
+    def series(self, asked: SeriesQuery) -> SeriesView:
         """Return how a job went; errors are those of :meth:`.SeriesReader.series`."""
         return self._series.series(self._job(asked.job), asked)
 
-    def rescales(self, job_key: JobKey) -> models.RescalesDoc:
+    def rescales(self, job_key: JobKey) -> RescalesView:
         """Return the last rescales of a job. Raises :class:`NotFoundError`."""
         report = self._job(job_key).report
         found = () if report is None else report.outcome.state.supervision.rescales
-        names = {} if report is None else names_of(report.outcome)
-        rescales = [documents.rescale_document(each, names) for each in reversed(found)]
-        return models.RescalesDoc(job_key=job_key, rescales=rescales)
+        names = names_of(None if report is None else report.outcome)
+        rescales = [
+            JobRescaleView(
+                **RescaleView.model_validate(each).model_dump(),
+                settled_ms=each.settled_ms,
+                reason=each.reason,
+                changes=described(names, each.before, each.target),
+            )
+            for each in reversed(found)
+        ]
+        return RescalesView(job_key=job_key, rescales=rescales)
 
-    def events(self, asked: EventsQuery) -> models.EventsDoc:
+    def events(self, asked: EventsQuery) -> EventsView:
         """Return events, the newest first: from the database where there is one that answers."""
         stored = self._stored_events(asked)
         if stored is not None:
-            return models.EventsDoc(events=stored, source="database")
+            return EventsView(events=stored, source="database")
         recent = [each for each in self.site.events.newest() if _is_wanted(each, asked)]
-        return models.EventsDoc(events=[_event(each) for each in recent[: asked.limit]], source="memory")
+        return EventsView.model_validate({"events": recent[: asked.limit], "source": "memory"})
 
-    def orders(self, job_key: JobKey = "") -> models.OrdersDoc:
+    def orders(self, job_key: JobKey = "") -> CommandsView:
         """Return what is ordered now. May raise :class:`StoreError`."""
         now_ms = self.site.now_ms()
         jobs = [job for job in self.site.fleet.jobs() if job_key in ("", job.context.job_key)]
         books = {cluster: self.site.order_book.orders(cluster) for cluster in {job.context.cluster for job in jobs}}
         standing = self.site.standing()
-        return models.OrdersDoc(
-            orders=[order for job in jobs for order in _orders(job, books[job.context.cluster], standing, now_ms)]
-        )
+        found = (command_views(job, books[job.context.cluster], standing, now_ms) for job in jobs)
+        return CommandsView(orders=[each for views in found for each in views])
 
-    def configuration(self) -> models.ConfigurationDoc:
+    def configuration(self) -> ConfigurationView:
         """Return what the daemon was configured with."""
         configuration = self.site.configuration()
         values = [] if configuration is None else effective_values(configuration)
-        return models.ConfigurationDoc(
-            values=[models.ValueDoc(key=each.key, value=each.value, origin=each.origin) for each in values]
-        )
+        return ConfigurationView.model_validate({"values": values})
 
-    def about(self, role: str) -> models.AboutDoc:
+    def about(self, role: str) -> AboutView:
         """Return what the daemon is, and what the asker may do."""
         store, spark = self.site.store_status(), self.site.spark_status()
-        return models.AboutDoc(
+        return AboutView(
             version=version("flink-autoscaler"),
             python=platform.python_version(),
             now_ms=self.site.now_ms(),
@@ -192,7 +237,7 @@ class Answers:
             role=role,
         )
 
-    def what_if(self, asked: WhatIfRequest) -> models.WhatIfDoc:
+    def what_if(self, asked: WhatIfRequest) -> WhatIfView:
         """Tell what a recorded pass would have decided with other options.
 
         Raises:
@@ -202,28 +247,7 @@ class Answers:
         """
         record, _ = self.record(asked.job_key, asked.at_ms)
         plugins = NO_PLUGINS if self.site.plugins is None else self.site.plugins()
-        found = what_if(record, asked.options, plugins)
-        names = names_of(found.would_be) or names_of(found.decided)
-        before, after = final_parallelism(found.decided), final_parallelism(found.would_be)
-        running = {} if found.decided.topology is None else found.decided.topology.vertices
-        return models.WhatIfDoc(
-            job_key=asked.job_key,
-            at_ms=record.request.now_ms,
-            decided=documents.headline_of(found.decided),
-            would_be=documents.headline_of(found.would_be),
-            vertices=[
-                models.WhatIfVertexDoc(
-                    vertex_id=v,
-                    name=names.get(v, v),
-                    parallelism=vertex.parallelism,
-                    decided=before.get(v, vertex.parallelism),
-                    would_be=after.get(v, vertex.parallelism),
-                )
-                for v, vertex in running.items()
-            ],
-            reasons=documents.reason_documents(found.would_be.decision.reasons, names),
-            changes=list(changed_lines(found.options, record.request.context.configuration)),
-        )
+        return what_if(record, asked.options, plugins)
 
     def _job(self, job_key: JobKey) -> JobNow:
         found = self.site.fleet.job(job_key)
@@ -241,7 +265,7 @@ class Answers:
             last = PassRecord(job.request, job.report.outcome)
             return last, last
 
-    def _stored_events(self, asked: EventsQuery) -> list[models.EventDoc] | None:
+    def _stored_events(self, asked: EventsQuery) -> list[EventView] | None:
         if self.site.database is None or not self.site.store_status().up:
             return None
         from flink_autoscaler.stores.sql.events.log import EventFilter, newest_events  # noqa: PLC0415
@@ -252,17 +276,7 @@ class Answers:
             rows = list(newest_events(self.site.database, wanted, asked.limit))
         except StoreError:
             return None
-        return [
-            models.EventDoc(
-                at_ms=round(row.updated_at.timestamp() * 1000),
-                job_key=row.job_key,
-                type=row.event_type,
-                reason=row.reason,
-                message=masked(row.message),
-                count=row.count,
-            )
-            for row in reversed(rows)
-        ]
+        return [event_view(row) for row in reversed(rows)]
 
 
 def _fits(job: JobNow, asked: JobsQuery) -> bool:
@@ -277,33 +291,14 @@ def _order(job: JobNow, sort: str) -> tuple[object, ...]:
     figures, job_key = job.figures, job.context.job_key
     value = {"lag": figures.lag_seconds, "load": figures.load, "slots": figures.slots}.get(sort)
     if sort == "concern":
-        return (not documents.concerns_of(job), job_key)
+        return (not concerns_of(job), job_key)
     return (sort != "name" and value is None, -(value or 0), job_key)
-
-
-def _orders(job: JobNow, book: Mapping[JobKey, Orders], standing: Orders, now_ms: int) -> Iterator[models.OrderDoc]:
-    key = job.context.job_key
-    orders = with_standing(orders_for(key, job.context.other_keys, book, now_ms), standing)
-    supervision = NO_SUPERVISION if job.report is None else job.report.outcome.state.supervision
-    for what, signed, until in OrdersInForce(key, orders, supervision, now_ms).lines():
-        yield models.OrderDoc(
-            job_key=key,
-            order=what,
-            by=masked(signed.who),
-            since_ms=signed.at_ms,
-            until=until,
-            reason=masked(signed.reason),
-        )
 
 
 def _is_wanted(event: RecentEvent, asked: EventsQuery) -> bool:
     name = event.job_key.partition("/")[2]
     fits = not asked.job or fnmatchcase(event.job_key, asked.job) or fnmatchcase(name, asked.job)
     return fits and asked.reason in ("", event.reason) and event.at_ms >= asked.since_ms
-
-
-def _event(event: RecentEvent) -> models.EventDoc:
-    return models.EventDoc(**asdict(event))
 
 
 def _spark(status: SparkStatus) -> str:

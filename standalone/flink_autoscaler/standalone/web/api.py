@@ -18,13 +18,19 @@ from starlette.types import Receive, Scope, Send
 
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.syntax import escaped_json
-from flink_autoscaler.standalone.views import course_models, models
+from flink_autoscaler.standalone.views.clusters import ClustersView
+from flink_autoscaler.standalone.views.commands import CommandResultView, CommandsView
+from flink_autoscaler.standalone.views.events import EventsView
+from flink_autoscaler.standalone.views.jobs import JobDetailView, JobsView
+from flink_autoscaler.standalone.views.passes import ExplainedPassView, PassesView, RecordView, RescalesView
+from flink_autoscaler.standalone.views.series import SeriesView
 from flink_autoscaler.standalone.web import requests
-from flink_autoscaler.standalone.web.answers import Answers
-from flink_autoscaler.standalone.web.errors import NO_STORE, ForbiddenError, problem, status_of
+from flink_autoscaler.standalone.web.answers import AboutView, Answers, ConfigurationView
+from flink_autoscaler.standalone.web.errors import NO_STORE, ForbiddenError, Problem, problem, status_of
 from flink_autoscaler.standalone.web.news import STREAM_SECONDS, News
 from flink_autoscaler.standalone.web.orders import order
 from flink_autoscaler.standalone.web.rights import Access, Visitor
+from flink_autoscaler.standalone.web.whatif import WhatIfView
 
 PREFIX: Final = "/api/v1"
 _JSON: Final = "application/json"
@@ -125,79 +131,79 @@ _router = APIRouter(prefix=PREFIX, route_class=_Route)
 
 
 @_router.get("/about")
-def _about(answers: _Known, visitor: Annotated[Visitor, Depends(_visitor)], _: _NoParameters) -> models.AboutDoc:
+def _about(answers: _Known, visitor: Annotated[Visitor, Depends(_visitor)], _: _NoParameters) -> AboutView:
     """Tell of the daemon, and what you may do."""
     return answers.about(visitor.role.value)
 
 
 @_fleet.get("/clusters")
-def _clusters(answers: _Known, _: _NoParameters) -> models.ClustersDoc:
+def _clusters(answers: _Known, _: _NoParameters) -> ClustersView:
     """List all clusters."""
     return answers.clusters()
 
 
 @_fleet.get("/jobs")
-def _jobs(answers: _Known, asked: Annotated[requests.JobsQuery, Query()]) -> models.JobsDoc:
+def _jobs(answers: _Known, asked: Annotated[requests.JobsQuery, Query()]) -> JobsView:
     """List the jobs, a page of them."""
     return answers.jobs(asked)
 
 
 @_fleet.get("/job")
-def _job(answers: _Known, asked: Annotated[requests.JobQuery, Query()]) -> models.JobDetailDoc:
+def _job(answers: _Known, asked: Annotated[requests.JobQuery, Query()]) -> JobDetailView:
     """Describe a job."""
     return answers.job(asked.job)
 
 
 @_router.get("/passes")
-def _passes(answers: _Known, asked: Annotated[requests.PassesQuery, Query()]) -> models.PassesDoc:
+def _passes(answers: _Known, asked: Annotated[requests.PassesQuery, Query()]) -> PassesView:
     """List the recorded passes over a job, the newest first."""
     return answers.passes(asked)
 
 
 @_router.get("/pass")
-def _explained(answers: _Known, asked: Annotated[requests.PassQuery, Query()]) -> models.PassDoc:
+def _explained(answers: _Known, asked: Annotated[requests.PassQuery, Query()]) -> ExplainedPassView:
     """Explain a pass with every term."""
     return answers.explanation(asked.job, asked.at_ms)
 
 
 @_router.get("/record")
-def _record(answers: _Known, asked: Annotated[requests.PassQuery, Query()]) -> models.RecordDoc:
+def _record(answers: _Known, asked: Annotated[requests.PassQuery, Query()]) -> RecordView:
     """Return a recorded pass, as explain --export writes it."""
     return answers.exported(asked.job, asked.at_ms)
 
 
 @_fleet.get("/rescales")
-def _rescales(answers: _Known, asked: Annotated[requests.JobQuery, Query()]) -> models.RescalesDoc:
+def _rescales(answers: _Known, asked: Annotated[requests.JobQuery, Query()]) -> RescalesView:
     """List the last rescales of a job."""
     return answers.rescales(asked.job)
 
 
 @_router.get("/series")
-def _series(answers: _Known, asked: Annotated[requests.SeriesQuery, Query()]) -> course_models.SeriesDoc:
+def _series(answers: _Known, asked: Annotated[requests.SeriesQuery, Query()]) -> SeriesView:
     """Tell how a job went: from memory, and further back from the metric history."""
     return answers.series(asked)
 
 
 @_router.get("/events")
-def _events(answers: _Known, asked: Annotated[requests.EventsQuery, Query()]) -> models.EventsDoc:
+def _events(answers: _Known, asked: Annotated[requests.EventsQuery, Query()]) -> EventsView:
     """List what happened, the newest first."""
     return answers.events(asked)
 
 
 @_router.get("/orders")
-def _orders(answers: _Known, asked: Annotated[requests.OrdersQuery, Query()]) -> models.OrdersDoc:
+def _orders(answers: _Known, asked: Annotated[requests.OrdersQuery, Query()]) -> CommandsView:
     """List what is ordered now."""
     return answers.orders(asked.job)
 
 
 @_router.get("/configuration")
-def _configuration(answers: _Known, _: _NoParameters) -> models.ConfigurationDoc:
+def _configuration(answers: _Known, _: _NoParameters) -> ConfigurationView:
     """Tell what the daemon was configured with."""
     return answers.configuration()
 
 
 @_router.post("/what-if")
-def _what_if(answers: _Known, _: _NoParameters, asked: requests.WhatIfRequest) -> models.WhatIfDoc:
+def _what_if(answers: _Known, _: _NoParameters, asked: requests.WhatIfRequest) -> WhatIfView:
     """Tell what a recorded pass would have decided with other options; changes nothing."""
     return answers.what_if(asked)
 
@@ -205,7 +211,7 @@ def _what_if(answers: _Known, _: _NoParameters, asked: requests.WhatIfRequest) -
 @_router.post("/orders")
 def _give_order(
     answers: _Known, visitor: Annotated[Visitor, Depends(_operator)], _: _NoParameters, asked: requests.OrderRequest
-) -> models.OrderedDoc:
+) -> CommandResultView:
     """Give an order for a job; needs the role operator."""
     return order(answers.site, asked, visitor.name)
 
@@ -228,7 +234,7 @@ class AutoscalerApi(FastAPI):
             openapi_url=f"{PREFIX}/openapi.json",
             docs_url=None,
             redoc_url=None,
-            responses={code: {"description": text, "model": models.Problem} for code, text in _PROBLEMS.items()},
+            responses={code: {"description": text, "model": Problem} for code, text in _PROBLEMS.items()},
             exception_handlers={
                 AutoscalerError: _failed,
                 RequestValidationError: _invalid,

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
+from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
 from flink_autoscaler.standalone.settings.secrets import masked
+
+
+class Problem(BaseModel):
+    """Why a request was not answered."""
+
+    error: str = Field(description="For people; names what to change.")
+
 
 NO_STORE: Final = {"Cache-Control": "no-store"}
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncIterator
 from typing import Final
 
-from flink_autoscaler.standalone.web.fleet import Fleet
+from flink_autoscaler.standalone.views.fleet import Fleet
 
 MOST_STREAMS: Final = 32
 STREAM_SECONDS: Final = 20.0

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import structlog
 
 from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.orders import MOST_PARALLELISM, Orders, PauseScope
+from flink_autoscaler.core.model.orders import MOST_PARALLELISM, PauseScope
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.supervise.order_book import NEEDS_REASON, OperatorCommand, give_order
-from flink_autoscaler.standalone.records.explain import seen_job
+from flink_autoscaler.standalone.records.latest import seen_job
 from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.views.models import OrderedDoc
+from flink_autoscaler.standalone.views.commands import CommandResultView, with_standing
 from flink_autoscaler.standalone.web.requests import OrderRequest
 from flink_autoscaler.standalone.web.site import Site
 
 log = structlog.get_logger(__name__)
 
 
-def order(site: Site, asked: OrderRequest, who: str) -> OrderedDoc:
+def order(site: Site, asked: OrderRequest, who: str) -> CommandResultView:
     """Give an order for a job that a cluster has now, signed with the instant of the book.
 
     Args:
@@ -47,12 +45,7 @@ def order(site: Site, asked: OrderRequest, who: str) -> OrderedDoc:
         if border.error is not None:
             log.warning("event_not_told", reason=ordered.event.reason, error=masked(str(border.error)))
         site.fleet.take_orders(asked.job_key, with_standing(ordered.orders, site.standing()))
-    return OrderedDoc(job_key=asked.job_key, text=ordered.text, is_refused=ordered.is_refused)
-
-
-def with_standing(orders: Orders, standing: Orders) -> Orders:
-    """Return the orders for a job with those that the settings give for every job."""
-    return replace(orders, dry_run=orders.dry_run or standing.dry_run)
+    return CommandResultView(job_key=asked.job_key, text=ordered.text, is_refused=ordered.is_refused)
 
 
 def _command(asked: OrderRequest) -> OperatorCommand:

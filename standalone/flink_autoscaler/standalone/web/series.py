@@ -16,23 +16,23 @@ from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.pipeline.history.files import is_local
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.views.course_models import (
-    ExpectedLoadDoc,
-    ForecastDoc,
-    SeriesDoc,
-    SeriesPointDoc,
-    SeriesRescaleDoc,
-    SizeDoc,
-    VertexSeriesDoc,
+from flink_autoscaler.standalone.views.fleet import POINT_MS, POINTS, JobNow, Point
+from flink_autoscaler.standalone.views.outcomes import names_of
+from flink_autoscaler.standalone.views.series import (
+    ExpectedLoadView,
+    ForecastView,
+    RescaleView,
+    SeriesPointView,
+    SeriesView,
+    SizeView,
+    VertexSeriesView,
 )
-from flink_autoscaler.standalone.views.outlook import names_of
 from flink_autoscaler.standalone.web.errors import ConflictError
-from flink_autoscaler.standalone.web.fleet import POINT_MS, POINTS, JobNow, Point
 from flink_autoscaler.standalone.web.requests import SeriesQuery
 from flink_autoscaler.standalone.web.site import Site
 
 if TYPE_CHECKING:
-    from flink_autoscaler.pipeline.history.job_series import JobSeries, RecordedRescale, SeriesPoint, Span
+    from flink_autoscaler.pipeline.history.job_series import JobSeries, SeriesPoint, Span
 
 MEMORY_MS: Final = POINTS * POINT_MS
 """How far back memory reaches."""
@@ -73,7 +73,7 @@ class SeriesReader:
         self._lock = threading.Lock()
         self._read: OrderedDict[tuple[str, Span], JobSeries] = OrderedDict()
 
-    def series(self, job: JobNow, asked: SeriesQuery) -> SeriesDoc:
+    def series(self, job: JobNow, asked: SeriesQuery) -> SeriesView:
         """Return how a job went.
 
         Args:
@@ -98,7 +98,7 @@ class SeriesReader:
                     return found
         return _from_memory(job, since_ms, until_ms, asked)
 
-    def _from_history(self, job: JobNow, since_ms: int, until_ms: int, asked: SeriesQuery) -> SeriesDoc:
+    def _from_history(self, job: JobNow, since_ms: int, until_ms: int, asked: SeriesQuery) -> SeriesView:
         from flink_autoscaler.pipeline.history.job_series import Span  # noqa: PLC0415 - brings Arrow
 
         history = self._site.settings().history
@@ -109,7 +109,7 @@ class SeriesReader:
         # Whole steps, so that what was read can be shown again until the present one is over.
         first, last = since_ms // step_ms * step_ms, -(-until_ms // step_ms) * step_ms
         found = self._found(history.path or "", job, Span(first, last, step_ms))
-        return SeriesDoc(
+        return SeriesView(
             job_key=job.context.job_key,
             source="history",
             since_ms=since_ms,
@@ -117,12 +117,12 @@ class SeriesReader:
             step_ms=step_ms,
             points=list(_with_latest(job, found, Span(first, last, step_ms)))[-asked.points :],
             vertices=[
-                VertexSeriesDoc(vertex_id=each.vertex_id, name=each.name, sizes=_sizes(each.parallelism))
+                VertexSeriesView(vertex_id=each.vertex_id, name=each.name, sizes=_sizes(each.parallelism))
                 for each in found.vertices
             ],
             rescales=_rescales(job, found, since_ms, until_ms),
             forecast=forecast_document(job, asked.ahead),
-            damaged=[masked(each) for each in found.damaged[:10]],
+            damaged=list(found.damaged[:10]),
         )
 
     def _found(self, path: str, job: JobNow, span: Span) -> JobSeries:
@@ -156,10 +156,10 @@ def _times(asked: SeriesQuery, now_ms: int) -> tuple[int, int]:
     return since_ms, until_ms
 
 
-def _from_memory(job: JobNow, since_ms: int, until_ms: int, asked: SeriesQuery) -> SeriesDoc:
+def _from_memory(job: JobNow, since_ms: int, until_ms: int, asked: SeriesQuery) -> SeriesView:
     points = [each for each in job.points if since_ms <= each.at_ms <= until_ms]
-    names = {} if job.report is None else names_of(job.report.outcome)
-    return SeriesDoc(
+    names = names_of(None if job.report is None else job.report.outcome)
+    return SeriesView(
         job_key=job.context.job_key,
         source="memory",
         since_ms=since_ms,
@@ -167,7 +167,7 @@ def _from_memory(job: JobNow, since_ms: int, until_ms: int, asked: SeriesQuery) 
         step_ms=POINT_MS,
         points=[_point(each, each.at_ms) for each in points[-asked.points :]],
         vertices=[
-            VertexSeriesDoc(
+            VertexSeriesView(
                 vertex_id=vertex,
                 name=names.get(vertex, vertex),
                 sizes=_sizes([(each.at_ms, each.parallelism[vertex]) for each in points if vertex in each.parallelism]),
@@ -180,11 +180,11 @@ def _from_memory(job: JobNow, since_ms: int, until_ms: int, asked: SeriesQuery) 
     )
 
 
-def _point(point: Point | SeriesPoint, at_ms: int) -> SeriesPointDoc:
-    return SeriesPointDoc.model_validate(replace(point, at_ms=at_ms), from_attributes=True)
+def _point(point: Point | SeriesPoint, at_ms: int) -> SeriesPointView:
+    return SeriesPointView.model_validate(replace(point, at_ms=at_ms))
 
 
-def _with_latest(job: JobNow, found: JobSeries, span: Span) -> Iterator[SeriesPointDoc]:
+def _with_latest(job: JobNow, found: JobSeries, span: Span) -> Iterator[SeriesPointView]:
     """Yield what was read, and behind it what is in memory and not written yet: of each step the last point."""
     last_ms = found.points[-1].at_ms if found.points else span.since_ms - 1
     yield from (_point(each, each.at_ms) for each in found.points)
@@ -193,18 +193,19 @@ def _with_latest(job: JobNow, found: JobSeries, span: Span) -> Iterator[SeriesPo
     yield from (_point(each, at_ms) for at_ms, each in later.items())
 
 
-def forecast_document(job: JobNow, hours: float) -> ForecastDoc | None:
+def forecast_document(job: JobNow, hours: float) -> ForecastView | None:
     """Describe how the load goes on as the last pass over a job expects it; None where it expects nothing."""
     if job.request is None or job.report is None:
         return None
     course = load_course(job.request, job.report.outcome, hours * 3600)
     if course is None:
         return None
-    return ForecastDoc(
+    return ForecastView(
         made_ms=round(1000 * course.asof),
         is_trusted=course.is_trusted,
         points=[
-            ExpectedLoadDoc(at_ms=round(1000 * each.at), median=each.median, upper=each.upper) for each in course.points
+            ExpectedLoadView(at_ms=round(1000 * each.at), median=each.median, upper=each.upper)
+            for each in course.points
         ],
     )
 
@@ -213,35 +214,20 @@ def _vertices(sizes: Iterable[Mapping[VertexId, int]]) -> list[VertexId]:
     return list(dict.fromkeys(vertex for each in sizes for vertex in each))
 
 
-def _sizes(sizes: Sequence[tuple[int, int]]) -> list[SizeDoc]:
+def _sizes(sizes: Sequence[tuple[int, int]]) -> list[SizeView]:
     """Describe of sizes at instants the first, those that differ from the one before, and the last."""
     return [
-        SizeDoc(at_ms=at_ms, parallelism=size)
+        SizeView(at_ms=at_ms, parallelism=size)
         for number, (at_ms, size) in enumerate(sizes)
         if number in (0, len(sizes) - 1) or size != sizes[number - 1][1]
     ]
 
 
-def _rescales(job: JobNow, found: JobSeries | None, since_ms: int, until_ms: int) -> list[SeriesRescaleDoc]:
+def _rescales(job: JobNow, found: JobSeries | None, since_ms: int, until_ms: int) -> list[RescaleView]:
     """Describe the rescales within a time; what the daemon knows itself goes before what is written."""
     recorded = () if found is None else found.rescales
-    known = {each.decided_ms: each for each in (*map(_recorded, recorded), *_remembered(job))}
+    remembered = () if job.report is None else job.report.outcome.state.supervision.rescales
+    views = map(RescaleView.model_validate, (*recorded, *remembered))
+    known = {each.decided_ms: each for each in views}
     within = [each for at_ms, each in sorted(known.items()) if since_ms <= at_ms <= until_ms]
     return within[-_MOST_RESCALES:]
-
-
-def _recorded(rescale: RecordedRescale) -> SeriesRescaleDoc:
-    return SeriesRescaleDoc.model_validate(rescale, from_attributes=True)
-
-
-def _remembered(job: JobNow) -> Iterator[SeriesRescaleDoc]:
-    for each in () if job.report is None else job.report.outcome.state.supervision.rescales:
-        yield SeriesRescaleDoc(
-            decided_ms=each.decided_ms,
-            origin=each.origin.value,
-            stage=each.stage.value,
-            outage_ms=each.outage_ms,
-            is_reverted=each.reverted,
-            before=dict(each.before),
-            target=dict(each.target),
-        )

@@ -14,7 +14,7 @@ from flink_autoscaler.core.ports.order_book import OrderBook
 from flink_autoscaler.standalone.daemon.event_handlers import RecentEvents
 from flink_autoscaler.standalone.ha.store_watch import WORKING, StoreStatus
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
-from flink_autoscaler.standalone.web.fleet import Fleet
+from flink_autoscaler.standalone.views.fleet import Fleet
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.ports.plugins import Plugins

@@ -3,39 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from pydantic import Field
+
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.options.option import nearest
-from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import Plugins
 from flink_autoscaler.standalone.records.codec import PassRecord
 from flink_autoscaler.standalone.records.replay import replayed
 from flink_autoscaler.standalone.settings.schema.options import job_keys
-from flink_autoscaler.standalone.web.figures import changes_of
+from flink_autoscaler.standalone.views.base import View
+from flink_autoscaler.standalone.views.jobs import ReasonView, reason_views
+from flink_autoscaler.standalone.views.outcomes import final_parallelism, headline_of, names_of
 
 PREFIX: Final = "job.autoscaler."
 
 
-@dataclass(frozen=True, slots=True)
-class WhatIf:
-    """Two answers to one pass.
+class WhatIfVertexView(View):
+    """What would become of a vertex."""
 
-    Attributes:
-        decided: With the options that the job had.
-        would_be: With the others.
-    """
-
-    record: PassRecord
-    decided: PassOutcome
-    would_be: PassOutcome
-    options: Mapping[str, str]
+    vertex_id: str
+    name: str
+    parallelism: int
+    decided: int
+    would_be: int
 
 
-def what_if(record: PassRecord, options: Mapping[str, str], plugins: Plugins) -> WhatIf:
-    """Do a recorded pass again with other options. Nothing is changed by it.
+class WhatIfView(View):
+    """What a recorded pass would have decided with other options. Nothing is changed by asking."""
+
+    job_key: str
+    at_ms: int
+    decided: str
+    would_be: str
+    vertices: list[WhatIfVertexView]
+    reasons: list[ReasonView]
+    changes: list[str] = Field(description="The lines of the configuration that differ, to copy.")
+
+
+def what_if(record: PassRecord, options: Mapping[str, str], plugins: Plugins) -> WhatIfView:
+    """Do a recorded pass again as it was, and with other options.
 
     Args:
         record: The pass, whole.
@@ -46,11 +55,31 @@ def what_if(record: PassRecord, options: Mapping[str, str], plugins: Plugins) ->
         ConfigError: There is no such option.
         StoreError: The record does not hold what the pass depended on.
     """
-    wanted = full_keys(options)
-    context = record.request.context
+    wanted, context = full_keys(options), record.request.context
     configuration = configuration_with(context.configuration, wanted)
     request = replace(record.request, context=replace(context, configuration=configuration))
-    return WhatIf(record, replayed(record, plugins), replayed(replace(record, request=request), plugins), wanted)
+    decided, would_be = replayed(record, plugins), replayed(replace(record, request=request), plugins)
+    names = names_of(would_be) or names_of(decided)
+    before, after = final_parallelism(decided), final_parallelism(would_be)
+    running = {} if decided.topology is None else decided.topology.vertices
+    return WhatIfView(
+        job_key=context.job_key,
+        at_ms=record.request.now_ms,
+        decided=headline_of(decided),
+        would_be=headline_of(would_be),
+        vertices=[
+            WhatIfVertexView(
+                vertex_id=v,
+                name=names.get(v, v),
+                parallelism=vertex.parallelism,
+                decided=before[v],
+                would_be=after.get(v, vertex.parallelism),
+            )
+            for v, vertex in running.items()
+        ],
+        reasons=reason_views(would_be.decision.reasons, names),
+        changes=list(changed_lines(wanted, context.configuration)),
+    )
 
 
 def full_keys(options: Mapping[str, str]) -> dict[str, str]:
@@ -72,13 +101,6 @@ def changed_lines(options: Mapping[str, str], before: Mapping[str, str]) -> Iter
     for key, text in sorted(options.items()):
         if before.get(key, "") != text:
             yield f"{key}: {text}" if text else f"# without {key}"
-
-
-def final_parallelism(outcome: PassOutcome) -> Mapping[VertexId, int]:
-    """Return the parallelism that vertices have after a pass: what it decides or wants, else what they run with."""
-    running = {} if outcome.topology is None else outcome.topology.vertices
-    wanted = {**outcome.wanted, **changes_of(outcome)}
-    return {v: wanted.get(v, vertex.parallelism) for v, vertex in running.items()}
 
 
 def _full(key: str) -> str:

@@ -20,7 +20,7 @@ from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.observability.http import HttpServer, create_app
 from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.web.fleet import Fleet
+from flink_autoscaler.standalone.views.fleet import Fleet
 from flink_autoscaler.standalone.web.rights import Access
 from flink_autoscaler.standalone.web.serving import pages_of
 from flink_autoscaler.standalone.web.site import Site

@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.cli.output import show
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
-from flink_autoscaler.standalone.views.jobs import job_document, job_table
+from flink_autoscaler.standalone.views.listing import job_table
 from flink_autoscaler.standalone.views.passes import PASS_COLUMNS, pass_document, pass_rows
 
 Words = Callable[[Mapping[str, str], Sequence[Mapping[str, Any]]], list[list[str]]]
@@ -26,7 +26,8 @@ def a_job(name: str, **labels: str) -> JobAutoScalerContext:
 
 
 def row(context: JobAutoScalerContext) -> dict[str, Any]:
-    return {**job_document(context), "enabled": True, "parallelism": 2}
+    (job,) = pass_document([PassReport("c", (context,))])["clusters"][0]["jobs"]
+    return {**job, "enabled": True, "parallelism": 2}
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def test_jobs_on_yarn_are_shown_with_application_queue_and_user(words: Words) ->
 
 @pytest.mark.parametrize("labels", [pytest.param({}, id="none"), pytest.param(ON_YARN, id="YARN")])
 def test_document_of_a_job_has_its_labels(labels: dict[str, str]) -> None:
-    assert job_document(a_job("orders", **labels))["labels"] == labels
+    assert row(a_job("orders", **labels))["labels"] == labels
 
 
 def test_gaps_of_a_list_are_shown(words: Words) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
-from flink_autoscaler.standalone.records.explain import wanted_of
-from flink_autoscaler.standalone.views.jobs import job_table
+from flink_autoscaler.standalone.records.latest import wanted_of
+from flink_autoscaler.standalone.views.listing import job_table
 from testkit.builders.orders import KEY, OrderedJob
 from testkit.contracts.recorded_passes import (
     ENRICH,

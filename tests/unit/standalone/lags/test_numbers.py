@@ -27,7 +27,7 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.lag_sources import LagQuery
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
-from flink_autoscaler.standalone.records.explain import explain
+from flink_autoscaler.standalone.views.explanation import explain
 from testkit.builders.core import a_context
 from testkit.contracts.lags import LagSourceContract
 from testkit.fakes.flink import FakeFlink, chain

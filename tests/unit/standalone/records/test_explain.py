@@ -17,8 +17,8 @@ from flink_autoscaler.core.model.orders import Orders, Signed
 from flink_autoscaler.standalone.cli.command import read_instant
 from flink_autoscaler.standalone.cli.output import print_sections
 from flink_autoscaler.standalone.records.codec import PassRecord
-from flink_autoscaler.standalone.records.explain import Explanation, deciding_sentence, explain, explanation_document
-from flink_autoscaler.standalone.records.explanation_text import explanation_sections
+from flink_autoscaler.standalone.views.explanation import Explanation, deciding_sentence, explain, pass_view
+from flink_autoscaler.standalone.views.explanation_text import explanation_sections
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.records import SqlRecordStore
 from testkit.builders.forked_command import run_command
@@ -177,7 +177,7 @@ def test_what_a_policy_in_shadow_mode_would_do_is_shown_beside(capsys: pytest.Ca
     assert explained.headline == "no change"
     assert "in shadow mode\n  varga would go from 4 slots to 8: " in shown
     assert "enrich 4 -> 8" in shown
-    document = explanation_document(explained)["shadow"]
+    document = pass_view(explained).shadow
     assert (document["policy"], document["held"], document["wanted"]) == ("varga", 4, 8)
     assert document["direction"] == "up"
     assert document["reasons"]

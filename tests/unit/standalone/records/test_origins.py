@@ -15,8 +15,8 @@ from flink_autoscaler.pipeline.history.rows import rows_of
 from flink_autoscaler.pipeline.spark.codec import decode_outcome, encode_outcome
 from flink_autoscaler.standalone.cli.output import print_sections
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
-from flink_autoscaler.standalone.records.explain import explain, explanation_document
-from flink_autoscaler.standalone.records.explanation_text import explanation_sections
+from flink_autoscaler.standalone.views.explanation import explain, pass_view
+from flink_autoscaler.standalone.views.explanation_text import explanation_sections
 from testkit.builders.core import MINUTE as CORE_MINUTE
 from testkit.builders.core import JobDriver, a_cluster, a_context, pipeline
 from testkit.builders.core.pipeline import PIPELINE_SOURCE
@@ -65,7 +65,7 @@ def test_an_explanation_names_only_what_did_not_come_over_rest(capsys: pytest.Ca
 
 
 def test_the_document_of_an_explanation_has_origins_by_metric() -> None:
-    document = explanation_document(explain(record()))
+    document = pass_view(explain(record())).model_dump()
 
     assert [each["origins"] for each in document["vertices"]] == [{"PENDING_RECORDS": "kafka"}, {}, {}]
 

@@ -13,9 +13,8 @@ from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
-from flink_autoscaler.standalone.views.clusters import cluster_document
-from flink_autoscaler.standalone.views.models import ClusterDoc
-from flink_autoscaler.standalone.web.fleet import MOST_FAILURES, Fleet
+from flink_autoscaler.standalone.views.clusters import ClusterView, cluster_view
+from flink_autoscaler.standalone.views.fleet import MOST_FAILURES, Fleet
 from testkit.builders.slots import FULL, SharedCluster
 from testkit.builders.web import WebSite
 from testkit.fakes.flink import Fault
@@ -27,14 +26,14 @@ def configured(*more: str) -> Cluster:
     return settings.effective_clusters()[0]
 
 
-def described(*reports: PassReport, cluster: Cluster | None = None) -> ClusterDoc:
+def described(*reports: PassReport, cluster: Cluster | None = None) -> ClusterView:
     """Return what is said about the cluster after some passes."""
     instants = iter(range(1000, 1_000_000, 1000))
     fleet = Fleet(lambda: next(instants))
     for report in reports:
         fleet.take(report)
     (now,) = fleet.clusters()
-    return cluster_document(now, fleet.jobs(), cluster or configured())
+    return cluster_view(now, fleet.jobs(), cluster or configured())
 
 
 def test_slots_that_a_rescale_takes_are_promised_until_the_job_has_them() -> None:
@@ -124,7 +123,7 @@ def test_a_cluster_that_is_configured_no_more_is_described_without() -> None:
     fleet = Fleet(lambda: 1)
     fleet.take(PassReport("old"))
 
-    found = cluster_document(fleet.clusters()[0], [], None)
+    found = cluster_view(fleet.clusters()[0], [], None)
 
     assert (found.url, found.type, found.slots, found.promised) == (None, None, None, [])
 

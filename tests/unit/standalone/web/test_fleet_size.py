@@ -7,7 +7,7 @@ import pytest
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
-from flink_autoscaler.standalone.web.fleet import MOST_POINTS, POINT_MS, POINTS, Fleet
+from flink_autoscaler.standalone.views.fleet import MOST_POINTS, POINT_MS, POINTS, Fleet
 
 
 def jobs(count: int) -> tuple[JobAutoScalerContext, ...]:

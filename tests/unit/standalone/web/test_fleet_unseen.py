@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
-from flink_autoscaler.standalone.web.fleet import Fleet, JobNow
+from flink_autoscaler.standalone.views.fleet import Fleet, JobNow
 from testkit.builders.web import WebSite
 
 JOB = "main/orders"

@@ -12,8 +12,8 @@ from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.pipeline.pages.drawing import Curve, Times, chart
 from flink_autoscaler.pipeline.pages.rendering import instant
 from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.views.course_models import SeriesDoc, SizeDoc
-from flink_autoscaler.standalone.views.models import JobDetailDoc, VertexDoc
+from flink_autoscaler.standalone.views.jobs import JobDetailView, VertexView
+from flink_autoscaler.standalone.views.series import SeriesView, SizeView
 from flink_autoscaler.standalone.web.answers import Answers
 from flink_autoscaler.standalone.web.requests import SeriesQuery
 
@@ -46,7 +46,7 @@ class Range(StrEnum):
         return SeriesQuery(job=job_key, from_ms=now_ms - hours * _HOUR_MS, ahead=6.0 if self is Range.DAY else 24.0)
 
 
-def charts_of(answers: Answers, job: JobDetailDoc, time: Range) -> Markup:
+def charts_of(answers: Answers, job: JobDetailView, time: Range) -> Markup:
     """Draw the charts of a job, or say why there are none."""
     try:
         series = answers.series(time.query(job.job_key, answers.site.now_ms()))
@@ -60,13 +60,13 @@ def charts_of(answers: Answers, job: JobDetailDoc, time: Range) -> Markup:
     )
 
 
-def _damaged(series: SeriesDoc) -> Markup:
+def _damaged(series: SeriesView) -> Markup:
     if not series.damaged:
         return Markup("")
     return Markup('<p class="notice bad">Files of the history could not be read: {}</p>').format(series.damaged[0])
 
 
-def _charts(series: SeriesDoc, limit: float | None) -> Iterator[Markup]:
+def _charts(series: SeriesView, limit: float | None) -> Iterator[Markup]:
     points, forecast = series.points, series.forecast
     marks = [(each.decided_ms, each.is_reverted) for each in series.rescales]
     times = Times(series.since_ms, series.until_ms, marks)
@@ -81,7 +81,7 @@ def _charts(series: SeriesDoc, limit: float | None) -> Iterator[Markup]:
     yield chart("Parallelism", "subtasks", list(_sizes(series)), times)
 
 
-def _expected(series: SeriesDoc) -> Iterator[Curve]:
+def _expected(series: SeriesView) -> Iterator[Curve]:
     if series.forecast is not None:
         points = series.forecast.points
         name = "expected, median and upper quantile"
@@ -92,18 +92,18 @@ def _expected(series: SeriesDoc) -> Iterator[Curve]:
         )
 
 
-def _sizes(series: SeriesDoc) -> Iterator[Curve]:
+def _sizes(series: SeriesView) -> Iterator[Curve]:
     """Yield the vertices that were widest."""
     known = [each for each in series.vertices if each.sizes]
     for vertex in sorted(known, key=lambda each: -_widest(each.sizes))[:_CURVES]:
         yield Curve(vertex.name[:60], [(each.at_ms, each.parallelism) for each in vertex.sizes], is_step=True)
 
 
-def _widest(sizes: Sequence[SizeDoc]) -> int:
+def _widest(sizes: Sequence[SizeView]) -> int:
     return max(each.parallelism for each in sizes)
 
 
-def graph(vertices: Sequence[VertexDoc]) -> Markup:
+def graph(vertices: Sequence[VertexView]) -> Markup:
     """Draw the graph of a job from left to right: parallelism, how busy, and the bottleneck."""
     layers = _layers(vertices)
     places = {
@@ -123,18 +123,18 @@ def graph(vertices: Sequence[VertexDoc]) -> Markup:
     ).format(w=width, h=height, edges=edges, boxes=boxes)
 
 
-def _layers(vertices: Sequence[VertexDoc]) -> list[list[VertexDoc]]:
+def _layers(vertices: Sequence[VertexView]) -> list[list[VertexView]]:
     """Put every vertex behind all its inputs; inputs come before outputs."""
     depth: dict[str, int] = {}
     for vertex in vertices:
         depth[vertex.vertex_id] = 1 + max((depth.get(each, 0) for each in vertex.inputs), default=-1)
-    layers: list[list[VertexDoc]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+    layers: list[list[VertexView]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
     for vertex in vertices:
         layers[depth[vertex.vertex_id]].append(vertex)
     return layers
 
 
-def _edges(vertices: Sequence[VertexDoc], places: Mapping[str, tuple[int, int]]) -> Iterator[Markup]:
+def _edges(vertices: Sequence[VertexView], places: Mapping[str, tuple[int, int]]) -> Iterator[Markup]:
     for vertex in vertices:
         for upstream in vertex.inputs:
             if upstream in places:
@@ -146,7 +146,7 @@ def _edges(vertices: Sequence[VertexDoc], places: Mapping[str, tuple[int, int]])
                 )
 
 
-def _box(vertex: VertexDoc, place: tuple[int, int]) -> Markup:
+def _box(vertex: VertexView, place: tuple[int, int]) -> Markup:
     x, y = place
     busy = 0.0 if vertex.busy is None else max(0.0, min(1.0, vertex.busy))
     held = 0.0 if vertex.backpressured is None else max(0.0, min(1.0 - busy, vertex.backpressured))

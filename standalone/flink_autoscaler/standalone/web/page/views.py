@@ -21,7 +21,9 @@ from flink_autoscaler.core.errors import AutoscalerError, StoreError
 from flink_autoscaler.pipeline.pages.drawing import sparkline
 from flink_autoscaler.pipeline.pages.rendering import style, templates_of
 from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.views.models import ClusterDoc, PassSummaryDoc, PointDoc
+from flink_autoscaler.standalone.views.clusters import ClusterView
+from flink_autoscaler.standalone.views.jobs import PointView
+from flink_autoscaler.standalone.views.passes import PassSummaryView
 from flink_autoscaler.standalone.web.answers import Answers
 from flink_autoscaler.standalone.web.errors import NO_STORE, NotFoundError, status_of
 from flink_autoscaler.standalone.web.page.charts import Range, charts_of, graph
@@ -183,7 +185,7 @@ class Views:
             "events": self._answers.events(EventsQuery(job=_literally(asked.job), limit=20)).events,
         }
 
-    def _recorded(self, job_key: str) -> list[PassSummaryDoc]:
+    def _recorded(self, job_key: str) -> list[PassSummaryView]:
         try:
             return self._answers.passes(PassesQuery(job=job_key, limit=30)).passes
         except StoreError:
@@ -219,11 +221,11 @@ def link(path: str, **parameters: object) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
-def _load(points: Sequence[PointDoc]) -> Markup:
+def _load(points: Sequence[PointView]) -> Markup:
     return sparkline([(each.at_ms, each.load) for each in points])
 
 
-def _away(clusters: Sequence[ClusterDoc]) -> dict[str, str]:
+def _away(clusters: Sequence[ClusterView]) -> dict[str, str]:
     """Return the clusters that did not answer last, and why: what is known of their jobs is older."""
     return {each.name: each.error for each in clusters if each.error is not None}
 

@@ -9,10 +9,10 @@ from typing import Final
 
 from flink_autoscaler.core.decide.slot_sharing import slots_in_groups
 from flink_autoscaler.core.forecast.arrivals import arrival_rates, reading_rates
-from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.standalone.views.base import finite
 
 _HELD_UP: Final = 0.5
 """Share of its time from which on a source is held up: what Flink's own page calls high backpressure."""
@@ -107,16 +107,9 @@ def slots_of(topology: JobTopology) -> int:
     return slots_in_groups(vertices.values(), {v: vertex.parallelism for v, vertex in vertices.items()})
 
 
-def changes_of(outcome: PassOutcome) -> dict[VertexId, int]:
-    """Return what a pass decided to change, parallelism by vertex."""
-    decision = outcome.decision
-    return {v: summary.new for v, summary in decision.summaries.items()} if isinstance(decision, Rescale) else {}
-
-
 def _sum(values: Iterable[float | None]) -> float | None:
     known = list(values)
-    total = math.nan if not known or None in known else math.fsum(value for value in known if value is not None)
-    return total if math.isfinite(total) else None
+    return None if not known or None in known else finite(math.fsum(value for value in known if value is not None))
 
 
 def _lag_seconds(lags: Mapping[VertexId, float], rates: Mapping[VertexId, float | None]) -> float | None:

@@ -11,7 +11,7 @@ from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.numbers import three_digits
 from flink_autoscaler.core.model.orders import PauseScope, Signed
 from flink_autoscaler.core.model.supervision import RescaleRecord, SupervisionPhase
-from flink_autoscaler.standalone.records.explain import Explanation, VertexStory, deciding_sentence, measured
+from flink_autoscaler.standalone.views.explanation import Explanation, VertexStory, deciding_sentence, measured
 
 _MOST_OF_A_UNIT: Final = 180
 """From so many of a unit on an age is told in the next one."""

@@ -10,6 +10,8 @@ from itertools import chain, islice
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from pydantic import Field
+
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.decide.slot_allocation import Reservation
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
@@ -22,7 +24,8 @@ from flink_autoscaler.core.ports.passes import EngineUse, PassRequest
 from flink_autoscaler.core.supervise.left_alone import left_alone
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.web.figures import JobFigures, Shares, figures_of, shares_of
+from flink_autoscaler.standalone.views.base import View
+from flink_autoscaler.standalone.views.figures import JobFigures, Shares, figures_of, shares_of
 
 POINTS: Final = 120
 """Points of the small line of a job."""
@@ -77,21 +80,13 @@ class JobNow:
     shares: Mapping[VertexId, Shares] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Something that was asked of a cluster and failed.
+class FailureView(View):
+    """Something that was asked of a cluster and failed."""
 
-    Attributes:
-        at_ms: When it did last.
-        what: The cluster, a part of it, or the key of a job.
-        text: Why.
-        count: How often with the same cause, as long as it was among the newest.
-    """
-
-    at_ms: int
-    what: str
+    at_ms: int = Field(description="When it did last.")
+    what: str = Field(description="The cluster, a part of it, or the key of a job.")
     text: str
-    count: int = 1
+    count: int = Field(description="How often with the same cause, as long as it was among the newest.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +113,7 @@ class ClusterNow:
     is_acting: bool = True
     failed_ms: int | None = None
     last_error: str = ""
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[FailureView, ...] = ()
     promised: tuple[Reservation, ...] = ()
 
 
@@ -222,13 +217,13 @@ def _cluster(report: PassReport, before: ClusterNow | None, now_ms: int) -> Clus
     )
 
 
-def _failures(report: PassReport, before: tuple[Failure, ...], now_ms: int) -> tuple[Failure, ...]:
+def _failures(report: PassReport, before: tuple[FailureView, ...], now_ms: int) -> tuple[FailureView, ...]:
     """Put what failed in a pass before what failed earlier."""
     known = {(each.what, each.text): each.count for each in before}
     found = {}
     for what, error in islice(_failed(report), MOST_FAILURES):
         text = masked(str(error))[:_LONGEST]
-        found[what, text] = Failure(now_ms, what, text, 1 + known.get((what, text), 0))
+        found[what, text] = FailureView(at_ms=now_ms, what=what, text=text, count=1 + known.get((what, text), 0))
     older = (each for each in before if (each.what, each.text) not in found)
     return tuple(islice(chain(found.values(), older), MOST_FAILURES))
 

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from enum import Enum
-from typing import Any, Final
+from typing import Final
 
-from flink_autoscaler.core.cycle.recording import RecordStore
-from flink_autoscaler.core.decide.slot_sharing import PinnedJob
-from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.evaluate.downtime import ENOUGH
 from flink_autoscaler.core.model.decision import Hold, Rescale, RestartSource
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import three_digits
-from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Supervision, Vector, described
-from flink_autoscaler.core.model.topology import Vertex, VertexDetails
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.standalone.records.codec import PassRecord, decode
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.records.codec import PassRecord
+from flink_autoscaler.standalone.records.latest import SIZED
+from flink_autoscaler.standalone.views.base import Text, Value, View, finite
+from flink_autoscaler.standalone.views.outcomes import changes_of, names_of, rescale_text, window_full_ms
 
-SIZED: Final = frozenset({"SIZED", "AT_TARGET"})
-"""Codes of the reasons that carry how a vertex was sized."""
 _NOTHING_TO_DO: Final = "NO_CHANGE"
-_FILLING: Final = "WINDOW_FILLING"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +50,30 @@ class VertexStory:
     def is_notable(self) -> bool:
         """Whether it changes, or would if something did not hold it back."""
         return self.final != self.parallelism or bool(self.notes) or self.figures.get("aligned") != self.parallelism
+
+
+class PassView(View):
+    """One pass with every term, as ``explain --json`` shows it."""
+
+    job_key: str
+    job_id: str | None
+    at: str
+    at_ms: int
+    phase: str
+    headline: Text
+    decided_by: Text | None
+    because: list[Text]
+    shadow: Value
+    samples: int | None
+    is_window_full: bool | None
+    restart_time: int | None
+    restart_basis: Value
+    vertices: list[Value]
+    follow_up: Value
+    undone_by: Value
+    events: list[dict[str, Text]]
+    supervision: Value
+    orders: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +121,7 @@ def explain(record: PassRecord, newest: PassRecord | None = None) -> Explanation
     outcome = record.outcome
     latest = outcome if newest is None else newest.outcome
     follow_up, undone_by = _follow_up(latest.state.supervision, record.request.now_ms)
-    names = _names(outcome) or _names(latest)
+    names = names_of(outcome) or names_of(latest)
     return Explanation(
         record.request,
         outcome,
@@ -139,7 +155,7 @@ def _restart(record: PassRecord) -> str:
 def _stories(outcome: PassOutcome) -> Iterator[VertexStory]:
     if outcome.topology is None:
         return
-    changed = outcome.decision.summaries if isinstance(outcome.decision, Rescale) else {}
+    changed = changes_of(outcome)
     evaluated = {} if outcome.evaluation is None else outcome.evaluation.metrics.vertices
     for vertex_id, vertex in outcome.topology.vertices.items():
         reasons = [reason for reason in outcome.decision.reasons if reason.vertex_id == vertex_id]
@@ -150,22 +166,12 @@ def _stories(outcome: PassOutcome) -> Iterator[VertexStory]:
             vertex_id,
             vertex.name,
             vertex.parallelism,
-            changed[vertex_id].new if vertex_id in changed else vertex.parallelism,
+            changed.get(vertex_id, vertex.parallelism),
             {name: number for reason in reasons if reason.code in SIZED for name, number in reason.figures},
             {metric.value: value for metric, value in known.items() if not math.isnan(value)},
             tuple(reason for reason in reasons if reason.code not in SIZED),
             {metric.value: origin for metric, origin in outcome.origins.get(vertex_id, {}).items()},
         )
-
-
-def rescale_text(outcome: PassOutcome, names: Mapping[VertexId, str]) -> str | None:
-    """Return what a pass decided to change, in one line; None where it decided nothing."""
-    decision = outcome.decision
-    if not isinstance(decision, Rescale):
-        return None
-    before = {vertex_id: summary.current for vertex_id, summary in decision.summaries.items()}
-    after = {vertex_id: summary.new for vertex_id, summary in decision.summaries.items()}
-    return f"rescale: {described(names, before, after)}"
 
 
 def _headline(outcome: PassOutcome, names: Mapping[VertexId, str], follow_up: RescaleRecord | None) -> str:
@@ -176,18 +182,6 @@ def _headline(outcome: PassOutcome, names: Mapping[VertexId, str], follow_up: Re
         kind = {Origin.ROLLBACK: "rollback", Origin.OPERATOR: "as ordered"}.get(follow_up.origin, "rescale")
         return f"{kind}: {described(names, follow_up.before, follow_up.target)}"
     return "no change" if outcome.error is None else f"no change: the pass failed ({type(outcome.error).__name__})"
-
-
-def _vertices(outcome: PassOutcome) -> tuple[Vertex | VertexDetails, ...]:
-    """Return the vertices as far as they were read, also of a job that does not run."""
-    if outcome.topology is not None:
-        return tuple(outcome.topology.vertices.values())
-    reading = None if outcome.inputs is None else outcome.inputs.reading
-    return () if reading is None or reading.details is None else reading.details.vertices
-
-
-def _names(outcome: PassOutcome) -> dict[VertexId, str]:
-    return {vertex.vertex_id: vertex.name for vertex in _vertices(outcome)}
 
 
 def _because(record: PassRecord, names: Mapping[VertexId, str], follow_up: RescaleRecord | None) -> Iterator[str]:
@@ -208,11 +202,11 @@ def _because(record: PassRecord, names: Mapping[VertexId, str], follow_up: Resca
 
 def _timed(reason: Reason, at_ms: int) -> str:
     """Return a reason about the job, with the instant at which a metric window that fills is full."""
-    left = dict(reason.figures).get("left")
-    if reason.code != _FILLING or left is None or not math.isfinite(left):
+    full_ms = window_full_ms(reason, at_ms)
+    if full_ms is None:
         return reason.text
-    end = datetime.fromtimestamp(at_ms / 1000 + left).astimezone()
-    return f"{reason.text}: full at {end:%H:%M:%S}, {left:.0f} s after this pass"
+    end = datetime.fromtimestamp(full_ms / 1000).astimezone()
+    return f"{reason.text}: full at {end:%H:%M:%S}, {(full_ms - at_ms) / 1000:.0f} s after this pass"
 
 
 def _follow_up(supervision: Supervision, at_ms: int) -> tuple[RescaleRecord | None, RescaleRecord | None]:
@@ -225,24 +219,9 @@ def _follow_up(supervision: Supervision, at_ms: int) -> tuple[RescaleRecord | No
     return None, None
 
 
-def wanted_of(supervision: Supervision, outcome: PassOutcome | None) -> Vector:
-    """Return what is wanted of vertices: what the load asks for where a pass has sized it, else what is asked for.
-
-    What the load asks for may be more than is asked of the cluster, where slots, a wait or a rule hold it back. Pins go
-    before it.
-    """
-    wanted = dict(supervision.asked)
-    for reason in () if outcome is None else outcome.decision.reasons:
-        aligned = dict(reason.figures).get("aligned") if reason.code in SIZED else None
-        if reason.vertex_id and aligned is not None and reason.vertex_id not in supervision.pinned:
-            wanted[reason.vertex_id] = round(aligned)
-    return wanted
-
-
 def measured(story: VertexStory, metric: ScalingMetric) -> float | None:
     """Return a measured value of a vertex, None where it is not known."""
-    value = story.measured.get(metric.value)
-    return value if value is not None and math.isfinite(value) else None
+    return finite(story.measured.get(metric.value))
 
 
 def deciding_sentence(explained: Explanation) -> str:
@@ -313,60 +292,29 @@ def _load(story: VertexStory) -> float:
     return measured(story, ScalingMetric.LOAD) or 0.0
 
 
-def explanation_document(explained: Explanation) -> dict[str, Any]:
-    """Return an explanation as a document for JSON; numbers that JSON does not know are null."""
-    return {
-        "job_key": explained.request.context.job_key,
-        "job_id": explained.request.context.job_id,
-        "at": datetime.fromtimestamp(explained.request.now_ms / 1000).astimezone().isoformat(timespec="milliseconds"),
-        "at_ms": explained.request.now_ms,
-        "phase": explained.outcome.phase.value,
-        "headline": masked(explained.headline),
-        "decided_by": masked(deciding_sentence(explained)) or None,
-        "because": [masked(text) for text in explained.because],
-        "shadow": _document(explained.outcome.shadow),
-        "samples": explained.outcome.sample_count,
-        "is_window_full": explained.outcome.is_window_full,
-        "restart_time": explained.outcome.restart_time,
-        "restart_basis": _document(explained.outcome.restart_basis),
-        "vertices": [_document(story) for story in explained.vertices],
-        "follow_up": _document(explained.follow_up),
-        "undone_by": _document(explained.undone_by),
-        "events": [
-            {"type": e.type.value, "reason": e.reason, "message": masked(e.message)} for e in explained.outcome.events
-        ],
-        "supervision": _document(explained.outcome.state.supervision),
-        "orders": _document(explained.request.orders),
-    }
-
-
-def _document(value: Any) -> Any:
-    """Return a value of the core in terms of JSON."""
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if is_dataclass(value):
-        return {part.name: _document(getattr(value, part.name)) for part in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _document(entry) for key, entry in value.items()}
-    if isinstance(value, frozenset):
-        return sorted(map(str, value))
-    if isinstance(value, tuple | list):
-        return [_document(entry) for entry in value]
-    return masked(value) if isinstance(value, str) else value
-
-
-def seen_job(records: RecordStore, job_key: JobKey) -> PinnedJob | None:
-    """Return a job as its latest recorded pass saw it; None where that does not tell."""
-    newest = records.latest(job_key)
-    if newest is None:
-        return None
-    try:
-        record = decode(newest.text)
-    except StoreError:
-        return None
-    vertices = _vertices(record.outcome)
-    inputs = record.outcome.inputs
-    cluster = ClusterReading() if inputs is None else inputs.cluster
-    return PinnedJob(record.request.context, vertices, cluster, record.request.now_ms) if vertices else None
+def pass_view(explained: Explanation) -> PassView:
+    """Describe a pass with every term."""
+    request, outcome = explained.request, explained.outcome
+    return PassView.model_validate(
+        {
+            "job_key": request.context.job_key,
+            "job_id": request.context.job_id,
+            "at": datetime.fromtimestamp(request.now_ms / 1000).astimezone().isoformat(timespec="milliseconds"),
+            "at_ms": request.now_ms,
+            "phase": outcome.phase.value,
+            "headline": explained.headline,
+            "decided_by": deciding_sentence(explained) or None,
+            "because": explained.because,
+            "shadow": outcome.shadow,
+            "samples": outcome.sample_count,
+            "is_window_full": outcome.is_window_full,
+            "restart_time": outcome.restart_time,
+            "restart_basis": outcome.restart_basis,
+            "vertices": explained.vertices,
+            "follow_up": explained.follow_up,
+            "undone_by": explained.undone_by,
+            "events": [{"type": e.type.value, "reason": e.reason, "message": e.message} for e in outcome.events],
+            "supervision": outcome.state.supervision,
+            "orders": request.orders,
+        }
+    )
