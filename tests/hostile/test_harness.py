@@ -31,7 +31,8 @@ def verdicts() -> list[Verdict]:
 @pytest.fixture
 def cluster(verdicts: list[Verdict]) -> HostileCluster:
     """A cluster in the middle of a lie."""
-    lying = HostileCluster("main", [deque([LIE])], limit=1.0, on_verdict=verdicts.append, steps_every=10**9)
+    queues = [deque([LIE])]
+    lying = HostileCluster("main", queues, limit=1.0, on_verdict=verdicts.append, steps_every=10**9, interval=60.0)
     for _ in range(3):
         lying.after_pass(a_pass(lying))
     lying.respond(FakeRequest("GET", f"/jobs/{lying.sick_jobs()[0].job_id}", {}, {}))

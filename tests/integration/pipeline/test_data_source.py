@@ -51,40 +51,26 @@ def test_jobs_have_a_row_each_ended_ones_too(spark: SparkSession, flink: FakeFli
     flink.add_job("orders", start_ms=1_800_000_000_500)
     flink.add_job("ended", state="FINISHED")
 
-    rows = read(spark, url=f"main={flink.url}").orderBy("job_name").select("cluster", "job_name", "state").collect()
+    frame = read(spark, url=f"main={flink.url}").orderBy("job_name")
+    rows = frame.selectExpr("cluster", "job_name", "state", "unix_millis(started_at)", "ended_at is null").collect()
 
-    assert [tuple(row) for row in rows] == [("main", "ended", "FINISHED"), ("main", "orders", "RUNNING")]
-
-
-@pytest.mark.spark
-def test_instants_are_those_of_the_cluster(spark: SparkSession, flink: FakeFlink) -> None:
-    flink.add_job("orders", start_ms=1_800_000_000_500)
-
-    [row] = read(spark, url=flink.url).selectExpr("unix_millis(started_at)", "ended_at", "cluster").collect()
-
-    assert tuple(row) == (1_800_000_000_500, None, flink.url)
+    assert [tuple(row[:3]) for row in rows] == [("main", "ended", "FINISHED"), ("main", "orders", "RUNNING")]
+    assert tuple(rows[1][3:]) == (1_800_000_000_500, True)
 
 
 @pytest.mark.spark
-def test_vertices_tell_parallelism_and_inputs(spark: SparkSession, flink: FakeFlink, orders: FakeJob) -> None:
+def test_vertices_tell_parallelism_and_inputs_and_counters_that_are_complete(
+    spark: SparkSession, flink: FakeFlink, orders: FakeJob
+) -> None:
     source, sink = orders.vertices
-    source.parallelism = 3
+    source.parallelism, source.is_complete, source.busy_ms = 3, False, None
 
     rows = {row["vertex_id"]: row for row in read(spark, url=flink.url, table="vertices").collect()}
 
-    assert (rows[source.vertex_id]["parallelism"], rows[source.vertex_id]["inputs"]) == (3, [])
+    found = rows[source.vertex_id]
+    assert (found["cluster"], found["parallelism"], found["inputs"]) == (flink.url, 3, [])
+    assert (found["records_in"], found["records_out"], found["busy_ms"]) == (None, None, None)
     assert [tuple(edge) for edge in rows[sink.vertex_id]["inputs"]] == [(source.vertex_id, "HASH")]
-
-
-@pytest.mark.spark
-def test_counters_that_are_not_complete_are_null(spark: SparkSession, flink: FakeFlink, orders: FakeJob) -> None:
-    orders.vertices[0].is_complete = False
-    orders.vertices[0].busy_ms = None
-
-    frame = read(spark, url=flink.url, table="vertices").where("vertex_name like 'Source%'")
-
-    [row] = frame.select("records_in", "records_out", "busy_ms").collect()
-    assert tuple(row) == (None, None, None)
 
 
 @pytest.mark.spark
@@ -160,17 +146,15 @@ def test_job_that_goes_meanwhile_has_no_rows(spark: SparkSession, flink: FakeFli
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("table", TABLES)
 def test_secrets_are_sent_and_in_no_plan(
-    spark: SparkSession, flink: FakeFlink, orders: FakeJob, table: str, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, flink: FakeFlink, orders: FakeJob, capsys: pytest.CaptureFixture[str]
 ) -> None:
     described = endpoint_options({"main": flink.endpoint(headers=(("X-Secret", SECRET),))})
 
-    for options in ({"url": flink.url, "token": SECRET}, described):
-        frame = read(spark, table=table, pushdown="true", **options).where("job_name = 'orders'")
+    for options, mode in (({"url": flink.url, "token": SECRET}, "extended"), (described, "formatted")):
+        frame = read(spark, table="metrics", pushdown="true", **options).where("job_name = 'orders'")
         frame.collect()
-        frame.explain("extended")
-        frame.explain("formatted")
+        frame.explain(mode)
 
     plans = capsys.readouterr().out
     assert "flink_metrics" in plans

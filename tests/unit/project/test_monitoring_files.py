@@ -37,7 +37,6 @@ VALUES = {
     "job_reason": WORDS,
     "jobs": {"listed", "unreadable", "stuck"},
 }
-EVERY_ALERT = pytest.mark.parametrize("alert", ALERTS)
 EVERY_DASHBOARD = pytest.mark.parametrize("path", files(), ids=lambda path: path.name)
 SELECTOR = re.compile(r'flink_autoscaler_(\w+)\{[^}]*\b(?:phase|stage|code|kind)=~?"([^"]*)"')
 
@@ -54,21 +53,28 @@ def promtool(*arguments: str) -> str:
     [
         pytest.param(("check", "rules", "alerts.yml"), id="rules"),
         pytest.param(("check", "config", "prometheus.yml"), id="configuration"),
-        pytest.param(("test", "rules", "alerts-test.yml"), id="tests of the rules"),
     ],
 )
 def test_promtool_is_content(arguments: tuple[str, ...]) -> None:
     assert "SUCCESS" in promtool(*arguments)
 
 
-@EVERY_ALERT
-def test_alert_says_how_bad_it_is_what_it_means_and_what_to_do(alert: str) -> None:
-    rule = ALERTS[alert]
+@pytest.mark.parametrize("interval", sorted({test["interval"] for test in TESTS}))
+def test_rules_do_what_their_tests_say(tmp_path: Path, interval: str) -> None:
+    """Tests of days are evaluated as seldom as they have values: each minute would cost ten seconds."""
+    tests = [test for test in TESTS if test["interval"] == interval]
+    rules = {"rule_files": [str(PROMETHEUS / "alerts.yml")], "evaluation_interval": interval, "tests": tests}
+    (tmp_path / "test.yml").write_text(yaml.safe_dump(rules))
 
-    assert rule["labels"]["severity"] in {"critical", "warning", "info"}
-    assert rule["annotations"].keys() == {"summary", "description"}
-    assert all(rule["annotations"].values())
-    assert re.fullmatch(r"\d+[mhd]", rule["for"])
+    assert "SUCCESS" in promtool("test", "rules", str(tmp_path / "test.yml"))
+
+
+def test_alerts_say_how_bad_they_are_what_they_mean_and_what_to_do() -> None:
+    for alert, rule in ALERTS.items():
+        assert rule["labels"]["severity"] in {"critical", "warning", "info"}, alert
+        assert rule["annotations"].keys() == {"summary", "description"}, alert
+        assert all(rule["annotations"].values()), alert
+        assert re.fullmatch(r"\d+[mhd]", rule["for"]), alert
 
 
 def test_every_alert_has_a_test_of_before_during_and_after() -> None:
@@ -85,22 +91,18 @@ def test_every_alert_is_in_the_guide_with_its_severity_and_its_time() -> None:
     }
 
 
-@EVERY_ALERT
-def test_commands_that_an_alert_names_exist(alert: str) -> None:
-    page = (PROJECT / "docs" / "reference" / "command-line.md").read_text()
+def test_commands_and_options_that_alerts_name_exist() -> None:
+    reference = PROJECT / "docs" / "reference"
+    commands, options = ((reference / f"{name}.md").read_text() for name in ("command-line", "configuration"))
+    text = " ".join(rule["annotations"]["description"] for rule in ALERTS.values())
 
-    for command in re.findall(r"`flink-autoscaler ([a-z-]+)", ALERTS[alert]["annotations"]["description"]):
-        assert f"## `flink-autoscaler {command}`" in page
-
-
-@EVERY_ALERT
-def test_options_that_an_alert_names_exist(alert: str) -> None:
-    page = (PROJECT / "docs" / "reference" / "configuration.md").read_text()
-
-    for option in re.findall(
-        r"(?:job\.)?autoscaler\.[a-z-]+\.[a-z.-]*[a-z]", ALERTS[alert]["annotations"]["description"]
-    ):
-        assert option in page
+    named = (
+        re.findall(r"`flink-autoscaler ([a-z-]+)", text),
+        re.findall(r"(?:job\.)?autoscaler\.[a-z-]+\.[a-z.-]*[a-z]", text),
+    )
+    assert all(named)
+    assert [each for each in named[0] if f"## `flink-autoscaler {each}`" not in commands] == []
+    assert [each for each in named[1] if each not in options] == []
 
 
 def test_values_of_labels_that_are_asked_for_are_ones_that_there_are() -> None:

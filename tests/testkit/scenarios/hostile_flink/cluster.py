@@ -126,7 +126,7 @@ class HostileCluster:
         self._engine = engine
         self._interval = interval
         self._stolen = StolenTime()
-        self._stolen_at = deque([0.0], maxlen=_OF_LATE)
+        self._stolen_at = deque([self._stolen.seconds()], maxlen=_OF_LATE)
         self._stepped_at: int | None = None
         self._numbers = itertools.count()
         self._first: dict[tuple[str, str], Any] = {}

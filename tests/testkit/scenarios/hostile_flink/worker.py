@@ -61,6 +61,7 @@ def clusters_for(lies: Sequence[Lie], plan: Mapping[str, Any], tell: Teller) -> 
             limit=max(LIMIT, plan["interval"] + 2.0),
             on_verdict=lambda verdict: tell.tell(verdict=verdict.document()),
             steps_every=plan["steps_every"],
+            interval=plan["interval"],
             engine=plan["engine"],
         )
         for number, each in enumerate(queues)

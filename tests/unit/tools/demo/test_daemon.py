@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.observability.http import HttpServer, create_app
 from flink_autoscaler.standalone.settings.schema.settings import Settings
+from testkit.builders.forked_command import run_command
 from testkit.clusters.flink.configuration import free_ports
 from testkit.clusters.flink.errors import HarnessError
 from testkit.clusters.flink.waiting import wait_until
@@ -37,8 +37,7 @@ def test_daemon_finds_nothing_wrong_with_its_configuration(engine: str, tmp_path
     file = tmp_path / "autoscaler.yaml"
     file.write_text(yaml.safe_dump(config))
 
-    command = [sys.executable, "-m", "flink_autoscaler.standalone", "check-config", "--config", str(file)]
-    result = subprocess.run(command, check=False, capture_output=True, text=True)
+    result = run_command(["check-config", "--config", str(file)], os.environ)
 
     assert result.returncode == 0, result.stderr
     assert "warning" not in result.stdout
