@@ -11,7 +11,7 @@ from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.standalone.settings.schema.clusters import AuthKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.standalone.views.base import Number, Text, View
-from flink_autoscaler.standalone.views.fleet import ClusterNow, FailureView, JobNow
+from flink_autoscaler.standalone.views.fleet import ClusterState, JobNow
 
 WAITS: Final = (
     "SLOTS_MISSING",
@@ -33,14 +33,6 @@ class HolderView(View):
     slots: int
 
 
-class PromiseView(View):
-    """Slots that a job is about to have; others may not take them meanwhile."""
-
-    job_key: str
-    slots: int
-    because: str
-
-
 class WaitingView(View):
     """A job that waits for slots, or gets fewer than it wants."""
 
@@ -60,19 +52,9 @@ class HeadroomView(View):
     slots: int | None
 
 
-class ClusterView(View):
-    """A cluster as the last pass over it found it."""
+class ClusterView(ClusterState):
+    """A cluster as the last pass over it found it, with its jobs and how it is reached."""
 
-    name: str
-    at_ms: int
-    seconds: float
-    error: str | None
-    gaps: dict[str, str]
-    engine: str | None
-    engine_reason: str | None
-    is_acting: bool
-    failed_ms: int | None
-    last_error: str | None
     jobs: int
     url: Text | None = None
     type: str | None = Field(default=None, description="How jobs are found, such as flink or yarn.")
@@ -89,10 +71,8 @@ class ClusterView(View):
         default=None, description="Whether nobody adds TaskManagers by themselves as jobs ask for more."
     )
     holders: list[HolderView]
-    promised: list[PromiseView]
     waiting: list[WaitingView] = Field(description="Jobs that want more slots than they get.")
     headroom: list[HeadroomView]
-    failures: list[FailureView] = Field(description="What failed lately, the newest first.")
 
 
 class ClustersView(View):
@@ -102,7 +82,7 @@ class ClustersView(View):
     clusters: list[ClusterView]
 
 
-def cluster_view(cluster: ClusterNow, jobs: Iterable[JobNow], configured: Cluster | None) -> ClusterView:
+def cluster_view(cluster: ClusterState, jobs: Iterable[JobNow], configured: Cluster | None) -> ClusterView:
     """Describe a cluster.
 
     Args:
@@ -114,25 +94,14 @@ def cluster_view(cluster: ClusterNow, jobs: Iterable[JobNow], configured: Cluste
     holders = [HolderView(job_key=job.context.job_key, slots=job.figures.slots) for job in here if job.figures.slots]
     return ClusterView.model_validate(
         {
-            "name": cluster.name,
-            "at_ms": cluster.at_ms,
-            "seconds": cluster.seconds,
-            "error": cluster.error or None,
-            "gaps": cluster.gaps,
-            "engine": None if cluster.engine is None else cluster.engine.engine,
-            "engine_reason": None if cluster.engine is None else cluster.engine.reason,
-            "is_acting": cluster.is_acting,
-            "failed_ms": cluster.failed_ms,
-            "last_error": cluster.last_error or None,
+            **dict(cluster),
             "jobs": len(here),
             **_reached(configured),
             **_slots(here),
             "holders": sorted(holders, key=lambda each: (-each.slots, each.job_key)),
-            "promised": [{"job_key": e.job_key, "slots": e.slots, "because": e.kind.value} for e in cluster.promised],
             "promised_slots": sum(each.slots for each in cluster.promised),
             "waiting": sorted((found for job in here for found in _waiting(job)), key=_most_first),
             "headroom": _headrooms(here),
-            "failures": cluster.failures,
         }
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from types import MappingProxyType
@@ -13,18 +13,17 @@ from typing import Final, NamedTuple
 from pydantic import Field
 
 from flink_autoscaler.core.autoscaler import JobPassReport
-from flink_autoscaler.core.decide.slot_allocation import Reservation
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import FlinkMetric, VertexId
 from flink_autoscaler.core.model.orders import Orders
 from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.core.ports.passes import EngineUse, PassRequest
+from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.core.supervise.left_alone import left_alone
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.views.base import View
+from flink_autoscaler.standalone.views.base import Text, View
 from flink_autoscaler.standalone.views.figures import JobFigures, Shares, figures_of, shares_of
 
 POINTS: Final = 120
@@ -89,32 +88,29 @@ class FailureView(View):
     count: int = Field(description="How often with the same cause, as long as it was among the newest.")
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterNow:
-    """A cluster as the last pass over it found it.
+class PromiseView(View):
+    """Slots that a job is about to have; others may not take them meanwhile."""
 
-    Attributes:
-        at_ms: When that pass ended.
-        seconds: How long it took.
-        error: Why it did not get to the jobs; empty where it did.
-        gaps: Parts of it that could not be listed, and why.
-        failed_ms: When a pass did not get to the jobs last; None where none did not.
-        last_error: Why.
-        failures: What failed lately, the newest first; what was only not ready yet is none of it.
-        promised: Slots that jobs are about to have.
-    """
+    job_key: str
+    slots: int
+    because: str
+
+
+class ClusterState(View):
+    """A cluster as the last pass found it."""
 
     name: str
-    at_ms: int
-    seconds: float
-    error: str = ""
-    gaps: Mapping[str, str] = field(default_factory=dict)
-    engine: EngineUse | None = None
-    is_acting: bool = True
-    failed_ms: int | None = None
-    last_error: str = ""
-    failures: tuple[FailureView, ...] = ()
-    promised: tuple[Reservation, ...] = ()
+    at_ms: int = Field(description="When that pass ended.")
+    seconds: float = Field(description="How long it took.")
+    error: Text | None = Field(description="Why it did not get to the jobs.")
+    gaps: dict[str, Text] = Field(description="Parts of it that could not be listed, and why.")
+    engine: str | None
+    engine_reason: str | None
+    is_acting: bool
+    failed_ms: int | None = Field(description="When a pass did not get to the jobs last.")
+    last_error: Text | None = Field(description="Why.")
+    failures: list[FailureView] = Field(description="What failed lately, the newest first.")
+    promised: list[PromiseView]
 
 
 class Fleet:
@@ -131,7 +127,7 @@ class Fleet:
         self._now_ms = now_ms
         self._lock = threading.Lock()
         self._jobs: dict[str, dict[JobKey, _Latest]] = {}
-        self._clusters: dict[str, ClusterNow] = {}
+        self._clusters: dict[str, ClusterState] = {}
         self._listeners: list[Callable[[int], None]] = []
         self.version = 0
 
@@ -193,31 +189,35 @@ class Fleet:
             found = next((jobs[job_key] for jobs in self._jobs.values() if job_key in jobs), None)
         return None if found is None else found.seen()
 
-    def clusters(self) -> list[ClusterNow]:
+    def clusters(self) -> list[ClusterState]:
         """Return all clusters that a pass has been over."""
         with self._lock:
             return list(self._clusters.values())
 
 
-def _cluster(report: PassReport, before: ClusterNow | None, now_ms: int) -> ClusterNow:
-    failed_ms, last_error = (None, "") if before is None else (before.failed_ms, before.last_error)
-    error = "" if report.error is None else masked(str(report.error))
-    return ClusterNow(
-        report.cluster,
-        now_ms,
-        report.seconds,
-        error,
-        {part: masked(str(gap)) for part, gap in report.gaps.items()},
-        report.engine,
-        report.is_acting,
-        now_ms if error else failed_ms,
-        error or last_error,
-        _failures(report, () if before is None else before.failures, now_ms),
-        report.promised,
+def _cluster(report: PassReport, before: ClusterState | None, now_ms: int) -> ClusterState:
+    engine, earlier = report.engine, [] if before is None else before.failures
+    failed: tuple[int | None, object] = (None, None) if before is None else (before.failed_ms, before.last_error)
+    failed_ms, last_error = failed if report.error is None else (now_ms, report.error)
+    return ClusterState.model_validate(
+        {
+            "name": report.cluster,
+            "at_ms": now_ms,
+            "seconds": report.seconds,
+            "error": report.error,
+            "gaps": report.gaps,
+            "engine": None if engine is None else engine.engine,
+            "engine_reason": None if engine is None else engine.reason,
+            "is_acting": report.is_acting,
+            "failed_ms": failed_ms,
+            "last_error": last_error,
+            "failures": _failures(report, earlier, now_ms),
+            "promised": [{"job_key": e.job_key, "slots": e.slots, "because": e.kind.value} for e in report.promised],
+        }
     )
 
 
-def _failures(report: PassReport, before: tuple[FailureView, ...], now_ms: int) -> tuple[FailureView, ...]:
+def _failures(report: PassReport, before: Sequence[FailureView], now_ms: int) -> list[FailureView]:
     """Put what failed in a pass before what failed earlier."""
     known = {(each.what, each.text): each.count for each in before}
     found = {}
@@ -225,7 +225,7 @@ def _failures(report: PassReport, before: tuple[FailureView, ...], now_ms: int) 
         text = masked(str(error))[:_LONGEST]
         found[what, text] = FailureView(at_ms=now_ms, what=what, text=text, count=1 + known.get((what, text), 0))
     older = (each for each in before if (each.what, each.text) not in found)
-    return tuple(islice(chain(found.values(), older), MOST_FAILURES))
+    return list(islice(chain(found.values(), older), MOST_FAILURES))
 
 
 def _failed(report: PassReport) -> Iterator[tuple[str, AutoscalerError]]:

@@ -28,6 +28,7 @@ from flink_autoscaler.standalone.views.outcomes import (
     other_parallelism,
     why,
 )
+from flink_autoscaler.standalone.views.series import PointView
 
 T = TypeVar("T")
 
@@ -68,15 +69,6 @@ class VertexView(View):
     needed_rate: Number
     capacity: Number
     is_bottleneck: bool
-
-
-class PointView(View):
-    """What a job was like at an instant."""
-
-    at_ms: int
-    load: Number
-    lag_seconds: Number
-    slots: int | None
 
 
 class JobView(View):

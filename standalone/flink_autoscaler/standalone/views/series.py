@@ -9,15 +9,20 @@ from pydantic import AliasChoices, Field
 from flink_autoscaler.standalone.views.base import Number, Text, View
 
 
-class SeriesPointView(View):
-    """What a job was like in one step of time."""
+class PointView(View):
+    """What a job was like at an instant, or in the step of time that begins there."""
 
-    at_ms: int = Field(description="Where the step begins.")
+    at_ms: int
     load: Number = Field(description="Records/s that arrived, mean.")
-    capacity: Number = Field(description="Records/s that could have, mean.")
-    lag: Number = Field(description="Records that waited, at most.")
-    lag_seconds: Number = Field(description="Age of the oldest of them, at most.")
+    lag_seconds: Number = Field(description="Age of the oldest record that waited, at most.")
     slots: int | None
+
+
+class SeriesPointView(PointView):
+    """The same with what could have arrived, and what waited."""
+
+    capacity: Number = Field(description="Records/s that could have arrived, mean.")
+    lag: Number = Field(description="Records that waited, at most.")
 
 
 class SizeView(View):

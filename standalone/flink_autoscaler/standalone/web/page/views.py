@@ -22,8 +22,8 @@ from flink_autoscaler.pipeline.pages.drawing import sparkline
 from flink_autoscaler.pipeline.pages.rendering import style, templates_of
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.views.clusters import ClusterView
-from flink_autoscaler.standalone.views.jobs import PointView
 from flink_autoscaler.standalone.views.passes import PassSummaryView
+from flink_autoscaler.standalone.views.series import PointView
 from flink_autoscaler.standalone.web.answers import Answers
 from flink_autoscaler.standalone.web.errors import NO_STORE, NotFoundError, status_of
 from flink_autoscaler.standalone.web.page.charts import Range, charts_of, graph
