@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
-from flink_autoscaler.core.errors import StoreError
+import structlog
+
+from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.orders import Orders
+from flink_autoscaler.core.model.orders import MOST_PARALLELISM, Orders, PauseScope
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS
 from flink_autoscaler.core.supervise.in_force import OrdersInForce
-from flink_autoscaler.core.supervise.order_book import orders_for
+from flink_autoscaler.core.supervise.order_book import NEEDS_REASON, OperatorCommand, give_order, orders_for
 from flink_autoscaler.standalone.daemon.event_handlers import RecentEvent
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, to_document
-from flink_autoscaler.standalone.records.explain import explain, explanation_document
+from flink_autoscaler.standalone.records.explain import explain, explanation_document, seen_job
 from flink_autoscaler.standalone.settings.loading import effective_values
 from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.web.api import course_models, documents, models
+from flink_autoscaler.standalone.web.api import documents, models
 from flink_autoscaler.standalone.web.api.clusters import cluster_document
-from flink_autoscaler.standalone.web.api.ordering import with_standing
 from flink_autoscaler.standalone.web.api.series import Asked, SeriesReader
 from flink_autoscaler.standalone.web.api.whatif import what_if
 from flink_autoscaler.standalone.web.fleet import JobNow
@@ -33,6 +35,8 @@ from flink_autoscaler.standalone.web.site import NotFoundError, Site
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.spark.live import SparkStatus
+
+log = structlog.get_logger(__name__)
 
 MOST: Final = 1000
 """Entries of a page of an answer."""
@@ -134,7 +138,7 @@ class Answers:
         is_latest = at_ms == newest.request.now_ms
         return models.PassDoc(job_key=job_key, at_ms=at_ms, is_latest=is_latest, explanation=document)
 
-    def series(self, job_key: JobKey, asked: Asked) -> course_models.SeriesDoc:
+    def series(self, job_key: JobKey, asked: Asked) -> models.SeriesDoc:
         """Return how a job went; errors are those of :meth:`.SeriesReader.series`."""
         return self._series.series(self._job(job_key), asked)
 
@@ -163,6 +167,35 @@ class Answers:
         return models.OrdersDoc(
             orders=[order for job in jobs for order in _orders(job, books[job.context.cluster], standing, now_ms)]
         )
+
+    def order(self, asked: models.OrderRequest, who: str) -> models.OrderedDoc:
+        """Give an order for a job that a cluster has now, signed with the instant of the book.
+
+        Args:
+            asked: What is wanted.
+            who: Orders it.
+
+        Raises:
+            ConfigError: There is no such job, or something is missing.
+            StoreError: The book does not answer.
+        """
+        site = self.site
+        job = site.fleet.job(asked.job_key)
+        if job is None:
+            raise ConfigError(f"no cluster has a job {masked(asked.job_key[:200])} now")
+        if asked.order in NEEDS_REASON and not asked.reason.strip():
+            raise ConfigError(f"reason: say why, {asked.order} keeps it")
+        supervision = NO_SUPERVISION if job.report is None else job.report.outcome.state.supervision
+        seen = None if site.records is None else seen_job(site.records, asked.job_key)
+        signature = (who, asked.reason.strip())
+        ordered = give_order(site.order_book, asked.job_key, _command(asked), signature, supervision, seen)
+        if ordered.event is not None:
+            with Border() as border:  # it is ordered, whoever hears of it
+                site.order_events.handle_event(job.context, ordered.event)
+            if border.error is not None:
+                log.warning("event_not_told", reason=ordered.event.reason, error=masked(str(border.error)))
+            site.fleet.take_orders(asked.job_key, with_standing(ordered.orders, site.standing()))
+        return models.OrderedDoc(job_key=asked.job_key, text=ordered.text, is_refused=ordered.is_refused)
 
     def configuration(self) -> models.ConfigurationDoc:
         """Return what the daemon was configured with."""
@@ -283,3 +316,17 @@ def _event(event: RecentEvent) -> models.EventDoc:
 
 def _spark(status: SparkStatus) -> str:
     return {None: "it has not been needed yet", True: "it works"}.get(status.up) or masked(status.error or "it is away")
+
+
+def with_standing(orders: Orders, standing: Orders) -> Orders:
+    """Return the orders for a job with those that the settings give for every job."""
+    return replace(orders, dry_run=orders.dry_run or standing.dry_run)
+
+
+def _command(asked: models.OrderRequest) -> OperatorCommand:
+    if asked.order == "pin" and not asked.vertices:
+        raise ConfigError("vertices: name at least one, with its parallelism")
+    if asked.order == "pin" and any(not 1 <= number <= MOST_PARALLELISM for number in asked.vertices.values()):
+        raise ConfigError(f"vertices: a parallelism is from 1 to {MOST_PARALLELISM}")
+    lasts_ms = None if asked.seconds is None else round(1000 * asked.seconds)
+    return OperatorCommand(asked.order, PauseScope(asked.direction), lasts_ms, asked.vertices, asked.force)

@@ -8,9 +8,8 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from flink_autoscaler.standalone.web.api import course_models, models
+from flink_autoscaler.standalone.web.api import models
 from flink_autoscaler.standalone.web.api.answers import MOST, Answers
-from flink_autoscaler.standalone.web.api.ordering import order
 from flink_autoscaler.standalone.web.api.series import Asked
 
 PREFIX: Final = "/api/v1"
@@ -153,7 +152,7 @@ ENDPOINTS: Final = (
         "GET",
         "/series",
         "How a job went: from memory, and further back from the metric history.",
-        course_models.SeriesDoc,
+        models.SeriesDoc,
         lambda a, q, *_: a.series(q.job, Asked(q.from_ms, q.to_ms, q.points, q.ahead)),
         SeriesQuery,
     ),
@@ -186,7 +185,7 @@ ENDPOINTS: Final = (
         "/orders",
         "Give an order for a job; needs the role operator.",
         models.OrderedDoc,
-        lambda a, body, name, _: order(a.site, body, name),
+        lambda a, body, name, _: a.order(body, name),
         body=models.OrderRequest,
         is_order=True,
     ),

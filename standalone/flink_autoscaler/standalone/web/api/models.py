@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
@@ -353,3 +353,72 @@ class WhatIfDoc(Document):
     vertices: list[WhatIfVertexDoc]
     reasons: list[ReasonDoc]
     changes: list[str] = Field(description="The lines of the configuration that differ, to copy.")
+
+
+class SeriesPointDoc(Document):
+    """What a job was like in one step of time."""
+
+    at_ms: int = Field(description="Where the step begins.")
+    load: float | None = Field(description="Records/s that arrived, mean.")
+    capacity: float | None = Field(description="Records/s that could have, mean.")
+    lag: float | None = Field(description="Records that waited, at most.")
+    lag_seconds: float | None = Field(description="Age of the oldest of them, at most.")
+    slots: int | None
+
+
+class SizeDoc(Document):
+    """How many subtasks a vertex had."""
+
+    at_ms: int
+    parallelism: int
+
+
+class VertexSeriesDoc(Document):
+    """The parallelism of a vertex over time."""
+
+    vertex_id: str
+    name: str
+    sizes: list[SizeDoc] = Field(description="Where it changed, and at the end.")
+
+
+class SeriesRescaleDoc(Document):
+    """A rescale, by parallelism of vertices."""
+
+    decided_ms: int
+    origin: str
+    stage: str
+    outage_ms: int | None
+    is_reverted: bool
+    before: dict[str, int]
+    target: dict[str, int]
+
+
+class ExpectedLoadDoc(Document):
+    """What is expected to arrive."""
+
+    at_ms: int
+    median: float = Field(description="Records/s, the medians of the sources summed.")
+    upper: float = Field(description="Records/s, the upper quantiles of the sources summed.")
+
+
+class ForecastDoc(Document):
+    """How the load goes on, as the last pass expects it from the load profiles."""
+
+    made_ms: int = Field(description="End of the history that the oldest profile was made of.")
+    is_trusted: bool = Field(description="Whether it was right enough lately to be planned with.")
+    points: list[ExpectedLoadDoc]
+
+
+class SeriesDoc(Document):
+    """How a job went."""
+
+    job_key: str
+    source: Literal["memory", "history"]
+    since_ms: int
+    until_ms: int
+    step_ms: int
+    points: list[SeriesPointDoc] = Field(description="Steps of which nothing is known are left out.")
+    vertices: list[VertexSeriesDoc]
+    rescales: list[SeriesRescaleDoc]
+    forecast: ForecastDoc | None = Field(description="Null where forecasts are off, or a source has no profile.")
+    damaged: list[str] = Field(description="Files of the history that were left out.")

@@ -16,7 +16,7 @@ from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.pipeline.history.files import is_local
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.web.api.course_models import (
+from flink_autoscaler.standalone.web.api.models import (
     ExpectedLoadDoc,
     ForecastDoc,
     SeriesDoc,

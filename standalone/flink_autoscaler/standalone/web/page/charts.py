@@ -13,8 +13,7 @@ from flink_autoscaler.pipeline.pages.drawing import Curve, Times, chart
 from flink_autoscaler.pipeline.pages.rendering import instant
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.web.api.answers import Answers
-from flink_autoscaler.standalone.web.api.course_models import SeriesDoc, SizeDoc
-from flink_autoscaler.standalone.web.api.models import JobDetailDoc, VertexDoc
+from flink_autoscaler.standalone.web.api.models import JobDetailDoc, SeriesDoc, SizeDoc, VertexDoc
 from flink_autoscaler.standalone.web.api.series import Asked
 
 _HOUR_MS: Final = 3_600_000
