@@ -63,8 +63,10 @@ class LogOnce:
                     return Transition.NONE
                 kept = 1 if self._max_changes is None else self._max_changes + 1
                 known = self._subjects[subject] = _Subject(changed_at=deque(maxlen=kept))
-            now = self._clock()
             has_changed = known.text != text
+            if text and not has_changed and known.flapping_at is None:
+                return Transition.NONE  # most calls: what was wrong still is
+            now = self._clock()
             if has_changed:
                 known.text = text
                 known.changed_at.append(now)
