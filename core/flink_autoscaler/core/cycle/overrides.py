@@ -15,7 +15,7 @@ from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Supervision, SupervisionPhase, Vector
-from flink_autoscaler.core.model.topology import JobDetails, VertexDetails
+from flink_autoscaler.core.model.topology import JobDetails
 from flink_autoscaler.core.observe.observation import floors_of
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
@@ -87,13 +87,13 @@ def effective_overrides(
         wanted = {**wanted, **_pinned(supervision, request, details)}
     if not options.supervises_rescales:
         return wanted
-    most = {vertex.vertex_id: _most(vertex) for vertex in details.vertices}
-    return {v: min([parallelism, *most[v]]) for v, parallelism in wanted.items() if v in most}
-
-
-def _most(vertex: VertexDetails) -> tuple[int, ...]:
-    """Return the max parallelism of a vertex, if that can be true: no vertex runs with more than that."""
-    return (vertex.max_parallelism,) if vertex.max_parallelism >= max(1, vertex.parallelism) else ()
+    possible = {}
+    for vertex in details.vertices:
+        if (parallelism := wanted.get(vertex.vertex_id)) is not None:
+            # No vertex runs with more than its max parallelism: one that says so says nothing.
+            is_bound = vertex.max_parallelism >= max(1, vertex.parallelism)
+            possible[vertex.vertex_id] = min(parallelism, vertex.max_parallelism) if is_bound else parallelism
+    return {v: possible[v] for v in wanted if v in possible}
 
 
 def apply_pins(state: JobState, request: PassRequest, details: JobDetails | None) -> JobState:

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final
 
-from flink_autoscaler.core.decide.decision import decide
+from flink_autoscaler.core.decide.decision import planned
 from flink_autoscaler.core.decide.plan import Plan, held_back_event
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
-from flink_autoscaler.core.model.numbers import NAN
+from flink_autoscaler.core.observe.window import MetricWindow
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import Plugins
 
@@ -77,9 +76,9 @@ def second_look(
         plugins: Of the pass.
     """
     present = {vertex_id: vertex.parallelism for vertex_id, vertex in job.topology.vertices.items()}
-    planned = {vertex_id: change.new for vertex_id, change in plan.changes.items()}
+    wanted = {vertex_id: change.new for vertex_id, change in plan.changes.items()}
     for index in suspects(samples) if len(samples) > _LEAST else ():
-        found = difference(planned, _planned(without, index, plugins), present)
+        found = difference(wanted, _planned(without, index, plugins), present)
         if found is not None:
             return _doubted(plan, found, job, age=(samples[-1].at_ms - samples[index].at_ms) / 1000)
     return plan
@@ -93,10 +92,10 @@ def suspects(samples: Sequence[MetricSample]) -> list[int]:
     """
     distances = dict.fromkeys(range(len(samples)), 0.0)
     ends = {0, len(samples) - 1}
+    window = MetricWindow(samples)
     for vertex_id in samples[-1].vertices:
         for metric in _AVERAGED:
-            values = [sample.vertices.get(vertex_id, {}).get(metric, NAN) for sample in samples]
-            known = {index: value for index, value in enumerate(values) if math.isfinite(value)}
+            known = {i: value for i, value in enumerate(window.values(metric, vertex_id)) if math.isfinite(value)}
             ends |= {min(known), max(known)} if known else set()
             mean = sum(known.values()) / max(1, len(known))
             for index, value in known.items():
@@ -125,10 +124,10 @@ def difference(planned: Sizes, other: Sizes, present: Sizes) -> Difference | Non
 def _planned(without: Callable[[int], EvaluatedJob], index: int, plugins: Plugins) -> Sizes:
     """Return what the pass would decide without a sample: nothing where too little is left to decide by."""
     try:
-        decision = decide(without(index), plugins).action
+        plan = planned(without(index), plugins)
     except _UNDECIDABLE:
         return {}
-    return {v: change.new for v, change in decision.summaries.items()} if isinstance(decision, Rescale) else {}
+    return {} if plan.blocked_by else {v: change.new for v, change in plan.changes.items()}
 
 
 def _doubted(plan: Plan, found: Difference, job: EvaluatedJob, *, age: float) -> Plan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -95,14 +95,6 @@ class VertexChange:
     events: tuple[Event, ...] = ()
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class _AlignedVertex:
-    parallelism: int
-    reasons: tuple[Reason, ...] = ()
-    events: tuple[Event, ...] = ()
-
-
 def changes_of(chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins) -> Plan:
     """Return the changes that are left of what policies want, within factors, limits and delays.
 
@@ -112,19 +104,19 @@ def changes_of(chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins) -> Plan:
         EvaluationError: A vertex would get no subtasks at all.
         PluginError: A custom alignment mode failed.
     """
-    options, settings = job.context.options, SizingSettings.of_job(job)
     wanted = dict[VertexId, DelayedRecommendation]()
     # Before the window is full not all partitions may have been seen.
     idle = {v for v, vertex in job.topology.vertices.items() if vertex.idle_subtasks and job.is_window_full}
     metrics, waiting = dict(job.metrics.vertices), dict(job.state.delayed)
-    reasons, events = [*chosen.reasons, *job.skewed.values()], [*chosen.events(options), *_skew_events(job)]
+    skews = [plan_event(job.context, "DataSkew", skew.text, f"DataSkew{v}") for v, skew in job.skewed.items()]
+    reasons, events = [*chosen.reasons, *job.skewed.values()], [*chosen.events(job.context.options), *skews]
     for vertex_id, vertex in job.topology.vertices.items():
         if vertex_id in job.excluded:
             reasons += _why_excluded(vertex_id, job)
         elif vertex_id not in chosen.unknown or vertex_id in idle:
-            change = _change_of(vertex, chosen, job, plugins, settings)
+            change = _change_of(vertex, chosen, job, plugins)
             if vertex_id in idle:
-                change = _without_idle_subtasks(vertex, change, job, settings)
+                change = _without_idle_subtasks(vertex, change, job)
             reasons += change.reasons
             events += change.events
             waiting.pop(vertex_id, None)
@@ -137,17 +129,21 @@ def changes_of(chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins) -> Plan:
                 }
             if change.wanted is not None and change.wanted.parallelism != vertex.parallelism:
                 wanted[vertex_id] = change.wanted
-    plan = Plan({}, metrics, waiting, tuple(reasons), tuple(events), chosen.at_once | idle)
+    plan = Plan(
+        changes={},
+        metrics=metrics,
+        delayed=waiting,
+        reasons=tuple(reasons),
+        events=tuple(events),
+        at_once=chosen.at_once | idle,
+        memories=chosen.memories,
+        is_confirmed=chosen.is_confirmed,
+    )
     if not wanted:
         return plan.explained("NO_CHANGE", "no vertex needs another parallelism now")
     if not any(each.is_outside for each in wanted.values()):
         return replace(plan, reasons=(*plan.reasons, _within_bounds(wanted, job)))
     return _with_changes(plan, job, {vertex_id: each.parallelism for vertex_id, each in wanted.items()})
-
-
-def _skew_events(job: EvaluatedJob) -> Iterator[Event]:
-    for vertex_id, skew in job.skewed.items():
-        yield plan_event(job.context, "DataSkew", skew.text, f"DataSkew{vertex_id}")
 
 
 def _within_bounds(wanted: Mapping[VertexId, DelayedRecommendation], job: EvaluatedJob) -> Reason:
@@ -206,38 +202,37 @@ def _with_changes(plan: Plan, job: EvaluatedJob, wanted: dict[VertexId, int]) ->
     return replace(plan, changes=changes, metrics=metrics)
 
 
-def _change_of(
-    vertex: Vertex, chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins, settings: SizingSettings
-) -> VertexChange:
+def _change_of(vertex: Vertex, chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins) -> VertexChange:
     """Return what becomes of one vertex; one of which policies know nothing stays as it is."""
     if vertex.vertex_id in chosen.unknown:
         return VertexChange(pending=job.state.delayed.get(vertex.vertex_id))
     vertex_id, target = vertex.vertex_id, chosen.targets[vertex.vertex_id]
     sized, pending = chosen.sizings.get(vertex_id), job.state.delayed.get(vertex_id)
-    rate = job.metrics.vertices[vertex_id][ScalingMetric.TRUE_PROCESSING_RATE].average
-    is_sized = sized is not None and sized.target == target
-    is_at_once = vertex_id in chosen.at_once
-    if is_at_once:
-        settings = replace(settings, least_factor=0.0)
-    sizing = sized if sized is not None and is_sized else planned_sizing(vertex, target, rate, settings)
+    is_sized, is_at_once = sized is not None and sized.target == target, vertex_id in chosen.at_once
+    if sized is not None and is_sized:
+        sizing = sized
+    else:
+        rate = job.metrics.vertices[vertex_id][ScalingMetric.TRUE_PROCESSING_RATE].average
+        settings = SizingSettings.of_job(job)
+        sizing = planned_sizing(vertex, target, rate, replace(settings, least_factor=0.0) if is_at_once else settings)
+    parallelism, reasons, events = sizing.target, tuple[Reason, ...](), tuple[Event, ...]()
     # A policy that chooses among what alignment comes to means what it says.
-    is_aligned = is_at_once and sizing.target in job.aligned.get(vertex_id, ())
-    aligned = _AlignedVertex(sizing.target) if is_aligned else _aligned(vertex, sizing, job, plugins)
-    reasons, events = aligned.reasons, aligned.events
-    if aligned.parallelism == sizing.current:
+    if sizing.target != sizing.current and not (is_at_once and sizing.target in job.aligned.get(vertex_id, ())):
+        parallelism, reasons, events = _aligned(vertex, sizing, job, plugins)
+    if parallelism == sizing.current:
         kept = None if is_sized or chosen.is_sure else pending
-        at_target = (_sized("AT_TARGET", vertex, sizing, job, aligned.parallelism),) if is_sized else ()
+        at_target = (_sized("AT_TARGET", vertex, sizing, job, parallelism),) if is_sized else ()
         return VertexChange(pending=kept, reasons=(*reasons, *at_target), events=events)
     if is_sized:
-        reasons = (*reasons, _sized("SIZED", vertex, sizing, job, aligned.parallelism))
+        reasons = (*reasons, _sized("SIZED", vertex, sizing, job, parallelism))
     else:
-        reasons = (*reasons, _planned(vertex, sizing, aligned.parallelism))
-    advice = DelayedRecommendation(job.now_ms, aligned.parallelism, sized is None or sized.is_outside)
+        reasons = (*reasons, _planned(vertex, sizing, parallelism))
+    advice = DelayedRecommendation(job.now_ms, parallelism, sized is None or sized.is_outside)
     if advice.parallelism > sizing.current:
         held = _scale_up(vertex, advice, job)
     else:
         held = VertexChange(advice) if is_at_once else _scale_down(vertex, advice, job)
-    aimed = aligned.parallelism
+    aimed = parallelism
     if held.wanted is not None and job.context.options.is_improved:
         aimed = held.wanted.parallelism  # not what is wanted now, where an earlier scale-down counts
     return replace(
@@ -254,16 +249,14 @@ def _why_excluded(vertex_id: VertexId, job: EvaluatedJob) -> tuple[Reason, ...]:
     return (Reason("EXCLUDED", "the vertex is excluded, has finished, or reports no busy time", vertex_id),)
 
 
-def _without_idle_subtasks(
-    vertex: Vertex, change: VertexChange, job: EvaluatedJob, settings: SizingSettings
-) -> VertexChange:
+def _without_idle_subtasks(vertex: Vertex, change: VertexChange, job: EvaluatedJob) -> VertexChange:
     """Take the subtasks from a source that have no partition, at once and whatever becomes of the others.
 
     Nothing is lost by that, so that neither a scale-down interval nor the band around the target has a say; what the
     user or the cluster demands at least has.
     """
     most, change_to = vertex.working_subtasks, change.wanted
-    least = min(vertex.parallelism, max(settings.limits_for(vertex)[0], vertex.floor))
+    least = min(vertex.parallelism, max(SizingSettings.of_job(job).limits_for(vertex)[0], vertex.floor))
     parallelism = max(least, most if change_to is None else min(change_to.parallelism, most))
     text = (
         f"{vertex.idle_subtasks} of its {vertex.parallelism} subtasks have nothing to read: it has "
@@ -317,10 +310,10 @@ def _sized(code: str, vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, p
     return Reason(code, text, vertex.vertex_id, NamedFigures(_SIZED, values))
 
 
-def _aligned(vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: Plugins) -> _AlignedVertex:
+def _aligned(
+    vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: Plugins
+) -> tuple[int, tuple[Reason, ...], tuple[Event, ...]]:
     """Return the parallelism that spreads key groups or partitions well; a source stays within its partitions."""
-    if sizing.target == sizing.current:
-        return _AlignedVertex(sizing.current)
     if sizing.target < 1:
         key = AutoscalerOptions.min_parallelism.key
         raise EvaluationError(f"vertex {vertex.vertex_id}: parallelism {sizing.target} is impossible; raise {key}")
@@ -337,7 +330,7 @@ def _aligned(vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: P
         reasons.append(_uneven(vertex, aligned.parallelism, aligned.beyond, max_increase(options)))
     if vertex.is_source and vertex.source_partitions > 0 and options.is_improved:
         parallelism = min(parallelism, max(sizing.current, vertex.source_partitions))
-    return _AlignedVertex(parallelism, tuple(reasons), tuple(events))
+    return parallelism, tuple(reasons), tuple(events)
 
 
 def _uneven(vertex: Vertex, parallelism: int, beyond: int, most: float) -> Reason:

@@ -25,13 +25,13 @@ from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import plain
 from flink_autoscaler.core.model.quick import quick, replace
-from flink_autoscaler.core.model.state import ConfigChanges, JobState, PolicyMemories, ScalingRecord
+from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.core.model.supervision import Vector
 from flink_autoscaler.core.observe.observation import add_to_history
 from flink_autoscaler.core.options import calendar
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies.choosing import PolicyPlan, choose, hear
+from flink_autoscaler.core.policies.choosing import choose, hear
 from flink_autoscaler.core.policies.observing import policy_input
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import Plugins
@@ -86,74 +86,56 @@ def decide(job: EvaluatedJob, plugins: Plugins, look: Look | None = None) -> Dec
     Raises:
         AutoscalerError: The decision could not be made; nothing of it is to be remembered.
     """
+    plan, options = planned(job, plugins), job.context.options
+    if look and plan.changes and not (plan.blocked_by or plan.is_confirmed):
+        plan = look(plan)
+    state, interval = replace(job.state, delayed=plan.delayed, policies=plan.memories), options.scaling_event_interval
+    action: Hold | Rescale = Hold(plan.reasons)
+    report = None
+    if plan.changes:
+        report = scaling_report(plan.changes, job.topology, blocked_by=plan.blocked_by, interval=interval)
+    if plan.changes and plan.blocked_by is None:
+        action = Rescale(plan.changes, plan.reasons)
+        state = replace(
+            state,
+            history=add_to_history(job.state.history, plan.changes, job.now_ms),
+            tracking=(*(each for each in job.state.tracking if each.at_ms != job.now_ms), ScalingRecord(job.now_ms)),
+            overrides=planned_parallelism(job.topology, plan.changes),
+            config_changes=plan.tuning,
+            delayed={},
+        )
+    metrics = EvaluatedMetrics(plan.metrics, job.metrics.globals_)
+    return Decision(action, state, metrics=metrics, events=plan.events, report=report, excluded=job.excluded)
+
+
+def planned(job: EvaluatedJob, plugins: Plugins) -> Plan:
+    """Return what is left of what the policy of a job wants, and what it remembers, whatever becomes of that.
+
+    Raises:
+        AutoscalerError: The decision could not be made; nothing of it is to be remembered.
+    """
     options, memories = job.context.options, job.state.policies
     plan = _under_memory_pressure(job)
     if plan is not None:
         heard = hear(lambda: policy_input(job), options, plugins.policies, memories)
-        return _held(replace(plan, reasons=(*plan.reasons, *heard.reasons)), job, heard.memories)
+        return replace(plan, reasons=(*plan.reasons, *heard.reasons), memories=heard.memories)
     chosen = choose(lambda: policy_input(job), options, plugins.policies, memories, job)
-    return _decided(chosen, job, plugins, look)
-
-
-def _decided(chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins, look: Look | None) -> Decision:
-    """Return what is left of what the policies want."""
-    plan = raised_to_threshold(in_whole_taskmanagers(changes_of(chosen, job, plugins), job), job)
-    if not plan.changes:
-        return _held(plan, job, chosen.memories)
-    blocked_by = _blocked_by(job)
-    if blocked_by is not None:
-        plan = plan.explained("SCALING_DISABLED", blocked_by.rstrip(":"))
-        return _held(plan, job, chosen.memories, _report(plan, job, blocked_by))
+    plan = changes_of(chosen, job, plugins)
+    if plan.changes:
+        plan = raised_to_threshold(in_whole_taskmanagers(plan, job), job)
+    if plan.changes and (blocked_by := _blocked_by(job)) is not None:
+        return replace(plan.explained("SCALING_DISABLED", blocked_by.rstrip(":")), blocked_by=blocked_by)
     plan = filtered(plan, job)
     if not plan.changes:
-        return _held(plan, job, chosen.memories)
-    plan, tuning = _tuned(plan, job)
-    flink = job.context.flink_options.with_changes(tuning.overrides, tuning.removals)
+        return plan
+    plan = _tuned(plan, job)
+    flink = job.context.flink_options.with_changes(plan.tuning.overrides, plan.tuning.removals)
     plan = within_resources(plan, job, plugins, flink)
     plan = at_least_half(plan, within_headroom(plan, job, flink), job)
     if plan.changes:
-        plan = in_whole_taskmanagers(after_executors(plan, job, plugins, tuning), job, is_cut=True)
+        plan = in_whole_taskmanagers(after_executors(plan, job, plugins), job, is_cut=True)
         plan = above_threshold(plan, job)
-    if look and plan.changes and not chosen.is_confirmed:
-        plan = look(plan)
-    if plan.changes:
-        return _carried_out(plan, job, chosen.memories, tuning)
-    return _held(plan, job, chosen.memories)
-
-
-def _held(plan: Plan, job: EvaluatedJob, memories: PolicyMemories, report: ScalingReport | None = None) -> Decision:
-    """Leave the job as it is; only scale-downs that wait and the memories of policies are kept."""
-    state = replace(job.state, delayed=plan.delayed, policies=memories)
-    metrics = EvaluatedMetrics(plan.metrics, job.metrics.globals_)
-    hold = Hold(plan.reasons)
-    return Decision(hold, state, metrics=metrics, events=plan.events, report=report, excluded=job.excluded)
-
-
-def _carried_out(plan: Plan, job: EvaluatedJob, memories: PolicyMemories, tuning: ConfigChanges) -> Decision:
-    """Record the changes: history, tracking, and the parallelism of every vertex from now on."""
-    tracking = (record for record in job.state.tracking if record.at_ms != job.now_ms)
-    state = replace(
-        job.state,
-        history=add_to_history(job.state.history, plan.changes, job.now_ms),
-        tracking=(*tracking, ScalingRecord(job.now_ms)),
-        overrides=planned_parallelism(job.topology, plan.changes),
-        config_changes=tuning,
-        delayed={},
-        policies=memories,
-    )
-    return Decision(
-        Rescale(plan.changes, plan.reasons),
-        state,
-        metrics=EvaluatedMetrics(plan.metrics, job.metrics.globals_),
-        events=plan.events,
-        report=_report(plan, job, None),
-        excluded=job.excluded,
-    )
-
-
-def _report(plan: Plan, job: EvaluatedJob, blocked_by: str | None) -> ScalingReport:
-    interval = job.context.options.scaling_event_interval
-    return scaling_report(plan.changes, job.topology, blocked_by=blocked_by, interval=interval)
+    return plan
 
 
 def _under_memory_pressure(job: EvaluatedJob) -> Plan | None:
@@ -174,8 +156,8 @@ def _under_memory_pressure(job: EvaluatedJob) -> Plan | None:
     return Plan({}, job.metrics.vertices, job.state.delayed).told(event).explained("MEMORY_PRESSURE", message)
 
 
-def _tuned(plan: Plan, job: EvaluatedJob) -> tuple[Plan, ConfigChanges]:
-    """Recommend memory settings; return them when tuning is on, else no changes."""
+def _tuned(plan: Plan, job: EvaluatedJob) -> Plan:
+    """Recommend memory settings; they are changed when tuning is on."""
     context: JobAutoScalerContext = job.context
     tuning = tune(
         TuningInput(
@@ -188,9 +170,9 @@ def _tuned(plan: Plan, job: EvaluatedJob) -> tuple[Plan, ConfigChanges]:
         )
     )
     if tuning is None:
-        return plan, ConfigChanges()
+        return plan
     plan = plan.told(recommendation_event(tuning, context.options))
-    return plan, tuning if context.options.memory_tuning else ConfigChanges()
+    return replace(plan, tuning=tuning) if context.options.memory_tuning else plan
 
 
 def _blocked_by(job: EvaluatedJob) -> str | None:

@@ -30,7 +30,7 @@ def without_paused(plan: Plan, job: EvaluatedJob) -> Plan:
     for direction, is_on in switches.items():
         pause = job.orders.paused(direction, job.now_ms)
         is_safe = direction is PauseScope.UP or job.context.restriction.may_scale_down
-        left = {v: change for v, change in plan.changes.items() if _direction(change) is not direction}
+        left = {v: c for v, c in plan.changes.items() if (c.new > c.current) is not (direction is PauseScope.UP)}
         if len(left) == len(plan.changes) or (is_on and is_safe and pause is None):
             continue
         if pause is not None:
@@ -42,10 +42,6 @@ def without_paused(plan: Plan, job: EvaluatedJob) -> Plan:
         # Else the reasons of the pass say already what is unknown, and that nothing is scaled down for that.
         plan = replace(plan, changes=left)
     return plan
-
-
-def _direction(change: ScalingSummary) -> PauseScope:
-    return PauseScope.UP if change.is_scale_up else PauseScope.DOWN
 
 
 def outside_quarantine(plan: Plan, job: EvaluatedJob) -> Plan:

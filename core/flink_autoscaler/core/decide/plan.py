@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flink_autoscaler.core.model.events import Event, EventType, Figures, Reason, ScalingReport, VertexReport
 from flink_autoscaler.core.model.metrics import EvaluatedVertex, ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import NAN, two_decimals
 from flink_autoscaler.core.model.quick import quick, replace
-from flink_autoscaler.core.model.state import DelayedVertex, ScalingSummaries, ScalingSummary
+from flink_autoscaler.core.model.state import (
+    ConfigChanges,
+    DelayedVertex,
+    PolicyMemories,
+    ScalingSummaries,
+    ScalingSummary,
+)
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -28,6 +34,10 @@ class Plan:
         events: To be raised, in order.
         at_once: Vertices that a policy wants changed that needs no metric window and weighs itself what a rescale
             costs: filters that do that for the others leave these alone.
+        memories: What the policies of the job are handed back in the next pass.
+        is_confirmed: Whether the policy confirms its plans over several passes itself.
+        tuning: Memory settings that change with it.
+        blocked_by: The lead-in of the report that names the option which prevents the changes; None where none does.
     """
 
     changes: ScalingSummaries
@@ -36,6 +46,10 @@ class Plan:
     reasons: tuple[Reason, ...] = ()
     events: tuple[Event, ...] = ()
     at_once: frozenset[VertexId] = frozenset()
+    memories: PolicyMemories = field(default_factory=dict)
+    is_confirmed: bool = False
+    tuning: ConfigChanges = field(default_factory=ConfigChanges)
+    blocked_by: str | None = None
 
     @property
     def is_weighed(self) -> bool:

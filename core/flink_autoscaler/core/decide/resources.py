@@ -31,7 +31,6 @@ from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import trunc32
 from flink_autoscaler.core.model.quick import replace
-from flink_autoscaler.core.model.state import ConfigChanges
 from flink_autoscaler.core.model.syntax import shortened
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.flink import FlinkOptions
@@ -86,6 +85,8 @@ def at_least_half(asked: Plan, fitting: Plan, job: EvaluatedJob) -> Plan:
         fitting: What is left of it.
         job: The job.
     """
+    if fitting is asked:
+        return asked
     wanted, part = (more_slots_for(job.topology, plan.changes) for plan in (asked, fitting))
     has = slots_of(job.topology, planned_parallelism(job.topology, {}))
     is_up = all(change.is_scale_up for change in fitting.changes.values())
@@ -172,7 +173,7 @@ def _within_headroom(plan: Plan, job: EvaluatedJob, headroom: Headroom, size: Ta
     return plan.told(replace(event, figures=figures)).resized(allowed, {})
 
 
-def after_executors(plan: Plan, job: EvaluatedJob, plugins: Plugins, tuning: ConfigChanges) -> Plan:
+def after_executors(plan: Plan, job: EvaluatedJob, plugins: Plugins) -> Plan:
     """Let the configured executors change the plan, in the order of their priority; empty after a veto.
 
     Raises:
@@ -181,7 +182,7 @@ def after_executors(plan: Plan, job: EvaluatedJob, plugins: Plugins, tuning: Con
     names = tuple(dict.fromkeys(job.context.options.custom_executors))
     if not names:
         return plan
-    configuration = job.context.flink_options.with_changes(tuning.overrides, tuning.removals).configuration
+    configuration = job.context.flink_options.with_changes(plan.tuning.overrides, plan.tuning.removals).configuration
     chosen = []
     for name in names:
         identity = plugin_class(configuration, EXECUTOR, name)
@@ -280,9 +281,9 @@ def too_small(context: JobAutoScalerContext, before: Mapping[VertexId, int], aft
 
 def raised_to_threshold(plan: Plan, job: EvaluatedJob) -> Plan:
     """Raise the vertex that grows most as far as Flink demands, where its bounds allow that."""
-    before = planned_parallelism(job.topology, {})
-    if not _is_too_small(plan, job, before):
+    if not _is_too_small(plan, job):
         return plan
+    before = planned_parallelism(job.topology, {})
     vertex_id = max(plan.changes, key=lambda v: plan.changes[v].new - plan.changes[v].current)
     vertex, settings = job.topology.vertices[vertex_id], SizingSettings.of(job.context.options, job.restart_time)
     wanted = plan.changes[vertex_id].new
@@ -297,13 +298,14 @@ def raised_to_threshold(plan: Plan, job: EvaluatedJob) -> Plan:
 
 def above_threshold(plan: Plan, job: EvaluatedJob) -> Plan:
     """Drop a plan that Flink would accept and never carry out: it waits until more is needed."""
-    before = planned_parallelism(job.topology, {})
-    if not _is_too_small(plan, job, before):
-        return plan
-    after = {v: change.new for v, change in plan.changes.items()}
-    return plan.explained(TOO_SMALL, too_small(job.context, before, after)).dropped()
+    problem = _is_too_small(plan, job)
+    return plan.explained(TOO_SMALL, problem).dropped() if problem else plan
 
 
-def _is_too_small(plan: Plan, job: EvaluatedJob, before: Mapping[VertexId, int]) -> bool:
+def _is_too_small(plan: Plan, job: EvaluatedJob) -> str:
+    """Return why Flink would never carry out a plan; empty where it does. One subtask more is enough by default."""
+    least = job.context.flink_options.min_parallelism_increase
+    if least <= 1 or not (plan.changes and job.context.options.is_improved):
+        return ""
     after = {v: change.new for v, change in plan.changes.items()}
-    return bool(after) and job.context.options.is_improved and bool(too_small(job.context, before, after))
+    return too_small(job.context, planned_parallelism(job.topology, {}), after)

@@ -212,29 +212,21 @@ def cap_requests(
         job_key = request.context.job_key
         with Border() as border:
             rescale = _rescale_under_way(request, rescales.get(job_key), now)
+            if rescale is None:
+                rescales.pop(job_key, None)  # it has ended, or what was decided was never saved
             if request.context.status is JobStatus.CREATED:
                 # It has lost its slots: what its rescale was to add is a part of what it needs to start.
                 kept += _kept_for_start(before, job_key) or (rescale.slots if rescale else 0)
             elif rescale is not None:
                 rescales[job_key] = rescale
                 taken += rescale.slots
-            if rescale is None:
-                # It has ended, or what was decided was never saved.
-                rescales.pop(job_key, None)
             counted.append(request)
         if border.error is not None:
             failures[job_key] = border.error
     unclaimed = max(0, capacity.free_slots - taken)
-    allocation = replace(
-        before,
-        capacity=capacity,
-        addable=addable,
-        unclaimed=unclaimed,
-        free=max(0, unclaimed - kept),
-        rescales=rescales,
-        shares=shares,
-        reallocation=before.reallocation.continued(requests),
-    )
+    allocation = replace(before, capacity=capacity, addable=addable, unclaimed=unclaimed, free=max(0, unclaimed - kept))
+    reallocation = before.reallocation.continued(requests)
+    allocation = replace(allocation, rescales=rescales, shares=shares, reallocation=reallocation)
     set_aside = sum(each.slots for each in shares.values())
     common = allocation.headroom(requests[0].context.cluster, _available(allocation, set_aside, 0))
     capped = []

@@ -87,11 +87,12 @@ def group_slots(
         parallelism: Parallelism per vertex.
         among: Only these vertices count; None counts all.
     """
-    total = 0
-    for members in topology.slot_sharing_groups.values():
-        counted = members if among is None else members & among
-        total += max((parallelism[vertex_id] for vertex_id in counted), default=0)
-    return total
+    groups: dict[str, int] = {}
+    for vertex_id, vertex in topology.vertices.items():
+        group = vertex.slot_sharing_group
+        if group is not None and (among is None or vertex_id in among):
+            groups[group] = max(groups.get(group, 0), parallelism[vertex_id])
+    return sum(groups.values())
 
 
 def taskmanagers_of(topology: JobTopology, parallelism: Mapping[VertexId, int], slots_per_taskmanager: int) -> int:
@@ -106,7 +107,7 @@ def slots_of(topology: JobTopology, parallelism: Mapping[VertexId, int]) -> int:
 
 def more_slots_for(topology: JobTopology, summaries: ScalingSummaries) -> int:
     """Return the slots that a job takes more than now after a plan; negative when fewer."""
-    now, planned = (planned_parallelism(topology, changes) for changes in ({}, summaries))
+    planned, now = planned_parallelism(topology, summaries), planned_parallelism(topology, {})
     return slots_of(topology, planned) - slots_of(topology, now)
 
 

@@ -115,7 +115,7 @@ def convert(
         if not math.isfinite(values[ScalingMetric.LOAD]):
             excluded.add(vertex_id)
         shape.append((vertex_id, tuple(values)))
-        numbers += [r3(value) for value in values.values()]
+        numbers += [value if value % 1 == 0 else r3(value) for value in values.values()]
     vertices = VertexTable(Layout.of(tuple(shape)), array("d", numbers))
     incomplete = [v.vertex_id for v in topology.vertices.values() if not v.io.is_complete]
     waiting = _NOT_KEPT

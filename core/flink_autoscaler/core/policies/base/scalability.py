@@ -11,7 +11,8 @@ from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import INFINITY, NAN, ceil_decimals, divide
-from flink_autoscaler.core.model.state import HistoryEntry, JobState, ScalingSummary
+from flink_autoscaler.core.model.state import HistoryEntry, ScalingHistory, ScalingSummary
+from flink_autoscaler.core.model.supervision import RescaleRecord
 from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.core.observe.plausibility import of_working_subtasks
 from flink_autoscaler.core.observe.window import MetricWindow, window_of
@@ -140,8 +141,11 @@ def data_skews(job: EvaluatedJob) -> dict[VertexId, Reason]:
     options, found = job.context.options, dict[VertexId, Reason]()
     if not options.is_improved:
         return found
+    history, rescales = job.state.history, job.state.supervision.rescales
+    if not (history or rescales):
+        return found
     for vertex_id, vertex in job.topology.vertices.items():
-        before = _parallelism_before(vertex_id, job.state)
+        before = _parallelism_before(vertex_id, history, rescales)
         if before is None or before >= vertex.parallelism or vertex_id in job.excluded:
             continue
         shares = _skewed_shares(vertex, job)
@@ -150,13 +154,15 @@ def data_skews(job: EvaluatedJob) -> dict[VertexId, Reason]:
     return found
 
 
-def _parallelism_before(vertex_id: VertexId, state: JobState) -> int | None:
+def _parallelism_before(vertex_id: VertexId, history: ScalingHistory, rescales: Sequence[RescaleRecord]) -> int | None:
     """Return what a vertex had before it was last rescaled; None where nobody remembers that it was."""
-    if entries := state.history.get(vertex_id):
+    if entries := history.get(vertex_id):
         return entries[-1].summary.current
     # The history is kept for a day, records of rescales for two weeks: a hot key is not tried out every day.
-    past = (each.before.get(vertex_id) for each in reversed(state.supervision.rescales) if vertex_id in each.changed)
-    return next(past, None)
+    for record in reversed(rescales):
+        if vertex_id in record.changed:
+            return record.before.get(vertex_id)
+    return None
 
 
 def _has_gained_little(vertex: Vertex, job: EvaluatedJob) -> bool:

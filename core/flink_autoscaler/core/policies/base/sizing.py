@@ -129,7 +129,8 @@ def size_vertex(
     if math.isnan(rate) or math.isnan(capacity):
         return None
     current = int(metrics[ScalingMetric.PARALLELISM].current) - vertex.idle_subtasks
-    factor = _bounded_factor(divide(capacity, rate) / coefficient, settings)
+    factor = divide(capacity, rate) / coefficient
+    factor = settings.least_factor if factor < settings.least_factor else min(factor, settings.greatest_factor)
     wanted = rounded_up(factor * current)
     limits = limits_of(vertex, current, settings)
     return VertexSizing(
@@ -141,14 +142,9 @@ def size_vertex(
         limits=limits,
         target=limits.clamp(wanted),
         coefficient=coefficient,
-        is_outside=is_outside_bounds(metrics),
+        is_outside=rate < metrics[ScalingMetric.SCALE_UP_RATE_THRESHOLD].current
+        or rate > metrics[ScalingMetric.SCALE_DOWN_RATE_THRESHOLD].current,
     )
-
-
-def _bounded_factor(factor: float, settings: SizingSettings) -> float:
-    if factor < settings.least_factor:
-        return settings.least_factor
-    return min(factor, settings.greatest_factor)
 
 
 def rounded_up(parallelism: float) -> int:
@@ -156,15 +152,6 @@ def rounded_up(parallelism: float) -> int:
     if parallelism - parallelism != 0.0:
         return trunc32(parallelism)
     return min(math.ceil(parallelism), _MAX_INT32)
-
-
-def is_outside_bounds(metrics: EvaluatedVertex) -> bool:
-    """Tell whether the true processing rate is outside the band that is left alone."""
-    rate = metrics[ScalingMetric.TRUE_PROCESSING_RATE].average
-    return (
-        rate < metrics[ScalingMetric.SCALE_UP_RATE_THRESHOLD].current
-        or rate > metrics[ScalingMetric.SCALE_DOWN_RATE_THRESHOLD].current
-    )
 
 
 @dataclass(frozen=True, slots=True)

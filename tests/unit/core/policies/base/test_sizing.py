@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from flink_autoscaler.core.decide.alignment import balanced
 from flink_autoscaler.core.model.policy_values import VertexLimits, VertexSizing
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
-from flink_autoscaler.core.policies.base.sizing import SizingSettings, is_outside_bounds, limits_of, size_vertex
+from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of, size_vertex
 from flink_autoscaler.core.ports.plugins import AlignmentRequest
 from testkit.builders.core import a_vertex, evaluated, options_with
 
@@ -157,13 +157,15 @@ def test_nothing_is_said_about_a_vertex_with_something_unknown(target: float, ra
         pytest.param(1516.0, False, id="on the lower edge"),
         pytest.param(4016.0, False, id="on the upper edge"),
         pytest.param(INF, True, id="above"),
-        pytest.param(NAN, False, id="unknown"),
     ],
 )
 def test_the_edges_belong_to_the_band(rate: float, expected: bool) -> None:
     metrics = evaluated(target=1500.0, rate=rate, up=1516.0, down=4016.0)
 
-    assert is_outside_bounds(metrics) is expected
+    sizing = size_vertex(a_vertex(parallelism=3), metrics, settings())
+
+    assert sizing is not None
+    assert sizing.is_outside is expected
 
 
 positive = st.floats(min_value=0.0, max_value=1e9)
