@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.core.decide.alignment import align, alignment_request, limited_event, max_increase
+from flink_autoscaler.core.decide.alignment import AlignmentSettings, align, alignment_request, limited_event
 from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, held_back, is_processing_backlog
 from flink_autoscaler.core.model.events import Event, EventType, Figures, NamedFigures, Reason
-from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId, of
-from flink_autoscaler.core.model.numbers import plain, two_decimals
+from flink_autoscaler.core.model.metrics import EvaluatedMetric, ScalingMetric, VertexId, of
+from flink_autoscaler.core.model.numbers import NAN, plain, two_decimals
 from flink_autoscaler.core.model.policy_values import VertexSizing
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import DelayedRecommendation, DelayedVertex, ScalingSummary
@@ -150,7 +150,8 @@ def _within_bounds(wanted: Mapping[VertexId, DelayedRecommendation], job: Evalua
     """Say that nothing is outside its bounds, and how much room the busiest vertex has left that would grow."""
     text = "every vertex that would change is within its utilization bounds"
     vertices, options = job.topology.vertices, job.context.options
-    if (waiting := _backlog_reason(wanted, job)) is not None:
+    settings = EvaluationSettings.of(options, job.restart_time)
+    if (waiting := _backlog_reason(wanted, job, settings)) is not None:
         return waiting
     growing = (v for v, advice in wanted.items() if advice.parallelism > vertices[v].parallelism)
     loads = {v: job.metrics.vertices[v][ScalingMetric.LOAD].average for v in growing}
@@ -158,7 +159,7 @@ def _within_bounds(wanted: Mapping[VertexId, DelayedRecommendation], job: Evalua
     if not known:
         return Reason("WITHIN_BOUNDS", text)
     busiest = max(known, key=lambda v: known[v])
-    load, most = known[busiest], EvaluationSettings.of(options, job.restart_time).utilization_max
+    load, most = known[busiest], settings.utilization_max
     condition = "while its lag does not grow " if _are_lags_known(job) else ""
     room = (
         f"{vertices[busiest].name} is {load:.0%} busy, head-room left: {max(0.0, 1 - load):.0%}; {condition}"
@@ -168,10 +169,11 @@ def _within_bounds(wanted: Mapping[VertexId, DelayedRecommendation], job: Evalua
     return Reason("WITHIN_BOUNDS", f"{text}: {room}", figures=figures)
 
 
-def _backlog_reason(wanted: Mapping[VertexId, DelayedRecommendation], job: EvaluatedJob) -> Reason | None:
+def _backlog_reason(
+    wanted: Mapping[VertexId, DelayedRecommendation], job: EvaluatedJob, settings: EvaluationSettings
+) -> Reason | None:
     """Say that a backlog is what keeps vertices from being scaled down, with its records; None where it does not."""
-    vertices, options = job.topology.vertices, job.context.options
-    window, settings = window_of(job.state.samples), EvaluationSettings.of(options, job.restart_time)
+    vertices, window = job.topology.vertices, window_of(job.state.samples)
     is_lowered = any(advice.parallelism < vertices[v].parallelism for v, advice in wanted.items())
     if not (is_lowered and settings.is_improved and is_processing_backlog(job.topology, window, settings)):
         return None
@@ -195,7 +197,7 @@ def _with_changes(plan: Plan, job: EvaluatedJob, wanted: dict[VertexId, int]) ->
     """Return the plan with changes; what is expected of a vertex stays the rate for what it was sized for now."""
     metrics = dict(plan.metrics)
     for vertex_id, parallelism in wanted.items():
-        recommended = of(float(parallelism))
+        recommended = EvaluatedMetric(float(parallelism), NAN)
         metrics[vertex_id] = {**metrics[vertex_id], ScalingMetric.RECOMMENDED_PARALLELISM: recommended}
     vertices = job.topology.vertices
     changes = {v: ScalingSummary(vertices[v].parallelism, new, metrics[v]) for v, new in wanted.items()}
@@ -327,7 +329,7 @@ def _aligned(
         request = alignment_request(vertex, sizing.limits, sizing.current, sizing.target)
         events.append(limited_event(request, aligned, options))
     if aligned.beyond is not None:
-        reasons.append(_uneven(vertex, aligned.parallelism, aligned.beyond, max_increase(options)))
+        reasons.append(_uneven(vertex, aligned.parallelism, aligned.beyond, AlignmentSettings.of(options).max_increase))
     if vertex.is_source and vertex.source_partitions > 0 and options.is_improved:
         parallelism = min(parallelism, max(sizing.current, vertex.source_partitions))
     return parallelism, tuple(reasons), tuple(events)

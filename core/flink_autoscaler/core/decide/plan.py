@@ -54,7 +54,7 @@ class Plan:
     @property
     def is_weighed(self) -> bool:
         """Whether every scale-down is one that its policy has weighed itself."""
-        return all(change.is_scale_up or vertex_id in self.at_once for vertex_id, change in self.changes.items())
+        return {v for v, change in self.changes.items() if change.new < change.current} <= self.at_once
 
     def explained(self, code: str, text: str, vertex_id: VertexId | None = None, figures: Figures = ()) -> Plan:
         """Return the plan with one more reason."""

@@ -18,7 +18,7 @@ from flink_autoscaler.core.model.metrics import (
     VertexMetrics,
     WaitingTime,
 )
-from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3
+from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, rounded
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading, VertexAggregates
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
@@ -115,7 +115,7 @@ def convert(
         if not math.isfinite(values[ScalingMetric.LOAD]):
             excluded.add(vertex_id)
         shape.append((vertex_id, tuple(values)))
-        numbers += [value if value % 1 == 0 else r3(value) for value in values.values()]
+        numbers += rounded(values.values())
     vertices = VertexTable(Layout.of(tuple(shape)), array("d", numbers))
     incomplete = [v.vertex_id for v in topology.vertices.values() if not v.io.is_complete]
     waiting = _NOT_KEPT

@@ -14,7 +14,6 @@ from flink_autoscaler.core.errors import (
 )
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
-from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.state import HistoryEntry, JobState, ScalingHistory, ScalingRecord, ScalingSummaries
@@ -23,9 +22,8 @@ from flink_autoscaler.core.model.vertex_patterns import matching
 from flink_autoscaler.core.observe.conversion import Conversion, base_taskmanager_metrics, convert
 from flink_autoscaler.core.observe.counters import CountedWindow, counted
 from flink_autoscaler.core.observe.gathering import gathered_ms, task_ms
-from flink_autoscaler.core.observe.metric_names import active_partitions
-from flink_autoscaler.core.observe.plausibility import ages_of, check_details, idle_subtasks, most_of
-from flink_autoscaler.core.observe.window import WindowSettings, full_at_ms, trim
+from flink_autoscaler.core.observe.plausibility import active_partitions, ages_of, check_details, idle_subtasks, most_of
+from flink_autoscaler.core.observe.window import WindowSettings, full_at_ms, trim, window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.safety import LowerBound
 from flink_autoscaler.core.ports.passes import PassRequest
@@ -57,11 +55,6 @@ class Observed:
     def excluded(self) -> frozenset[VertexId]:
         """Vertices that are not scaled in this pass."""
         return self.held | self.unknown
-
-    @property
-    def state(self) -> JobState:
-        """The state with the sample of this pass."""
-        return self.request.state
 
 
 def finished_vertices(details: JobDetails | None) -> frozenset[VertexId]:
@@ -150,11 +143,11 @@ def without_sample(observed: Observed, index: int) -> Observed:
         observed: With at least two samples.
         index: Which of them, the oldest being 0.
     """
-    options, samples = observed.request.context.options, observed.state.samples
+    options, samples = observed.request.context.options, observed.request.state.samples
     left = counted_window((*samples[:index], *samples[index + 1 :]), observed.topology, options)
-    latest = left.kept[-1].vertices
-    loads = {v: latest.get(v, {}).get(ScalingMetric.LOAD, NAN) for v in observed.topology.vertices}
-    unknown = frozenset(vertex_id for vertex_id, load in loads.items() if not math.isfinite(load))
+    window = window_of(left.counted)
+    loads = {v: window.latest(ScalingMetric.LOAD, v) for v in observed.topology.vertices}
+    unknown = frozenset([v for v, load in loads.items() if load is None or not math.isfinite(load)])
     return replace(observed, counted=left.counted, unknown=unknown)
 
 
