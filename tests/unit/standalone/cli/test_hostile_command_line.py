@@ -215,9 +215,7 @@ def interrupted(process: subprocess.Popen[str]) -> tuple[str, str]:
     "arguments",
     [
         pytest.param(["init", "--url", "{url}", "--output", "new.yaml"], id="init"),
-        pytest.param(["once", "--url", "{url}"], id="once at a URL"),
         pytest.param(["once", "--dry-run", "{sets}"], id="once"),
-        pytest.param(["jobs", "{sets}"], id="jobs"),
     ],
 )
 def test_ctrl_c_while_a_cluster_does_not_answer_leaves_nothing(tmp_path: Path, arguments: list[str]) -> None:
@@ -237,13 +235,14 @@ def test_ctrl_c_while_a_cluster_does_not_answer_leaves_nothing(tmp_path: Path, a
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "instant"),
     [
-        pytest.param(["history", "export", "samples", "--path", "{history}", "--output", "samples.csv"], id="export"),
-        pytest.param(["replay", "--vectors", "{vectors}", "--output", "out.json"], id="replay"),
+        pytest.param(
+            ["history", "export", "samples", "--path", "{history}", "--output", "samples.csv"], 0.001, id="export"
+        ),
+        pytest.param(["replay", "--vectors", "{vectors}", "--output", "out.json"], 0.6, id="replay"),
     ],
 )
-@pytest.mark.parametrize("instant", [0.001, 0.6])
 def test_ctrl_c_at_any_instant_leaves_nothing_half_written(
     tmp_path: Path, arguments: list[str], instant: float
 ) -> None:

@@ -32,7 +32,7 @@ from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import EVENTS, ORDERS
 from testkit.builders.commands import restored_logging
 from testkit.builders.sql.command_line import call
-from testkit.servers.databases import rows_of
+from testkit.servers.databases import every_database, rows_of
 
 WRITER = "flink-autoscaler"
 JOBS = ("main/orders", "main/payments", "other/orders")
@@ -381,6 +381,7 @@ def test_orders_for_programs(site: Site) -> None:
     assert (entry["dry_run"], entry["rollback"], entry["reset"]) == (None, None, None)
 
 
+@every_database
 def test_orders_work_in_every_database(database_settings: DatabaseSettings) -> None:
     options = [each for value in JDBC for each in ("--set", f"autoscaler.standalone.{value}")]
     with closing(Database(database_settings)) as database:
