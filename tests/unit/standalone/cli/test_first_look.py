@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.standalone.cli.main import app
-from testkit.builders.commands import Call, commands
+from testkit.builders.commands import Call, command_fixture
 from testkit.fakes.flink import Canned, FakeFlink, Fault, chain
 from testkit.servers.tls import Authority, TlsFront, server_context
 
@@ -17,10 +17,7 @@ ENABLING = "in autoscaler.yaml: job.autoscaler.enabled: true"
 PROJECT = Path(__file__).parents[4]
 
 
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
-    with commands(app, capsys, monkeypatch) as run:
-        yield run
+call = command_fixture(app)
 
 
 @pytest.fixture

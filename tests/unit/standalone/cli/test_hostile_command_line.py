@@ -16,7 +16,7 @@ import pytest
 
 from flink_autoscaler.standalone.cli.main import app
 from testkit.builders.backtests import a_history, job_rows
-from testkit.builders.commands import Call, commands
+from testkit.builders.commands import Call, command_fixture
 from testkit.builders.forked_command import run_command
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, Fault
@@ -36,11 +36,7 @@ def call(*arguments: str) -> subprocess.CompletedProcess[str]:
     return run_command(arguments, ENVIRONMENT, timeout=300)
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
-    """Return what runs a command within this process."""
-    with commands(app, capsys, monkeypatch) as call:
-        yield call
+run = command_fixture(app)
 
 
 BROKEN = [

@@ -30,7 +30,6 @@ from flink_autoscaler.stores.sql.orders import SqlOrderBook
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import EVENTS, ORDERS
-from testkit.builders.commands import restored_logging
 from testkit.builders.sql.command_line import call
 from testkit.servers.databases import every_database, rows_of
 
@@ -81,13 +80,6 @@ class Site:
 
     def remember(self, job_key: str, state: JobState) -> None:
         SqlStateStore(self.database, writer=WRITER).save(job_key, state)
-
-
-@pytest.fixture(autouse=True)
-def unchanged_logging() -> Iterator[None]:
-    """Undo what commands do to the logging of this process."""
-    with restored_logging():
-        yield
 
 
 @pytest.fixture
