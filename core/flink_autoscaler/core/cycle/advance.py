@@ -27,7 +27,7 @@ from flink_autoscaler.core.cycle.shadow import in_roles, remember_shadow, shadow
 from flink_autoscaler.core.decide.alignment import aligned_sizes
 from flink_autoscaler.core.decide.decision import Decision, Look, decide
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, EvaluationError, NotReadyError, described
-from flink_autoscaler.core.evaluate.custom import CustomEvaluation
+from flink_autoscaler.core.evaluate.custom import custom_evaluator
 from flink_autoscaler.core.evaluate.downtime import assumed_restart
 from flink_autoscaler.core.evaluate.evaluation import (
     EvaluationSettings,
@@ -103,14 +103,11 @@ def evaluate_window(
     request, samples, state = observed.request, observed.counted, observed.request.state
     context, options = request.context, request.context.options
     settings = EvaluationSettings.of(options, restart_time)
-    custom = None
-    if options.custom_evaluators:
-        custom = CustomEvaluation(context, observed.topology, samples, restart_time)
+    customize, problems = custom_evaluator(context, observed.topology, samples, restart_time, plugins)
     try:
         outside, history = OutsideFigures.of(reading), state.history
         if settings.is_improved:
             _require_lags(observed, reading, samples)
-        customize = custom.hook(plugins) if custom else None
         metrics = evaluate(observed.topology, samples, settings, customize, outside, history)
     except EvaluationError as error:
         # Rates wait for a second sample since counters began anew, however old the window is.
@@ -136,7 +133,7 @@ def evaluate_window(
     )
     if skewed := data_skews(job):
         job = replace(job, skewed=skewed)
-    return job, _plugin_events(context, custom.problems) if custom else ()
+    return job, _plugin_events(context, problems) if problems else ()
 
 
 def _require_lags(observed: Observed, reading: JobReading, samples: Sequence[MetricSample]) -> None:
