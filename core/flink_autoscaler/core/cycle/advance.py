@@ -62,6 +62,84 @@ from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
 from flink_autoscaler.core.supervise.following import Tracking
 from flink_autoscaler.core.supervise.tracking import DesiredState, track_after, track_before
 
+MIN_SAMPLES = 2
+"""Fewer samples have no rate."""
+
+_ANYTHING = (Exception, SystemExit)
+"""What foreign numbers and plug-ins raise, sys.exit() included: it is the matter of one job, never of the pass."""
+
+
+def advance(
+    request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins = NO_PLUGINS
+) -> PassOutcome:
+    """Take one job one pass further.
+
+    Args:
+        request: A job that :func:`without_reading` has no answer for.
+        reading: What the cluster answered about it.
+        cluster: What the cluster answered about itself.
+        plugins: The plug-ins of this process.
+
+    Returns:
+        The outcome; errors of any kind are in it.
+    """
+    try:
+        request = at_reading_time(request, reading, cluster)
+        external = external_metrics(request, reading)  # with the restrictions that they bring
+        request, reading = external.request, external.reading
+        if is_only_waiting(request):
+            return waiting(request, external)
+        tracking = track_job(request, reading, cluster, plugins)  # what became of the last rescale, and forbids now
+        state = apply_pins(tracking.state, request, reading.details)
+        request = replace(request, state=state, memory=reading.memory)
+        progress = observe_job(request, reading, cluster, plugins)  # also while the job is held: windows go on
+        progress = evaluate_job(progress, reading, cluster, plugins)
+        decision = decide_job(progress, tracking, reading, cluster, plugins)
+        state = remember_shadow(decision.state, progress.request, progress.shadow)
+        # A decision names all vertices, as they are where they are pinned: that holds no longer than the pin.
+        state = apply_pins(state, request, reading.details)
+        desired = desired_state(progress, decision, state, tracking, reading)
+        update = track_after(desired, state.supervision, request, reading, cluster)
+        return assemble(
+            external, tracking, progress, decision, state=state, wanted=desired.wanted, update=update, cluster=cluster
+        )
+    except _ANYTHING as error:
+        return failed(request, _ours(error))
+
+
+def track_job(request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins) -> Tracking:
+    """Find out what became of the last rescale; where that fails nothing is decided, and the sample counts."""
+    try:
+        return track_before(request, reading, cluster, plugins)
+    except _ANYTHING as error:
+        return Tracking(request.state, error=_ours(error))
+
+
+def observe_job(request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins) -> PassProgress:
+    """Take a sample of a job that runs; where there is none to take, the ``end`` of the result says why."""
+    options = request.context.options
+    if request.context.status is not JobStatus.RUNNING:
+        return PassProgress(request, end=not_running(request))
+    try:
+        streaming = streaming_policies(options, plugins.policies)
+    except ConfigError as error:
+        return PassProgress(request, end=invalid(request, str(error)))
+    try:
+        if (doubt := stale(request, reading, cluster)) is not None:
+            excluded = finished_vertices(reading.details)
+            return PassProgress(request, end=_unchanged(request, PassPhase.NOT_READY, Hold((doubt,)), excluded))
+        observed = without_other_graph(observe(in_roles(request), reading, cluster), request.state, streaming)
+    except AutoscalerError as error:
+        request = replace(request, memory=memory_after_failure(reading, cluster))
+        return PassProgress(request, end=failure(request, error, finished_vertices(reading.details)))
+    except _ANYTHING as error:
+        return PassProgress(request, end=failure(request, _ours(error)))
+    end = None
+    if len(observed.request.state.samples) < MIN_SAMPLES:
+        hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
+        end = interrupted(_unchanged(observed.request, PassPhase.COLLECTING, hold, observed.excluded), request)
+    return PassProgress(observed.request, observed, streaming, end=end)
+
 
 def without_other_graph(observed: Observed, before: JobState, kept: frozenset[str]) -> Observed:
     """Forget what policies remember when the job has other vertices than in the last sample.
@@ -76,6 +154,37 @@ def without_other_graph(observed: Observed, before: JobState, kept: frozenset[st
     request, state = observed.request, observed.request.state
     memories = {name: memory for name, memory in state.policies.items() if name in kept}
     return replace(observed, request=replace(request, state=replace(state, policies=memories)))
+
+
+def evaluate_job(
+    progress: PassProgress, reading: JobReading, cluster: ClusterReading, plugins: Plugins
+) -> PassProgress:
+    """Evaluate the metric window: rates, forecasts, and the opinion of a second policy.
+
+    Returns:
+        What was found out, as far as that went; its ``end`` says why there is nothing to decide by.
+    """
+    request, observed = progress.request, progress.observed
+    if observed is None or progress.end is not None:
+        return progress
+    restart, job, forecast, shadow, end = None, None, None, None, None
+    events: tuple[Event, ...] = ()
+    try:
+        restart = assumed_restart(request.state, request.outages, request.context.options)
+        job, events = evaluate_window(observed, restart.seconds, reading, cluster, plugins, progress.streaming)
+        forecast = pass_forecast(job, request.profiles, plugins.policies)
+        if forecast.memory != job.state.forecast:  # what was learned is kept, whatever becomes of the decision
+            request = replace(request, state=replace(request.state, forecast=forecast.memory))
+            job = replace(job, state=replace(job.state, forecast=forecast.memory))
+        job, events = forecast.shown(job), (*events, *forecast.events)
+        shadow = shadow_of(job, plugins)
+        if not (observed.is_window_full or job.context.options.policy in progress.streaming):
+            end = _unchanged(request, PassPhase.WINDOW_FILLING, _filling(observed), job.excluded)
+    except _ANYTHING as error:
+        # With what was found so far: the sample of this pass counts whatever a plug-in does.
+        end = _stopped(request, observed, _ours(error))
+    events = (*events, *shadow.events) if shadow else events
+    return PassProgress(request, observed, progress.streaming, restart, job, forecast, shadow, events, end)
 
 
 def evaluate_window(
@@ -156,116 +265,6 @@ def _plugin_events(context: JobAutoScalerContext, problems: list[Reason]) -> tup
         Event(EventType.WARNING, "PluginProblem", problem.text, f"{problem.code}{problem.vertex_id or ''}", interval)
         for problem in problems
     )
-
-
-MIN_SAMPLES = 2
-"""Fewer samples have no rate."""
-
-_ANYTHING = (Exception, SystemExit)
-"""What foreign numbers and plug-ins raise, sys.exit() included: it is the matter of one job, never of the pass."""
-
-
-def advance(
-    request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins = NO_PLUGINS
-) -> PassOutcome:
-    """Take one job one pass further.
-
-    Args:
-        request: A job that :func:`without_reading` has no answer for.
-        reading: What the cluster answered about it.
-        cluster: What the cluster answered about itself.
-        plugins: The plug-ins of this process.
-
-    Returns:
-        The outcome; errors of any kind are in it.
-    """
-    try:
-        request = at_reading_time(request, reading, cluster)
-        external = external_metrics(request, reading)
-        request, reading = external.request, external.reading
-        if is_only_waiting(request):
-            return waiting(request, external)
-        tracking = track_job(request, reading, cluster, plugins)
-        state = apply_pins(tracking.state, request, reading.details)
-        request = replace(request, state=state, memory=reading.memory)
-        progress = observe_job(request, reading, cluster, plugins)
-        progress = evaluate_job(progress, reading, cluster, plugins)
-        decision = decide_job(progress, tracking, reading, cluster, plugins)
-        state = remember_shadow(decision.state, progress.request, progress.shadow)
-        # A decision names all vertices, as they are where they are pinned: that holds no longer than the pin.
-        state = apply_pins(state, request, reading.details)
-        desired = desired_state(progress, decision, state, tracking, reading)
-        update = track_after(desired, state.supervision, request, reading, cluster)
-        return assemble(
-            external, tracking, progress, decision, state=state, wanted=desired.wanted, update=update, cluster=cluster
-        )
-    except _ANYTHING as error:
-        return failed(request, _ours(error))
-
-
-def track_job(request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins) -> Tracking:
-    """Find out what became of the last rescale; where that fails nothing is decided, and the sample counts."""
-    try:
-        return track_before(request, reading, cluster, plugins)
-    except _ANYTHING as error:
-        return Tracking(request.state, error=_ours(error))
-
-
-def observe_job(request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins) -> PassProgress:
-    """Take a sample of a job that runs; where there is none to take, the ``end`` of the result says why."""
-    options = request.context.options
-    if request.context.status is not JobStatus.RUNNING:
-        return PassProgress(request, end=not_running(request))
-    try:
-        streaming = streaming_policies(options, plugins.policies)
-    except ConfigError as error:
-        return PassProgress(request, end=invalid(request, str(error)))
-    try:
-        if (doubt := stale(request, reading, cluster)) is not None:
-            excluded = finished_vertices(reading.details)
-            return PassProgress(request, end=_unchanged(request, PassPhase.NOT_READY, Hold((doubt,)), excluded))
-        observed = without_other_graph(observe(in_roles(request), reading, cluster), request.state, streaming)
-    except AutoscalerError as error:
-        request = replace(request, memory=memory_after_failure(reading, cluster))
-        return PassProgress(request, end=failure(request, error, finished_vertices(reading.details)))
-    except _ANYTHING as error:
-        return PassProgress(request, end=failure(request, _ours(error)))
-    end = None
-    if len(observed.request.state.samples) < MIN_SAMPLES:
-        hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
-        end = interrupted(_unchanged(observed.request, PassPhase.COLLECTING, hold, observed.excluded), request)
-    return PassProgress(observed.request, observed, streaming, end=end)
-
-
-def evaluate_job(
-    progress: PassProgress, reading: JobReading, cluster: ClusterReading, plugins: Plugins
-) -> PassProgress:
-    """Evaluate the metric window: rates, forecasts, and the opinion of a second policy.
-
-    Returns:
-        What was found out, as far as that went; its ``end`` says why there is nothing to decide by.
-    """
-    request, observed = progress.request, progress.observed
-    if observed is None or progress.end is not None:
-        return progress
-    restart, job, forecast, shadow, end = None, None, None, None, None
-    events: tuple[Event, ...] = ()
-    try:
-        restart = assumed_restart(request.state, request.outages, request.context.options)
-        job, events = evaluate_window(observed, restart.seconds, reading, cluster, plugins, progress.streaming)
-        forecast = pass_forecast(job, request.profiles, plugins.policies)
-        if forecast.memory != job.state.forecast:  # what was learned is kept, whatever becomes of the decision
-            request = replace(request, state=replace(request.state, forecast=forecast.memory))
-            job = replace(job, state=replace(job.state, forecast=forecast.memory))
-        job, events = forecast.shown(job), (*events, *forecast.events)
-        shadow = shadow_of(job, plugins)
-        if not (observed.is_window_full or job.context.options.policy in progress.streaming):
-            end = _unchanged(request, PassPhase.WINDOW_FILLING, _filling(observed), job.excluded)
-    except _ANYTHING as error:
-        # With what was found so far: the sample of this pass counts whatever a plug-in does.
-        end = _stopped(request, observed, _ours(error))
-    events = (*events, *shadow.events) if shadow else events
-    return PassProgress(request, observed, progress.streaming, restart, job, forecast, shadow, events, end)
 
 
 def decide_job(
