@@ -93,15 +93,11 @@ def unevenness(
     above = max(0.0, most - mean)
     rate = metrics[ScalingMetric.TRUE_PROCESSING_RATE].average / vertex.working_subtasks
     arriving = metrics[ScalingMetric.TARGET_DATA_RATE].average / max(utilization_target, 1e-9)
-    subtasks = _least(arriving + count * mean / catch_up, rate - above / catch_up, vertex.working_subtasks)
+    # What has to be done, and what is left of each subtask to do it with; the present ones where that is unknown.
+    needed, left, subtasks = arriving + count * mean / catch_up, rate - above / catch_up, float(vertex.working_subtasks)
+    if not (math.isnan(needed) or math.isnan(left)):
+        subtasks = needed / left if left > 0 else math.inf
     return max(1.0, (count * mean + min(max(1.0, subtasks), count) * above) / lag)
-
-
-def _least(needed: float, left: float, present: int) -> float:
-    """Return the subtasks that do what is needed with what is left of each; the present ones where that is unknown."""
-    if math.isnan(needed) or math.isnan(left):
-        return present
-    return needed / left if left > 0 else math.inf
 
 
 def times(metric: EvaluatedMetric, factor: float) -> EvaluatedMetric:
