@@ -14,7 +14,7 @@ PERIOD: Final = 600.0
 """A subject that has changed too often within so many seconds is logged once per period only."""
 
 
-class Transition(Enum):
+class AlertTransition(Enum):
     """What is to be logged about a subject."""
 
     NONE = auto()
@@ -52,19 +52,21 @@ class LogOnce:
 
     def is_news(self, subject: str, error: Exception | None) -> bool:
         """Take what is wrong with a subject now, None when nothing is; tell whether that is to be logged."""
-        return self.update(subject, "" if error is None else str(error)) is not Transition.NONE
+        return self.update(subject, "" if error is None else str(error)) is not AlertTransition.NONE
 
-    def update(self, subject: str, text: str) -> Transition:
+    def update(self, subject: str, text: str) -> AlertTransition:
         """Take what is wrong with a subject now, an empty text when nothing is, and return what is to be logged."""
         with self._lock:
             known = self._subjects.get(subject)
             if known is None:
                 if not text:
-                    return Transition.NONE
+                    return AlertTransition.NONE
                 kept = 1 if self._max_changes is None else self._max_changes + 1
                 known = self._subjects[subject] = _Subject(changed_at=deque(maxlen=kept))
-            now = self._clock()
             has_changed = known.text != text
+            if text and not has_changed and known.flapping_at is None:
+                return AlertTransition.NONE  # most calls: what was wrong still is
+            now = self._clock()
             if has_changed:
                 known.text = text
                 known.changed_at.append(now)
@@ -85,16 +87,16 @@ class LogOnce:
         with self._lock:
             self._subjects = {subject: known for subject, known in self._subjects.items() if subject in subjects}
 
-    def _transition(self, known: _Subject, now: float, *, has_changed: bool) -> Transition:
+    def _transition(self, known: _Subject, now: float, *, has_changed: bool) -> AlertTransition:
         max_changes, changed_at = self._max_changes, known.changed_at
         if max_changes is None or len(changed_at) <= max_changes or now - changed_at[0] >= PERIOD:
             if known.flapping_at is not None:
                 known.flapping_at = None
-                return Transition.STABLE
+                return AlertTransition.STABLE
             if not has_changed:
-                return Transition.NONE
-            return Transition.RAISED if known.text else Transition.CLEARED
+                return AlertTransition.NONE
+            return AlertTransition.RAISED if known.text else AlertTransition.CLEARED
         if not has_changed or (known.flapping_at is not None and now - known.flapping_at < PERIOD):
-            return Transition.NONE
+            return AlertTransition.NONE
         known.flapping_at = now
-        return Transition.FLAPPING
+        return AlertTransition.FLAPPING

@@ -13,7 +13,7 @@ from flink_autoscaler.stores.sql.lease import Lease, LeaseFence
 from flink_autoscaler.stores.sql.outbox import SqlOutbox
 from flink_autoscaler.stores.sql.tables import NOTIFICATIONS
 from testkit.contracts.stores.outbox import CLAIM, OutboxContract, a_notice, claimed
-from testkit.servers.databases import rows_of
+from testkit.servers.databases import every_database, rows_of
 
 OURS = "our installation"
 
@@ -23,6 +23,7 @@ class TestHeapOutbox(OutboxContract):
         return HeapOutbox(most_waiting=most_waiting)
 
 
+@every_database
 class TestSqlOutbox(OutboxContract):
     @pytest.fixture(autouse=True)
     def _database(self, database: Database) -> None:
@@ -85,6 +86,7 @@ def test_who_does_not_lead_adds_and_claims_nothing_and_may_note_what_was_sent(da
         fenced.claim("audit", CLAIM)
 
 
+@every_database
 def test_texts_come_back_as_they_were(database: Database) -> None:
     outbox = SqlOutbox(database, writer=OURS)
     notice = a_notice(1)

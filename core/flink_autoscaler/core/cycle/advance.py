@@ -73,8 +73,9 @@ def without_other_graph(observed: Observed, before: JobState, kept: frozenset[st
     """
     if not before.samples or before.samples[-1].vertices.keys() == observed.topology.vertices.keys():
         return observed
-    memories = {name: memory for name, memory in observed.state.policies.items() if name in kept}
-    return replace(observed, request=replace(observed.request, state=replace(observed.state, policies=memories)))
+    request, state = observed.request, observed.request.state
+    memories = {name: memory for name, memory in state.policies.items() if name in kept}
+    return replace(observed, request=replace(request, state=replace(state, policies=memories)))
 
 
 def evaluate_window(
@@ -99,18 +100,21 @@ def evaluate_window(
         NotReadyError: Metrics are missing while the window fills.
         EvaluationError: They are missing although it is full.
     """
-    request, samples = observed.request, observed.counted
+    request, samples, state = observed.request, observed.counted, observed.request.state
     context, options = request.context, request.context.options
     settings = EvaluationSettings.of(options, restart_time)
-    custom = CustomEvaluation(context, observed.topology, samples, restart_time)
+    custom = None
+    if options.custom_evaluators:
+        custom = CustomEvaluation(context, observed.topology, samples, restart_time)
     try:
-        outside, history = OutsideFigures.of(reading), observed.state.history
+        outside, history = OutsideFigures.of(reading), state.history
         if settings.is_improved:
             _require_lags(observed, reading, samples)
-        metrics = evaluate(observed.topology, samples, settings, custom.hook(plugins), outside, history)
+        customize = custom.hook(plugins) if custom else None
+        metrics = evaluate(observed.topology, samples, settings, customize, outside, history)
     except EvaluationError as error:
         # Rates wait for a second sample since counters began anew, however old the window is.
-        begins_anew = samples is not observed.state.samples
+        begins_anew = samples is not state.samples
         if settings.is_improved and (not observed.is_window_full or begins_anew):
             raise NotReadyError(str(error)) from error
         raise
@@ -120,7 +124,7 @@ def evaluate_window(
         context=context,
         topology=observed.topology,
         metrics=metrics,
-        state=observed.state if samples is observed.state.samples else replace(observed.state, samples=samples),
+        state=state if samples is state.samples else replace(state, samples=samples),
         cluster=cluster,
         excluded=observed.excluded,
         restart_time=restart_time,
@@ -132,7 +136,7 @@ def evaluate_window(
     )
     if skewed := data_skews(job):
         job = replace(job, skewed=skewed)
-    return job, _plugin_events(context, custom.problems) if custom.problems else ()
+    return job, _plugin_events(context, custom.problems) if custom else ()
 
 
 def _require_lags(observed: Observed, reading: JobReading, samples: Sequence[MetricSample]) -> None:
@@ -230,7 +234,7 @@ def observe_job(request: PassRequest, reading: JobReading, cluster: ClusterReadi
     except _ANYTHING as error:
         return PassProgress(request, end=failure(request, _ours(error)))
     end = None
-    if len(observed.state.samples) < MIN_SAMPLES:
+    if len(observed.request.state.samples) < MIN_SAMPLES:
         hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
         end = interrupted(_unchanged(observed.request, PassPhase.COLLECTING, hold, observed.excluded), request)
     return PassProgress(observed.request, observed, streaming, end=end)
@@ -250,7 +254,7 @@ def evaluate_job(
     restart, job, forecast, shadow, end = None, None, None, None, None
     events: tuple[Event, ...] = ()
     try:
-        restart = assumed_restart(observed.state, request.outages, request.context.options)
+        restart = assumed_restart(request.state, request.outages, request.context.options)
         job, events = evaluate_window(observed, restart.seconds, reading, cluster, plugins, progress.streaming)
         forecast = pass_forecast(job, request.profiles, plugins.policies)
         if forecast.memory != job.state.forecast:  # what was learned is kept, whatever becomes of the decision
@@ -354,7 +358,7 @@ def _second_look(
         other, _ = evaluate_window(left, job.restart_time, reading, cluster, plugins, progress.streaming)
         return pass_forecast(other, progress.request.profiles, plugins.policies).shown(other)
 
-    return lambda plan: second_look(plan, job, observed.state.samples, without, plugins)
+    return lambda plan: second_look(plan, job, observed.request.state.samples, without, plugins)
 
 
 def _stopped(request: PassRequest, observed: Observed, error: AutoscalerError) -> Decision:

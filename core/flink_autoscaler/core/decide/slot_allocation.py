@@ -198,6 +198,7 @@ def cap_requests(
         The allocation of this pass, the requests with their headroom, and why jobs are left out of these.
     """
     rescales = {key: each for key, each in before.rescales.items() if each.until > now}
+    # A share that lapses before its job could decide again would be offered to nobody: passes may be far apart.
     shares = {
         key: replace(each, is_offered=True)
         for key, each in before.shares.items()
@@ -211,28 +212,21 @@ def cap_requests(
         job_key = request.context.job_key
         with Border() as border:
             rescale = _rescale_under_way(request, rescales.get(job_key), now)
+            if rescale is None:
+                rescales.pop(job_key, None)  # it has ended, or what was decided was never saved
             if request.context.status is JobStatus.CREATED:
-                # Of a job that lost its slots they are a part of what it needs to start.
+                # It has lost its slots: what its rescale was to add is a part of what it needs to start.
                 kept += _kept_for_start(before, job_key) or (rescale.slots if rescale else 0)
             elif rescale is not None:
                 rescales[job_key] = rescale
                 taken += rescale.slots
-            if rescale is None:
-                rescales.pop(job_key, None)
             counted.append(request)
         if border.error is not None:
             failures[job_key] = border.error
     unclaimed = max(0, capacity.free_slots - taken)
-    allocation = replace(
-        before,
-        capacity=capacity,
-        addable=addable,
-        unclaimed=unclaimed,
-        free=max(0, unclaimed - kept),
-        rescales=rescales,
-        shares=shares,
-        reallocation=before.reallocation.continued(requests),
-    )
+    allocation = replace(before, capacity=capacity, addable=addable, unclaimed=unclaimed, free=max(0, unclaimed - kept))
+    reallocation = before.reallocation.continued(requests)
+    allocation = replace(allocation, rescales=rescales, shares=shares, reallocation=reallocation)
     set_aside = sum(each.slots for each in shares.values())
     common = allocation.headroom(requests[0].context.cluster, _available(allocation, set_aside, 0))
     capped = []
@@ -345,8 +339,10 @@ def arbitrate(
         share = granted[job_key]
         is_granted = claim.held + share >= claim.wanted
         if coming is not None:
+            # Nothing is reserved: what comes is counted once it is there, and then everybody decides anew.
             settled.append(outcome if is_granted else postponed(outcome, coming))
         elif is_granted:
+            # Flink shows these slots as free until the job runs with them.
             shares.pop(job_key, None)
             rescales[job_key] = Reservation(
                 job_key, share, ReservationKind.RESCALE, now + RESCALE_SECONDS, request.now_ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from http.client import HTTPException
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
@@ -13,6 +13,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.supervise.order_book import OperatorCommand, time_text
 from flink_autoscaler.standalone.orders.named_jobs import chosen_jobs
 from flink_autoscaler.stores.sql.known_jobs import KnownJob
 
@@ -82,6 +83,47 @@ def job_of_daemon(url: str, text: str) -> JobKey:
         DaemonError: The daemon does not answer.
     """
     return chosen_jobs([KnownJob(job["job_key"], job["job_id"]) for job in jobs_of(url)], text)[0]
+
+
+class DaemonOrders:
+    """Gives and lists orders over the API of a running daemon, which signs them with who it takes us for.
+
+    Has what :class:`~flink_autoscaler.standalone.orders.service.OrderService` has; errors are those of :func:`ask`.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def jobs(self, text: str, **_: bool) -> tuple[JobKey, ...]:
+        """Return the job that is meant: one. May raise :class:`UnclearJobError`."""
+        return (job_of_daemon(self._url, text),)
+
+    def remembered(self, _: JobKey) -> str:
+        """Return what the daemon remembers about a job, in a few words: the API does not tell."""
+        return "everything learned and decided"
+
+    def order(
+        self, job_keys: Iterable[JobKey], command: OperatorCommand, _: str, reason: str
+    ) -> Iterator[tuple[JobKey, str, bool]]:
+        """Give an order for jobs; yield what came of each, and whether it was refused."""
+        for job_key in job_keys:
+            body = {
+                "job_key": job_key,
+                "order": command.order,
+                "reason": reason,
+                "direction": command.direction.value,
+                "seconds": None if command.lasts_ms is None else command.lasts_ms / 1000,
+                "vertices": dict(command.vertices),
+                "force": command.is_forced,
+            }
+            ordered = tell(self._url, "/api/v1/orders", body)
+            yield job_key, ordered["text"], ordered["is_refused"]
+
+    def listed(self, job: str | None) -> tuple[list[Any], list[dict[str, Any]]]:
+        """Return what is ordered now, for JSON and for people."""
+        job_key = None if job is None else job_of_daemon(self._url, job)
+        documents = ask(self._url, "/api/v1/orders", job=job_key)["orders"]
+        return documents, [{**each, "since": time_text(each["since_ms"])} for each in documents]
 
 
 def _request(url: str, path: str, body: bytes | None) -> Request:

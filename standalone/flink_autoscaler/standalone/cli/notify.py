@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -44,16 +43,15 @@ def notify(
 
     prepared = given.prepare()
     targets = _chosen(prepared.notifications, target or [])
-    trials = tried(targets, prepared.ha.name)
-    documents = [{**asdict(trial), "is_sent": trial.error is None} for trial in trials]
+    documents = tried(targets, prepared.ha.name)
     sent = sum(document["is_sent"] for document in documents)
     if as_json:
         out.print_document({"targets": documents})
     else:
-        rows = [(trial.name, trial.type, trial.place, trial.error or "sent") for trial in trials]
+        rows = [(each["name"], each["type"], each["place"], each["error"] or "sent") for each in documents]
         out.print_table(("TARGET", "TYPE", "WHERE", "RESULT"), rows)
-        out.write_out(f"{sent} of {len(trials)} sent\n")
-    return 0 if sent == len(trials) else 1
+        out.write_out(f"{sent} of {len(documents)} sent\n")
+    return 0 if sent == len(documents) else 1
 
 
 def _chosen(settings: NotificationSettings, names: Sequence[str]) -> list[TargetSettings]:

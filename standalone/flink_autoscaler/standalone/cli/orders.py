@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import socket
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -18,7 +19,8 @@ from flink_autoscaler.standalone.cli import command as cli
 from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
-    from flink_autoscaler.core.supervise.order_book import OperatorCommand
+    from flink_autoscaler.standalone.cli.daemon_client import DaemonOrders
+    from flink_autoscaler.standalone.orders.service import OrderService
 
 app = typer.Typer()
 
@@ -69,49 +71,36 @@ class Orderer:
         """
         from flink_autoscaler.core.supervise.order_book import NEEDS_REASON, OperatorCommand
 
-        wanted = OperatorCommand(order, **more)
+        command = OperatorCommand(order, **more)
         who = _kept("--as", _login() if self.who is None else self.who, _LONGEST_NAME)
         why = _kept("--reason", reason or "", _LONGEST_REASON)
         if order in NEEDS_REASON and not why:
             raise ConfigError("--reason is empty: say why, for those who come after you")
         if not who:
             raise ConfigError("--as is empty: say who you are")
-        if self.url is not None:
-            if not is_sure:
-                raise ConfigError("nothing was changed: add --yes to have everything that was learned forgotten")
-            return self._send(self.url, wanted, why, is_new=is_new)
-        from flink_autoscaler.standalone.orders.service import opened_service
-
-        with opened_service(self.given.prepare_stored()) as service:
-            job_keys = service.jobs(self.job, takes_all=self.takes_all, is_new=is_new)
-            for job_key in job_keys if order == "reset" else ():
-                _say(job_key, f"A reset forgets: {service.remembered(job_key) or 'nothing'}", is_refused=False)
-            if not is_sure:
-                raise ConfigError("nothing was changed: add --yes to have this forgotten")
-            given = service.order(job_keys, wanted, who, why)
-            codes = [_say(job_key, ordered.text, is_refused=ordered.is_refused) for job_key, ordered in given]
-        return max(codes, default=0)
-
-    def _send(self, url: str, wanted: OperatorCommand, reason: str, *, is_new: bool) -> int:
-        """Send an order to a running daemon, which signs it with who it takes us for; return the exit code."""
-        from flink_autoscaler.standalone.cli.daemon_client import job_of_daemon, tell
-
-        if self.takes_all or is_new or self.who is not None:
+        if self.url is not None and (self.takes_all or is_new or self.who is not None):
             raise ConfigError(
                 "--all, --new and --as are for the database; with --url name one job, and the token says who"
             )
-        job_key = job_of_daemon(url, self.job)
-        body = {
-            "job_key": job_key,
-            "order": wanted.order,
-            "reason": reason,
-            "direction": wanted.direction.value,
-            "seconds": None if wanted.lasts_ms is None else wanted.lasts_ms / 1000,
-            "vertices": dict(wanted.vertices),
-            "force": wanted.is_forced,
-        }
-        ordered = tell(url, "/api/v1/orders", body)
-        return _say(job_key, ordered["text"], is_refused=ordered["is_refused"])
+        with _opened(self.url, self.given) as service:
+            job_keys = service.jobs(self.job, takes_all=self.takes_all, is_new=is_new)
+            for job_key in job_keys if order == "reset" else ():
+                _say(job_key, f"A reset forgets: {service.remembered(job_key)}", is_refused=False)
+            if not is_sure:
+                raise ConfigError("nothing was changed: add --yes to have this forgotten")
+            ordered = service.order(job_keys, command, who, why)
+            return max((_say(key, text, is_refused=is_refused) for key, text, is_refused in ordered), default=0)
+
+
+def _opened(url: str | None, given: cli.GivenSettings) -> AbstractContextManager[OrderService | DaemonOrders]:
+    """Open where orders are given: the running daemon at a URL, else the database of the settings."""
+    if url is not None:
+        from flink_autoscaler.standalone.cli.daemon_client import DaemonOrders
+
+        return nullcontext(DaemonOrders(url))
+    from flink_autoscaler.standalone.orders.service import opened_service
+
+    return opened_service(given.prepare_stored())
 
 
 @_order(
@@ -261,19 +250,8 @@ def orders(
     url: cli.UrlOption = None,
 ) -> int:
     """Show what is ordered now, by whom and since when."""
-    from flink_autoscaler.core.supervise.order_book import time_text
-
-    if url is not None:
-        from flink_autoscaler.standalone.cli.daemon_client import ask, job_of_daemon
-
-        documents = ask(url, "/api/v1/orders", job=None if job is None else job_of_daemon(url, job))["orders"]
-        rows = [{**each, "since": time_text(each["since_ms"])} for each in documents]
-    else:
-        from flink_autoscaler.standalone.orders.service import opened_service, order_rows, orders_document
-
-        with opened_service(given.prepare_stored()) as service:
-            standing = [each for each in service.in_force(job) if each]
-        documents, rows = list(map(orders_document, standing)), list(order_rows(standing))
+    with _opened(url, given) as service:
+        documents, rows = service.listed(job)
     out.show("orders", documents if as_json else rows, _COLUMNS, as_json=as_json, if_empty="no orders")
     return 0
 

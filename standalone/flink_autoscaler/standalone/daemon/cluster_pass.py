@@ -214,18 +214,15 @@ class ClusterPass:
         self._fetcher.close()
 
     def _run(self) -> PassReport:
-        deps, now_ms = self._deps, self._deps.now_ms()
+        now_ms = self._deps.now_ms()
         term = self._leadership.term()
         commands = self._commands.read(now_ms)  # unreadable: every job is held
         job_list = self._fetcher.fetch()
         gone, deleted = self._clean_up(job_list, commands, term, now_ms)
         jobs = tuple(context for context in job_list.jobs if self._selects(context))
-        self._commands.note_shared_names(jobs)
         failures = dict(job_list.unreadable)
-        asked = self._requests(jobs, commands, failures, term, now_ms)
-        if deps.forecasts is not None:
-            asked = deps.forecasts.with_profiles(asked, now_ms)
-        requests: Sequence[PassRequest] = self._slots.cap_requests(deps.lags.added(asked), failures)
+        asked = self._requests_for(jobs, commands, failures, term, now_ms)
+        requests: Sequence[PassRequest] = self._slots.cap_requests(asked, failures)
         outcomes = self._slots.arbitrate(requests, self._engine.evaluate(requests), failures) if requests else ()
         requests, outcomes = _without(failures, requests, outcomes)
         if term is not None and self._leadership.holds(term):
@@ -300,7 +297,7 @@ class ClusterPass:
         if self._deps.recorder is not None:
             self._deps.recorder.forget(job_key)
 
-    def _requests(
+    def _requests_for(
         self,
         contexts: Sequence[JobAutoScalerContext],
         commands: PassCommands,
@@ -308,6 +305,8 @@ class ClusterPass:
         term: int | None,
         now_ms: int,
     ) -> list[PassRequest]:
+        """Return what the engine is asked about the jobs, with their usual load and what is known of them elsewhere."""
+        self._commands.note_shared_names(contexts)
         requests = []
         recorder = None if term is None else self._deps.recorder
         for context in contexts:
@@ -322,7 +321,9 @@ class ClusterPass:
                 requests.append(request)
             if border.error is not None:
                 failures[job_key] = border.error
-        return requests
+        if self._deps.forecasts is not None:
+            requests = self._deps.forecasts.with_profiles(requests, now_ms)
+        return self._deps.lags.added(requests)
 
 
 def _without(

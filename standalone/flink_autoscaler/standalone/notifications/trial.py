@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -27,29 +26,13 @@ _MOST_AT_ONCE: Final = 8
 _TEXT: Final = "This is a test of notifications: nothing has happened."
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What came of a test message.
+def tried(targets: Sequence[TargetSettings], source: str) -> list[dict[str, Any]]:
+    """Send a test message to each target, at the same time; return what came of it, for JSON.
 
-    Attributes:
-        name: Of the target.
-        type: Of the target.
-        place: Where it is, without secrets.
-        error: Why it was not sent; None when it was.
+    Args:
+        targets: Who is told.
+        source: Name of the group of daemons.
     """
-
-    name: str
-    type: str
-    place: str
-    error: str | None
-
-    def document(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return asdict(self)
-
-
-def tried(targets: Sequence[TargetSettings], source: str) -> list[Trial]:
-    """Send a test message to each target, at the same time; ``source`` is the name of the group of daemons."""
     if not targets:
         return []
     loop = EventLoopThread("notifications")
@@ -63,11 +46,12 @@ def _message(source: str) -> CloudEvent:
     return cloud_event(context, event, event_id=str(uuid.uuid4()), source=source, at=time.time())
 
 
-def _tried(loop: EventLoopThread, message: CloudEvent, settings: TargetSettings) -> Trial:
+def _tried(loop: EventLoopThread, message: CloudEvent, settings: TargetSettings) -> dict[str, Any]:
     with Border() as border:
         make_target(settings, loop).send([message], lambda: True)
     error = None if border.error is None else str(masked(str(border.error)))
-    return Trial(settings.name, settings.type, _place(settings), error)
+    named = {"name": settings.name, "type": settings.type, "place": _place(settings)}
+    return {**named, "error": error, "is_sent": error is None}
 
 
 def _place(settings: TargetSettings) -> str:

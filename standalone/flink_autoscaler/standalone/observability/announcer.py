@@ -14,7 +14,7 @@ from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginError, StoreError
-from flink_autoscaler.core.log_once import PERIOD, LogOnce, Transition
+from flink_autoscaler.core.log_once import PERIOD, AlertTransition, LogOnce
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -47,9 +47,9 @@ _GAP_EFFECT: Final = "no job of the cluster counts as gone until the whole list 
 
 
 _REASON_EVENTS: Final = {
-    Transition.RAISED: "job_reasons",
-    Transition.STABLE: "job_reasons_settled",
-    Transition.FLAPPING: "job_reasons_flapping",
+    AlertTransition.RAISED: "job_reasons",
+    AlertTransition.STABLE: "job_reasons_settled",
+    AlertTransition.FLAPPING: "job_reasons_flapping",
 }
 """Log lines of a job whose reasons are others; ``job_phase`` where its phase is another one, and nothing flaps."""
 
@@ -134,13 +134,13 @@ class Announcer:
         if not isinstance(error, NotReadyError):
             self._tell_of_cluster(cluster, transition, error)
 
-    def _tell_of_cluster(self, cluster: str, transition: Transition, error: AutoscalerError | None) -> None:
+    def _tell_of_cluster(self, cluster: str, transition: AlertTransition, error: AutoscalerError | None) -> None:
         """Tell as an event that a cluster is away, is back, or comes and goes: another cause alone is none."""
         was_away, is_away = self._is_away, error is not None
-        if transition is Transition.FLAPPING:
+        if transition is AlertTransition.FLAPPING:
             text = f"cluster {cluster} comes and goes: {masked(str(error)) if error else 'it answers now'}"
             self._tell_event(Event(EventType.WARNING, "ClusterUnreachable", text))
-        elif transition is not Transition.NONE and is_away != was_away:
+        elif transition is not AlertTransition.NONE and is_away != was_away:
             self._is_away = is_away
             if error is not None:
                 text = f"cluster {cluster} does not answer: {masked(str(error))}"
@@ -195,7 +195,7 @@ class Announcer:
 
     def _announce_job(self, context: JobAutoScalerContext, of_pass: PassReport) -> None:
         self._gauges.record_identity(context)
-        if self._ids.update(context.job_key, str(context.job_id)) is not Transition.NONE:
+        if self._ids.update(context.job_key, str(context.job_id)) is not AlertTransition.NONE:
             log.info("job_found", job_id=context.job_id, status=context.status.value)
         report = of_pass.reports.get(context.job_key)
         if report is None:
@@ -213,9 +213,9 @@ class Announcer:
     def _announce_left_alone(self, job_key: JobKey, reasons: Sequence[LeftAlone]) -> None:
         """Tell for what a job is left alone and until when, and that it is looked after again, once each."""
         transition = self._suspended.update(job_key, "; ".join(each.text for each in reasons))
-        if transition is Transition.CLEARED:
+        if transition is AlertTransition.CLEARED:
             log.info("job_looked_after_again")
-        elif transition is Transition.RAISED:
+        elif transition is AlertTransition.RAISED:
             for each in reasons:
                 who = each.signed
                 write = log.info if each.is_ordered else log.warning  # who ordered it need not be warned of it
@@ -223,14 +223,14 @@ class Announcer:
 
     def _announce_reasons(self, job_key: JobKey, outcome: PassOutcome) -> None:
         """Tell why the job is left alone or rescaled, whenever that is for other reasons than in the last pass."""
-        is_phase_news = self._phases.update(job_key, outcome.phase) is not Transition.NONE
+        is_phase_news = self._phases.update(job_key, outcome.phase) is not AlertTransition.NONE
         transition = self._reasons.update(job_key, identity_of(outcome))
-        if transition is Transition.NONE and not log.is_enabled_for(logging.DEBUG):
+        if transition is AlertTransition.NONE and not log.is_enabled_for(logging.DEBUG):
             return  # most passes, and their sentences would be made for nobody
-        is_phase = transition is Transition.NONE or (transition is Transition.RAISED and is_phase_news)
+        is_phase = transition is AlertTransition.NONE or (transition is AlertTransition.RAISED and is_phase_news)
         event = "job_phase" if is_phase else _REASON_EVENTS[transition]
-        write = log.debug if transition is Transition.NONE else log.info
-        more = {"told_again_after": PERIOD} if transition is Transition.FLAPPING else {}
+        write = log.debug if transition is AlertTransition.NONE else log.info
+        more = {"told_again_after": PERIOD} if transition is AlertTransition.FLAPPING else {}
         write(
             event,
             phase=outcome.phase.value,
@@ -254,7 +254,7 @@ class Announcer:
 
 
 def _tell(
-    subject: str, transition: Transition, error: AutoscalerError | None, about: Mapping[str, str] | None = None
+    subject: str, transition: AlertTransition, error: AutoscalerError | None, about: Mapping[str, str] | None = None
 ) -> None:
     """Tell about a trouble that is one error, or is over."""
     facts: dict[str, object] = {**(about or {})}
@@ -263,19 +263,21 @@ def _tell(
     _write(subject, transition, facts, is_expected=isinstance(error, NotReadyError))
 
 
-def _write(subject: str, transition: Transition, facts: Mapping[str, object], *, is_expected: bool = False) -> None:
+def _write(
+    subject: str, transition: AlertTransition, facts: Mapping[str, object], *, is_expected: bool = False
+) -> None:
     """Write one line about what is new; a trouble that is expected to pass is nothing to warn of."""
     known = {name: fact for name, fact in facts.items() if fact is not None}
     write = log.info if is_expected or "error" not in known else log.warning
     began, ended = _EVENTS[subject]
     match transition:
-        case Transition.RAISED:
+        case AlertTransition.RAISED:
             write(began, **known)
-        case Transition.CLEARED:
+        case AlertTransition.CLEARED:
             write(ended, **known)
-        case Transition.STABLE:
+        case AlertTransition.STABLE:
             write(f"{subject}_settled", **known)
-        case Transition.FLAPPING:
+        case AlertTransition.FLAPPING:
             log.warning(f"{subject}_flapping", told_again_after=PERIOD, **known)
 
 

@@ -51,19 +51,6 @@ class _Registry(CollectorRegistry):
         self.collectors.append(collector)
 
 
-class _Others(Collector):
-    """All collectors but those that write their series themselves."""
-
-    def __init__(self, registry: _Registry) -> None:
-        self._registry = registry
-
-    def collect(self) -> Iterator[Metric]:
-        """Write their series."""
-        for collector in list(self._registry.collectors):
-            if not isinstance(collector, VertexMetrics):
-                yield from collector.collect()
-
-
 class _Only(Collector):
     """The series of one name."""
 
@@ -179,8 +166,9 @@ class Gauges:
         """Write all series in the text format of Prometheus, name by name."""
         for text in self._metrics.texts():
             yield text.encode()
-        for family in _Others(self.registry).collect():
-            yield generate_latest(_Only(family))
+        for collector in list(self.registry.collectors):
+            if collector is not self._metrics:
+                yield from (generate_latest(_Only(family)) for family in collector.collect())
 
     def _declare_passes(self) -> None:
         self._up = self._gauge("cluster_up", "Whether the last pass could list the jobs and look at them.", _CLUSTER)

@@ -203,32 +203,25 @@ class JobSeries(Collector):
         with self._lock:
             return {job_key for name, job_key in self._jobs if name == cluster}
 
-    def describe(self) -> list[Metric]:
-        """Declare the series without values."""
-        return list(self._families({}, 0))
-
-    def collect(self) -> list[Metric]:
+    def collect(self) -> Iterator[Metric]:
         """Write all series."""
-        with self._lock:
-            shown = dict(islice(self._jobs.items(), self._most_jobs))
-            return list(self._families(shown, len(self._jobs) - len(shown)))
-
-    def _job(self, cluster: str, job_key: JobKey) -> _Job:
-        return self._jobs.setdefault((cluster, job_key), _Job())
-
-    def _families(self, shown: Mapping[tuple[str, JobKey], _Job], left_out: int) -> Iterator[Metric]:
         families: dict[str, GaugeMetricFamily | CounterMetricFamily] = {
             name: kind(_PREFIX + name, text, labels=(*_JOB, *labels))
             for kind, declared in ((GaugeMetricFamily, _GAUGES), (CounterMetricFamily, _COUNTERS))
             for name, (labels, text) in declared.items()
         }
         now_ms, ticks = 1000 * self._clock(), self._ticks()
-        for job, each in shown.items():
-            for name, labels, value in each.samples(now_ms, ticks):
-                families[name].add_metric([*job, *labels], value)
+        with self._lock:
+            for job, each in islice(self._jobs.items(), self._most_jobs):
+                for name, labels, value in each.samples(now_ms, ticks):
+                    families[name].add_metric([*job, *labels], value)
+            left_out = max(0, len(self._jobs) - self._most_jobs)
         yield from families.values()
         text = "Jobs beyond the limit of this page, of which there are no series."
         yield GaugeMetricFamily(f"{PREFIX}jobs_left_out", text, value=left_out)
+
+    def _job(self, cluster: str, job_key: JobKey) -> _Job:
+        return self._jobs.setdefault((cluster, job_key), _Job())
 
 
 def _lag_limit(context: JobAutoScalerContext) -> float | None:

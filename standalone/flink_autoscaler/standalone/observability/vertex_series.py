@@ -113,10 +113,6 @@ class VertexMetrics(Collector):
         with self._lock:
             return {job_key for name, job_key in self._jobs if name == cluster}
 
-    def describe(self) -> list[GaugeMetricFamily]:
-        """Declare the gauges without values."""
-        return [*_size_families(), *(_family(metric) for metric in (*WITH_AVERAGE, *CURRENT_ONLY))]
-
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Write all gauges: metrics over the window show their average, the others their latest value."""
         for family, values in self._series(lambda *labels: labels):

@@ -12,7 +12,6 @@ from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus, name_ke
 from flink_autoscaler.core.model.orders import Signed
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Vector
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.core.ports.order_book import Ordered
 from flink_autoscaler.core.supervise import order_book
 from flink_autoscaler.core.supervise.in_force import OrdersInForce
 from flink_autoscaler.core.supervise.left_alone import LeftAlone
@@ -65,7 +64,7 @@ class OrderService:
         return known_jobs(self._database, writer=self._settings.ha.name, clusters=self._clusters)
 
     def remembered(self, job_key: JobKey) -> str:
-        """Return what the daemon remembers about a job, in a few words; empty when that is nothing."""
+        """Return what the daemon remembers about a job, in a few words."""
         state = SqlStateStore(self._database).load(job_key)
         supervision = state.supervision
         rescales = len(supervision.past) + (supervision.current is not None)
@@ -83,12 +82,16 @@ class OrderService:
             parts.append(f"the pause since {time_text(supervision.pause.since_ms)} ({supervision.pause.text})")
         if supervision.edit is not None:
             parts.append("the respect for somebody's change of requirements")
-        return ", ".join(parts)
+        return ", ".join(parts) or "nothing"
 
     def order(
-        self, job_keys: Iterable[JobKey], wanted: OperatorCommand, who: str, reason: str
-    ) -> Iterator[tuple[JobKey, Ordered]]:
-        """Give an order for jobs, signed with the instant of the database; yield what came of each."""
+        self, job_keys: Iterable[JobKey], command: OperatorCommand, who: str, reason: str
+    ) -> Iterator[tuple[JobKey, str, bool]]:
+        """Give an order for jobs, signed with the instant of the database.
+
+        Yields:
+            What came of each, and whether it was refused.
+        """
         written = {JDBC, LOGGING} if self._is_event_in_database else set()
         names = [name for name in self._settings.event_handler_names if name not in written]
         with ExitStack() as parts:
@@ -97,13 +100,18 @@ class OrderService:
                 parts.callback(handler.close)
             for job_key in job_keys:
                 supervision, seen = supervision_of(self._database, job_key), seen_job(self._records, job_key)
-                ordered = order_book.give_order(self._book, job_key, wanted, (who, reason), supervision, seen)
+                ordered = order_book.give_order(self._book, job_key, command, (who, reason), supervision, seen)
                 if handlers and ordered.event is not None:
                     # Of the job nothing but its key is known.
                     cluster, _, name = job_key.partition("/")
                     context = JobAutoScalerContext(job_key, None, JobStatus.UNKNOWN, {}, Endpoint(""), name, cluster)
                     EventHandlers(handlers).handle_event(context, ordered.event)
-                yield job_key, ordered
+                yield job_key, ordered.text, ordered.is_refused
+
+    def listed(self, job: str | None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Return what is ordered now, for JSON and for people; for all jobs or those that a text means."""
+        standing = [each for each in self.in_force(job) if each]
+        return list(map(orders_document, standing)), list(order_rows(standing))
 
     def in_force(self, job: str | None) -> list[OrdersInForce]:
         """Return what is ordered now, for all jobs or those that a text means; some may have nothing in force."""

@@ -59,3 +59,14 @@ def commands(app: typer.Typer, capsys: pytest.CaptureFixture[str], monkeypatch: 
             monkeypatch.delenv(name)
     with restored_logging():
         yield lambda *arguments: run_in_process(app, capsys, [*map(str, arguments)])
+
+
+def command_fixture(app: typer.Typer) -> Callable[..., object]:
+    """Return a fixture that gives a test what runs a command within its process; a file gives it a name."""
+
+    @pytest.fixture
+    def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
+        with commands(app, capsys, monkeypatch) as call:
+            yield call
+
+    return call

@@ -42,7 +42,7 @@ def a_request(endpoint: Endpoint, name: str, **values: Any) -> PassRequest:
 class Fleet:
     """Jobs on a fake cluster, and an inline engine to compare with."""
 
-    def __init__(self, flink: FakeFlink, loop: EventLoopThread, *, job_deadline: float = 2.0) -> None:
+    def __init__(self, flink: FakeFlink, loop: EventLoopThread, *, job_deadline: float = 15.0) -> None:
         self.flink = flink
         self.endpoint = flink.endpoint()
         self.clients = ClientCache(loop)

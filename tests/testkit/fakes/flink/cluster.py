@@ -73,8 +73,8 @@ class FakeFlink(FaultyService):
         self._server.gate = holds
 
     def endpoint(self, **overrides: Any) -> Endpoint:
-        """Return the endpoint, with a timeout of 5 s unless told otherwise."""
-        return Endpoint(**{"url": self.url, "timeout": 5.0, **overrides})
+        """Return the endpoint, with a timeout of 30 s unless told otherwise."""
+        return Endpoint(**{"url": self.url, "timeout": 30.0, **overrides})
 
     def add_job(self, name: str = "orders", vertices: Sequence[FakeVertex] | None = None, **values: Any) -> FakeJob:
         """Serve one more job.

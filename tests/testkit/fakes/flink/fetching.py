@@ -30,7 +30,7 @@ def flink_fetchers() -> Iterator[MakeFetcher]:
 
     def make(
         *flinks: FakeFlink,
-        timeout: float = 5.0,
+        timeout: float = 30.0,
         job_defaults: Mapping[str, str] | None = None,
         parts: Mapping[str, Any] | None = None,
         meanwhile: Callable[[], object] = lambda: None,

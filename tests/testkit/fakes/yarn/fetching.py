@@ -74,7 +74,7 @@ class YarnSite:
         self,
         *,
         cluster: dict[str, Any] | None = None,
-        timeout: float = 5.0,
+        timeout: float = 30.0,
         job_key: JobKeyMode = JobKeyMode.NAME,
         clock: Clock | None = None,
         **options: Any,
@@ -97,7 +97,7 @@ class YarnSite:
         return self.fetcher(**options).fetch()
 
 
-def a_cluster(yarn: FakeYarn, *, timeout: float = 5.0, entry: dict[str, Any], **options: Any) -> Cluster:
+def a_cluster(yarn: FakeYarn, *, timeout: float = 30.0, entry: dict[str, Any], **options: Any) -> Cluster:
     """Return a cluster entry named ``main`` for a fake YARN cluster."""
     values = {"name": "main", "type": "yarn", **entry, "yarn": {"url": yarn.urls, **options}}
     settings = ClusterSettings.model_validate(values)

@@ -61,11 +61,18 @@ def reused_databases(request: pytest.FixtureRequest) -> Iterator[Callable[[str],
         each.close()
 
 
-@pytest.fixture(params=KINDS)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test SQLite, or each kind of database in turn."""
+    if "database_settings" in metafunc.fixturenames:
+        is_for_every = metafunc.definition.get_closest_marker("every_database") is not None
+        metafunc.parametrize("database_settings", KINDS if is_for_every else KINDS[:1], indirect=True)
+
+
+@pytest.fixture
 def database_settings(
     request: pytest.FixtureRequest, tmp_path: Path, reused_databases: Callable[[str], Reused]
 ) -> Iterator[DatabaseSettings]:
-    """Give an empty database of each kind in turn; with all tables, where the test has a ``database`` as well."""
+    """Give an empty database; one of a server with all tables, where the test has a ``database`` as well."""
     if request.param == "sqlite":
         yield DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}")
         return
@@ -78,7 +85,7 @@ def database_settings(
 
 @pytest.fixture
 def database(database_settings: DatabaseSettings) -> Iterator[Database]:
-    """Give an open database of each kind in turn, with all tables."""
+    """Give an open database with all tables."""
     database = Database(database_settings)
     if database_settings.url.startswith("jdbc:sqlite"):
         create_tables(database)

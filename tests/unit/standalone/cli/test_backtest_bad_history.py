@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,17 +13,13 @@ import pytest
 
 from flink_autoscaler.standalone.cli.backtest import app
 from testkit.builders.backtests import a_history, job_rows
-from testkit.builders.commands import Call, Said, commands
+from testkit.builders.commands import Call, Said, command_fixture
 from testkit.builders.history import part_files
 
 COMMANDS = {"backtest": ("backtest",), "tune": ("tune", "--grid", "utilization.target=0.6,0.8")}
 
 
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
-    """Run commands within this process."""
-    with commands(app, capsys, monkeypatch) as call:
-        yield call
+call = command_fixture(app)
 
 
 @pytest.fixture(params=COMMANDS)

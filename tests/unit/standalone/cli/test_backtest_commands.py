@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,18 +10,14 @@ import pytest
 
 from flink_autoscaler.standalone.cli.backtest import app
 from testkit.builders.backtests import a_history, arrival_rows, job_rows
-from testkit.builders.commands import Call, commands
+from testkit.builders.commands import Call, command_fixture
 from testkit.builders.history import NOON_MS, part_files
 
 INLINE = ("--master", "none")
 SHORT = ("--workload", "week-sine", "--days", "0.05", *INLINE)
 
 
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
-    """Run commands within this process."""
-    with commands(app, capsys, monkeypatch) as call:
-        yield call
+call = command_fixture(app)
 
 
 def a_file(folder: Path, name: str, text: str) -> Path:

@@ -197,19 +197,6 @@ def test_once_sends_no_put_in_a_dry_run(flink: FakeFlink) -> None:
     assert flink.paths("PUT") == []
 
 
-def test_ctrl_c_ends_a_command_at_once(flink: FakeFlink) -> None:
-    flink.fault("/jobs/overview", Fault.HANG)
-    arguments = command("once", *at(flink), *PATIENT)
-    process = subprocess.Popen(arguments, env=environment(), stderr=subprocess.PIPE, text=True)
-    wait_until("the first request", lambda: flink.requests, timeout=300, interval=0.01)
-
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=200)  # before the request would end
-
-    assert process.returncode == -signal.SIGINT
-    assert "Traceback" not in errors
-
-
 def test_reader_that_has_seen_enough_is_no_error(flink: FakeFlink) -> None:
     flink.add_job("orders")
     process = subprocess.Popen(

@@ -22,7 +22,7 @@ from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, SET_ASIDE, STATE
 from testkit.builders.sql import NOON, an_event, make_reference_schema, state_rows, write_events, write_state
 from testkit.builders.sql.command_line import call, environment
 from testkit.fakes.flink import FakeFlink, Fault
-from testkit.servers.databases import DatabaseServer, rows_of
+from testkit.servers.databases import DatabaseServer, every_database, rows_of
 
 
 @pytest.fixture
@@ -42,6 +42,7 @@ def set_revision(database: Database, revision: str) -> None:
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{revision}'"))
 
 
+@every_database
 def test_upgrade_makes_the_schema_of_every_database(database_settings: DatabaseSettings) -> None:
     result = call(database_settings, "db", "upgrade")
 
@@ -158,6 +159,7 @@ def test_check_of_rows_with_junk_is_a_finding_and_exit_code_1(
     assert "junk" in errors[0]
 
 
+@every_database
 def test_check_shows_every_finding(database_settings: DatabaseSettings) -> None:
     call(database_settings, "db", "upgrade")
 
@@ -288,6 +290,7 @@ def test_import_adopts_state_of_listed_jobs_only(flink: FakeFlink, file: Databas
     assert (job["job_key"], job["job_id"], job["cluster"]) == ("default/orders", orders.job_id, "default")
 
 
+@every_database
 def test_import_works_in_every_database(flink: FakeFlink, database_settings: DatabaseSettings) -> None:
     flink.taskmanagers = [{"id": "a", "slotsNumber": 16, "freeSlots": 8}]
     orders = flink.add_job("orders \U0001f680")

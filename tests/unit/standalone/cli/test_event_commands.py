@@ -19,7 +19,7 @@ from flink_autoscaler.stores.sql.database.database import Database, DatabaseSett
 from testkit.builders.sql import NOON, an_event, write_events
 from testkit.builders.sql.command_line import call, command, environment
 from testkit.clusters.flink.waiting import wait_until
-from testkit.servers.databases import DatabaseServer, create_tables
+from testkit.servers.databases import DatabaseServer, create_tables, every_database
 
 
 @pytest.fixture
@@ -55,6 +55,7 @@ def test_since_that_is_neither_is_a_mistake(text: str) -> None:
         read_instant(text, NOON.timestamp(), "--since")
 
 
+@every_database
 def test_table_shows_the_events_of_every_database(database_settings: DatabaseSettings) -> None:
     with closing(Database(database_settings)) as database:
         create_tables(database)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from flink_autoscaler.standalone.cli.main import app
-from testkit.builders.commands import Call, commands
-from testkit.clusters.flink.waiting import wait_until
+from testkit.builders.commands import Call, command_fixture
 from testkit.fakes.flink import Canned, FakeFlink, Fault, chain
 from testkit.servers.tls import Authority, TlsFront, server_context
 
@@ -22,10 +17,7 @@ ENABLING = "in autoscaler.yaml: job.autoscaler.enabled: true"
 PROJECT = Path(__file__).parents[4]
 
 
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
-    with commands(app, capsys, monkeypatch) as run:
-        yield run
+call = command_fixture(app)
 
 
 @pytest.fixture
@@ -322,30 +314,6 @@ def test_sample_as_it_comes_finds_the_jobs_and_says_what_they_need(call: Call, f
     assert said.returncode == 0
     assert "default/orders" in said.stdout
     assert ENABLING in said.stdout
-
-
-def test_ctrl_c_while_metrics_are_waited_for_ends_the_command_at_once(flink: FakeFlink) -> None:
-    flink.add_job("orders")
-    flink.fault("/subtasks/metrics", Canned.json([]))
-    command = [sys.executable, "-m", "flink_autoscaler.standalone", "once", "--url", flink.url]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    # A shell tells 130 of a program that ended by the signal.
-    script = 'trap : INT; "$@"; echo "code $?"'
-    process = subprocess.Popen(
-        ["bash", "-c", script, "bash", *command],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    wait_until("metrics are asked for", lambda: any("/metrics" in path for path in flink.paths()), 300, interval=0.01)
-
-    os.killpg(process.pid, signal.SIGINT)
-    output, errors = process.communicate(timeout=300)
-
-    assert output == "code 130\n"
-    assert "Traceback" not in errors
 
 
 def test_backpressure_is_shown_for_every_vertex(call: Call, flink: FakeFlink) -> None:

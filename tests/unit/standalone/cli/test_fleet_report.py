@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from flink_autoscaler.pipeline.history.store import Folder, FolderListing
 from flink_autoscaler.pipeline.reports.pages import fleet_page
 from flink_autoscaler.standalone.cli.history_access import SMALL, is_small
 from flink_autoscaler.standalone.cli.report import app
-from testkit.builders.commands import Call, commands
+from testkit.builders.commands import Call, command_fixture
 from testkit.builders.history import part_files
 from testkit.builders.reports import MadeJob, write_history
 from testkit.builders.reports.values import a_report
@@ -34,11 +33,7 @@ FAST = [
 ]
 
 
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
-    """Run commands within this process."""
-    with commands(app, capsys, monkeypatch) as call:
-        yield call
+call = command_fixture(app)
 
 
 @pytest.fixture

@@ -6,25 +6,20 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from flink_autoscaler.standalone.cli.history import app
-from testkit.builders.commands import Call, commands
+from testkit.builders.commands import Call, command_fixture
 from testkit.builders.history import NOON_MS, a_storage, files_of, part_files, sample_rows, write
 
 FOLDER = "samples/version=1/date=2026-01-31/cluster=main"
 PROGRAM = "from flink_autoscaler.standalone.cli.history import app; app()"
 
 
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
-    """Run commands within this process."""
-    with commands(app, capsys, monkeypatch) as call:
-        yield call
+call = command_fixture(app)
 
 
 def run_process(program: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:

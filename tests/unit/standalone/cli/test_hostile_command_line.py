@@ -16,7 +16,7 @@ import pytest
 
 from flink_autoscaler.standalone.cli.main import app
 from testkit.builders.backtests import a_history, job_rows
-from testkit.builders.commands import Call, commands
+from testkit.builders.commands import Call, command_fixture
 from testkit.builders.forked_command import run_command
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, Fault
@@ -36,11 +36,7 @@ def call(*arguments: str) -> subprocess.CompletedProcess[str]:
     return run_command(arguments, ENVIRONMENT, timeout=300)
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
-    """Return what runs a command within this process."""
-    with commands(app, capsys, monkeypatch) as call:
-        yield call
+run = command_fixture(app)
 
 
 BROKEN = [
@@ -215,9 +211,7 @@ def interrupted(process: subprocess.Popen[str]) -> tuple[str, str]:
     "arguments",
     [
         pytest.param(["init", "--url", "{url}", "--output", "new.yaml"], id="init"),
-        pytest.param(["once", "--url", "{url}"], id="once at a URL"),
         pytest.param(["once", "--dry-run", "{sets}"], id="once"),
-        pytest.param(["jobs", "{sets}"], id="jobs"),
     ],
 )
 def test_ctrl_c_while_a_cluster_does_not_answer_leaves_nothing(tmp_path: Path, arguments: list[str]) -> None:
@@ -237,13 +231,14 @@ def test_ctrl_c_while_a_cluster_does_not_answer_leaves_nothing(tmp_path: Path, a
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "instant"),
     [
-        pytest.param(["history", "export", "samples", "--path", "{history}", "--output", "samples.csv"], id="export"),
-        pytest.param(["replay", "--vectors", "{vectors}", "--output", "out.json"], id="replay"),
+        pytest.param(
+            ["history", "export", "samples", "--path", "{history}", "--output", "samples.csv"], 0.001, id="export"
+        ),
+        pytest.param(["replay", "--vectors", "{vectors}", "--output", "out.json"], 0.6, id="replay"),
     ],
 )
-@pytest.mark.parametrize("instant", [0.001, 0.6])
 def test_ctrl_c_at_any_instant_leaves_nothing_half_written(
     tmp_path: Path, arguments: list[str], instant: float
 ) -> None:

@@ -30,9 +30,8 @@ from flink_autoscaler.stores.sql.orders import SqlOrderBook
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import EVENTS, ORDERS
-from testkit.builders.commands import restored_logging
 from testkit.builders.sql.command_line import call
-from testkit.servers.databases import rows_of
+from testkit.servers.databases import every_database, rows_of
 
 WRITER = "flink-autoscaler"
 JOBS = ("main/orders", "main/payments", "other/orders")
@@ -81,13 +80,6 @@ class Site:
 
     def remember(self, job_key: str, state: JobState) -> None:
         SqlStateStore(self.database, writer=WRITER).save(job_key, state)
-
-
-@pytest.fixture(autouse=True)
-def unchanged_logging() -> Iterator[None]:
-    """Undo what commands do to the logging of this process."""
-    with restored_logging():
-        yield
 
 
 @pytest.fixture
@@ -381,6 +373,7 @@ def test_orders_for_programs(site: Site) -> None:
     assert (entry["dry_run"], entry["rollback"], entry["reset"]) == (None, None, None)
 
 
+@every_database
 def test_orders_work_in_every_database(database_settings: DatabaseSettings) -> None:
     options = [each for value in JDBC for each in ("--set", f"autoscaler.standalone.{value}")]
     with closing(Database(database_settings)) as database:

@@ -76,21 +76,10 @@ def test_a_load_that_lasts_is_scaled_for(make: Callable[..., SteppedPasses]) -> 
 
 LIES = [
     pytest.param(read(None), id="a counter is null"),
-    pytest.param(read(0), id="a counter is 0"),
-    pytest.param(read(-1), id="a counter is negative"),
-    pytest.param(read(2**63), id="a counter is beyond 64 bits"),
-    pytest.param(read(10**400), id="a counter is beyond all doubles"),
-    pytest.param(read(INITIAL), id="a counter is an old one"),
     pytest.param(read(4 * INITIAL), id="a counter is too high"),
-    pytest.param(summed(RATE_IN, 1e308), id="a rate is 1e308"),
     pytest.param(summed(RATE_IN, 1e9), id="a rate is one that no subtask has"),
-    pytest.param(summed(RATE_IN, -1.0), id="a rate is negative"),
     pytest.param(summed("Source__source_0.pendingRecords", 1e12, 0), id="a lag is very high"),
-    pytest.param(summed("Source__source_0.pendingRecords", -1e12, 0), id="a lag is negative"),
-    pytest.param(summed("Source__source_0.numRecordsIn", 5.0, 0), id="what a source has read is next to nothing"),
-    pytest.param(busy(1e6), id="a subtask is busy for a thousand seconds a second"),
     pytest.param(busy(0.0), id="no subtask is busy"),
-    pytest.param(busy("NaN"), id="busy time is unknown"),
 ]
 
 

@@ -195,8 +195,6 @@ def test_a_job_whose_scale_down_is_under_way_is_not_asked_again_while_its_slots_
     ("options", "needed"),
     [
         pytest.param({"dry-run": "true"}, 1, id="nothing is to be changed"),
-        pytest.param({"scale-down.enabled": "false"}, 1, id="it is not to shrink"),
-        pytest.param({"vertex.exclude.names": "work"}, 1, id="its vertex is excluded"),
         pytest.param({"vertex.bounds": "work=6.."}, 1, id="its bounds"),
         pytest.param({"capacity.enabled": "false"}, 1, id="it takes no part"),
         pytest.param({"capacity.priority": "1"}, 1, id="it comes first"),

@@ -82,7 +82,7 @@ def test_list_that_cannot_be_read_is_an_error(
 
 def test_fetch_works_again_after_an_error(flink: FakeFlink, make_fetcher: MakeFetcher) -> None:
     flink.add_job("orders")
-    fetcher = make_fetcher(flink, timeout=1.0)
+    fetcher = make_fetcher(flink, timeout=60.0)
     flink.pause()
     with pytest.raises(FlinkRestError):
         fetcher.fetch()

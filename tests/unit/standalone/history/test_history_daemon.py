@@ -27,12 +27,6 @@ def flink() -> Iterator[FakeFlink]:
         yield fake
 
 
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
-    with DaemonProcess(tmp_path) as daemon:
-        yield daemon
-
-
 def start(daemon: DaemonProcess, flink: FakeFlink, path: Path, **options: str) -> None:
     daemon.configure({"main": flink.url}, autoscaler__history__path=str(path), **(HISTORY | options))
     daemon.start()

@@ -33,7 +33,7 @@ from flink_autoscaler.stores.testing.event_handler_contract import (
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.receiver import Receiver
 from testkit.scenarios.runner import LogLines
-from testkit.servers.databases import rows_of
+from testkit.servers.databases import every_database, rows_of
 
 EVERYTHING = (RuleSettings(),)
 HALF_AN_HOUR = Duration(1800 * 10**9)
@@ -147,6 +147,7 @@ def test_repetitions_within_their_interval_are_told_once(receiver: Receiver, mak
     ]
 
 
+@every_database
 def test_two_on_one_database_send_an_event_once(receiver: Receiver, make: Make, database: Database) -> None:
     notifiers = [make(settings(receiver.url), SqlOutbox(database, writer="ours")) for _ in range(2)]
 

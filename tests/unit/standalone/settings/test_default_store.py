@@ -13,7 +13,7 @@ import pytest
 from flink_autoscaler.standalone.cli.main import app
 from flink_autoscaler.standalone.settings.loading import SettingsLoader, state_directory
 from flink_autoscaler.standalone.settings.schema.settings import StandaloneSettings
-from testkit.builders.commands import Call, commands, restored_logging
+from testkit.builders.commands import Call, command_fixture, restored_logging
 from testkit.fakes.flink import FakeFlink
 from testkit.scenarios.runner.process import DaemonProcess
 
@@ -27,10 +27,7 @@ def flink() -> Iterator[FakeFlink]:
         yield fake
 
 
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
-    with commands(app, capsys, monkeypatch) as call:
-        yield call
+call = command_fixture(app)
 
 
 def looked_once(daemon: DaemonProcess, flink: FakeFlink) -> None:

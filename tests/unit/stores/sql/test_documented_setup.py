@@ -17,7 +17,7 @@ from flink_autoscaler.stores.sql.database.diagnosis import Level, diagnose
 from flink_autoscaler.stores.sql.events.handler import SqlEventHandler
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.testing.event_handler_contract import a_context, a_report
-from testkit.servers.databases import DatabaseServer
+from testkit.servers.databases import DatabaseServer, every_database
 
 PAGE = Path(__file__).parents[4] / "docs" / "guide" / "database.md"
 BLOCKS = re.findall(r"^```sql\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
@@ -41,6 +41,7 @@ def documented(request: pytest.FixtureRequest) -> DatabaseSettings:
     return target
 
 
+@every_database
 def test_documented_users_may_do_their_work(documented: DatabaseSettings) -> None:
     admin = dataclasses.replace(documented, username="flink_autoscaler_admin", password="choose-one")
     daemon = dataclasses.replace(documented, username="flink_autoscaler", password="choose-another")
@@ -56,6 +57,7 @@ def test_documented_users_may_do_their_work(documented: DatabaseSettings) -> Non
     assert len(findings) > 2
 
 
+@every_database
 def test_documented_queries_find_the_numbers_of_events(database: Database) -> None:
     handler, context = SqlEventHandler(database), a_context("main/orders")
     figures = (("saved", 600.0), ("cost", 900.0), ("late", 1.0))

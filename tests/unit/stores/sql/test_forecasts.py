@@ -23,7 +23,7 @@ from testkit.contracts.stores.forecasts import (
     a_result,
     without_profile,
 )
-from testkit.servers.databases import counting, rows_of
+from testkit.servers.databases import counting, every_database, rows_of
 
 
 class TestHeapForecastStore(ForecastStoreContract):
@@ -31,6 +31,7 @@ class TestHeapForecastStore(ForecastStoreContract):
         return HeapForecastStore()
 
 
+@every_database
 class TestSqlForecastStore(ForecastStoreContract):
     @pytest.fixture(autouse=True)
     def _database(self, database: Database) -> None:
@@ -46,6 +47,7 @@ def test_results_survive_a_restart(database: Database) -> None:
     assert SqlForecastStore(database).load("main/orders") == {"source": a_result()}
 
 
+@every_database
 def test_every_known_quarter_hour_is_a_row(database: Database) -> None:
     SqlForecastStore(database).save([a_result(), without_profile(a_result("main/new"))])
 
@@ -103,6 +105,7 @@ def test_results_without_a_revision_are_told_apart_by_their_day(database: Databa
     assert len(set(seen)) == 2
 
 
+@every_database
 def test_profiles_of_a_schema_without_revisions_are_kept_by_the_upgrade(database: Database) -> None:
     upgrade(database)
     SqlForecastStore(database).save([a_result()])

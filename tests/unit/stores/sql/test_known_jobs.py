@@ -11,7 +11,7 @@ from flink_autoscaler.stores.sql.known_jobs import Adoption, AdoptionResult, ado
 from flink_autoscaler.stores.sql.lease import Lease
 from flink_autoscaler.stores.sql.tables import JOBS, STATE
 from testkit.builders.sql import NOON, state_rows, write_state
-from testkit.servers.databases import rows_of
+from testkit.servers.databases import every_database, rows_of
 
 JOB_ID = "3de64ea3d0a34a5f9c3f4f1f5c0f7a11"
 OTHER_ID = "53f2be87d0a34a5f9c3f4f1f5c0f7a12"
@@ -24,6 +24,7 @@ def write_job(database: Database, job_key: str) -> None:
         connection.execute(JOBS.insert().values(row))
 
 
+@every_database
 def test_state_is_renamed_with_values_and_times_kept(database: Database) -> None:
     write_state(database, JOB_ID, scalingHistory="{}", parallelismOverrides="v:4")
     write_state(database, OTHER_ID, scalingHistory="{}")
@@ -53,6 +54,7 @@ def test_job_id_is_noted_so_that_metric_samples_stay_valid(database: Database) -
     )
 
 
+@every_database
 def test_own_state_of_a_daemon_that_used_job_ids_goes_along(database: Database) -> None:
     write_state(database, JOB_ID, collectedMetrics="{}")
     write_job(database, JOB_ID)
@@ -101,6 +103,7 @@ def test_dry_run_tells_and_changes_nothing(database: Database) -> None:
     assert rows_of(database, JOBS) == []
 
 
+@every_database
 def test_names_with_a_meaning_to_databases_are_names(database: Database) -> None:
     write_state(database, JOB_ID, scalingHistory="{}")
     key = "main/'; DROP TABLE fa_job; -- \U0001f680"

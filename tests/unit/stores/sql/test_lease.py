@@ -21,7 +21,7 @@ from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 from flink_autoscaler.stores.sql.lease import MARGIN, Lease, LeaseFence
 from flink_autoscaler.stores.sql.tables import LEASE
 from testkit.clusters.flink.waiting import wait_until
-from testkit.servers.databases import rows_of
+from testkit.servers.databases import every_database, rows_of
 
 TTL = 60.0
 
@@ -61,6 +61,7 @@ def test_a_free_lease_is_acquired_by_the_first(database: Database) -> None:
     assert second.remaining() == 0
 
 
+@every_database
 def test_only_one_of_many_acquires(database: Database) -> None:
     leases = [a_lease(database, f"owner-{number}") for number in range(8)]
     together = threading.Barrier(len(leases))
@@ -79,6 +80,7 @@ def test_only_one_of_many_acquires(database: Database) -> None:
     assert rows_of(database, LEASE)[0]["token"] == 5
 
 
+@every_database
 def test_an_expired_lease_goes_to_somebody_else_with_a_greater_token(database: Database) -> None:
     first, second = a_lease(database, "first"), a_lease(database, "second")
     first.acquire()
@@ -140,6 +142,7 @@ def test_the_holder_counts_from_before_the_renewal_was_sent_and_stops_early(data
     assert lease.remaining() == pytest.approx(TTL * (1 - MARGIN) - 10.0)
 
 
+@every_database
 def test_the_lease_lasts_as_long_as_it_should_by_the_clock_of_the_database(database: Database) -> None:
     # No shorter: as long a transaction may be idle, which one is on a busy machine.
     first, second = a_lease(database, "first", ttl=2.0), a_lease(database, "second", ttl=2.0)
@@ -175,6 +178,7 @@ def check(database: Database, lease: Lease, token: int | None) -> None:
         LeaseFence(lease, lambda: token).check(connection)
 
 
+@every_database
 @pytest.mark.parametrize("token", [pytest.param(None, id="no token"), pytest.param(7, id="another token")])
 def test_the_fence_refuses_who_does_not_hold_the_lease(database: Database, token: int | None) -> None:
     lease = a_lease(database, "first")
@@ -219,6 +223,7 @@ def test_the_fence_tells_token_and_owner_apart_when_somebody_deleted_the_row(dat
     check(database, second, 1)
 
 
+@every_database
 def test_nobody_takes_the_lease_between_check_and_commit(database: Database) -> None:
     first, second = a_lease(database, "first"), a_lease(database, "second")
     first.acquire()
@@ -235,6 +240,7 @@ def test_nobody_takes_the_lease_between_check_and_commit(database: Database) -> 
     assert second.token is not None or second.acquire()
 
 
+@every_database
 def test_renewals_do_not_wait_for_writers(database: Database) -> None:
     lease = a_lease(database, "first")
     lease.acquire()
@@ -293,6 +299,7 @@ def paused_holder(
     process.communicate()
 
 
+@every_database
 def test_a_holder_paused_within_a_transaction_neither_blocks_the_next_one_nor_commits(
     paused_holder: subprocess.Popen[str], database: Database
 ) -> None:
@@ -306,6 +313,7 @@ def test_a_holder_paused_within_a_transaction_neither_blocks_the_next_one_nor_co
     assert successor.renew()
 
 
+@every_database
 def test_a_lease_works_with_a_single_connection(database_settings: DatabaseSettings, database: Database) -> None:
     own = Database(replace(database_settings, pool_size=1, pool_timeout=1.0, query_timeout=2.0))
     lease = a_lease(own, "first")

@@ -23,7 +23,7 @@ from flink_autoscaler.stores.sql.orders import SqlOrderBook
 from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, ORDERS, SET_ASIDE
 from testkit.contracts.stores.orders import OrderBookContract, pausing, pinning, resuming
 from testkit.scenarios.runner import LogLines
-from testkit.servers.databases import counting, create_tables, rows_of
+from testkit.servers.databases import counting, create_tables, every_database, rows_of
 
 _FOREVER = 10**15
 
@@ -33,6 +33,7 @@ class TestHeapOrderBook(OrderBookContract):
         return HeapOrderBook()
 
 
+@every_database
 class TestSqlOrderBook(OrderBookContract):
     @pytest.fixture(autouse=True)
     def _database(self, database: Database) -> None:
@@ -80,6 +81,7 @@ def test_a_changed_book_is_read_once(database: Database, book: SqlOrderBook) -> 
     assert statements.count("SELECT", ORDERS) == 2
 
 
+@every_database
 def test_a_command_and_its_event_are_written_together(database: Database, book: SqlOrderBook) -> None:
     book.change("main/a", pausing("alice"))
 
@@ -148,6 +150,7 @@ def _damage(database: Database, job_key: str, **values: Any) -> None:
         connection.execute(update(ORDERS).where(ORDERS.c.job_key == job_key).values(values))
 
 
+@every_database
 @pytest.mark.parametrize(
     "text",
     ["nonsense", '{"resumed_ms":-1}', '{"pause":{"signed":{"who":"a","reason":"b","at_ms":1},"until_ms":9e17}}'],
@@ -273,6 +276,7 @@ def test_a_book_without_its_table_fails(database: Database, book: SqlOrderBook) 
         book.orders("main")
 
 
+@every_database
 def test_keys_that_look_alike_are_different_jobs(book: SqlOrderBook) -> None:
     book.change("main/a", pinning("x"))
     book.change("main/A", pinning("y"))
@@ -306,6 +310,7 @@ def _pin_many(settings: DatabaseSettings, name: str, count: int) -> None:
             book.change("main/a", pinning(f"{name}-{number}"))
 
 
+@every_database
 def test_commands_over_several_connections_are_all_kept(
     database: Database, database_settings: DatabaseSettings
 ) -> None:

@@ -9,7 +9,7 @@ from flink_autoscaler.core.cycle.recording import RecordStore, StoredRecord
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.records import BATCH, SqlRecordStore
 from flink_autoscaler.stores.sql.tables import DECISIONS
-from testkit.servers.databases import rows_of
+from testkit.servers.databases import every_database, rows_of
 
 
 def a_record(at_ms: int, job_key: str = "main/orders", text: str = "what happened") -> StoredRecord:
@@ -26,6 +26,7 @@ def test_a_job_without_records_has_no_latest_one(store: RecordStore) -> None:
     assert store.job_keys() == frozenset()
 
 
+@every_database
 def test_what_was_added_is_found_to_the_letter(store: RecordStore) -> None:
     record = StoredRecord(
         "main/\u00e9\U0001f680 %_", 1_700_000_000_123, "window_filling", "rescale", "text \u4e16" * 9000
@@ -55,6 +56,7 @@ def test_the_latest_is_the_newest_at_or_before(store: RecordStore, at_ms: int | 
     assert (None if found is None else found.at_ms) == expected
 
 
+@every_database
 def test_of_two_records_of_an_instant_the_later_added_is_the_latest(store: RecordStore) -> None:
     store.add([a_record(10, text="first")])
     store.add([a_record(10, text="second")])
@@ -62,6 +64,7 @@ def test_of_two_records_of_an_instant_the_later_added_is_the_latest(store: Recor
     assert store.latest("main/orders") == a_record(10, text="second")
 
 
+@every_database
 def test_job_keys_that_differ_in_case_are_different_jobs(store: RecordStore) -> None:
     keys = ["job", "JOB"]
     store.add([a_record(number, key) for number, key in enumerate(keys)])
@@ -90,6 +93,7 @@ def test_old_records_expire(store: RecordStore) -> None:
     assert store.job_keys() == {"main/orders"}
 
 
+@every_database
 def test_oldest_records_of_any_job_go_until_the_rest_fits(store: RecordStore) -> None:
     store.add([a_record(at_ms, f"main/job-{at_ms}", "x" * 1000) for at_ms in (30, 10, 20, 40)])
 
@@ -102,6 +106,7 @@ def test_oldest_records_of_any_job_go_until_the_rest_fits(store: RecordStore) ->
     assert store.shrink(0) == 2
 
 
+@every_database
 def test_threads_add_records_of_different_jobs_at_the_same_time(store: RecordStore) -> None:
     jobs = [f"main/job-{number}" for number in range(8)]
 
@@ -123,6 +128,7 @@ def test_records_survive_a_restart_and_name_their_writer_and_cluster(database: D
     assert [(row["cluster"], row["writer"]) for row in rows_of(database, DECISIONS)] == [("main", "our installation")]
 
 
+@every_database
 def test_more_records_than_fit_into_a_statement_expire(database: Database) -> None:
     store = SqlRecordStore(database, most_per_job=10)
     store.add([a_record(number, f"main/{number % 50}") for number in range(2 * BATCH + 1)])

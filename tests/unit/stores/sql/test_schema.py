@@ -20,7 +20,7 @@ from flink_autoscaler.stores.sql.migrations import OLDEST_WAY_BACK, REVISIONS, V
 from flink_autoscaler.stores.sql.schema import HEAD, downgrade, require_current, status, upgrade
 from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, METADATA, STATE
 from testkit.builders.sql import an_event, make_reference_schema, state_rows, write_events, write_state
-from testkit.servers.databases import DatabaseServer
+from testkit.servers.databases import DatabaseServer, every_database
 
 EVERYTHING = tuple(sorted(table.name for table in METADATA.sorted_tables))
 REFERENCE_TABLES = (STATE.name, EVENTS.name)
@@ -96,6 +96,7 @@ def test_empty_database_lacks_everything(empty: Database) -> None:
     assert not found.is_newer
 
 
+@every_database
 def test_upgrade_makes_the_tables_as_they_are_declared(empty: Database) -> None:
     upgrade(empty)
     upgraded = everything_about_tables(empty)
@@ -106,6 +107,7 @@ def test_upgrade_makes_the_tables_as_they_are_declared(empty: Database) -> None:
     assert everything_about_tables(empty) == upgraded
 
 
+@every_database
 def test_reference_schema_is_upgraded_in_place(served: Database) -> None:
     make_reference_schema(served)
     write_state(served, "a" * 32, scalingTracking='{"scalingRecords":{}}', parallelismOverrides="v:4")
@@ -125,6 +127,7 @@ def test_reference_schema_is_upgraded_in_place(served: Database) -> None:
         assert len(inspect(connection).get_indexes(EVENTS.name)) == 2
 
 
+@every_database
 def test_upgrade_adds_an_index_that_somebody_left_out(served: Database) -> None:
     make_reference_schema(served)
     on_table = f" ON {EVENTS.name}" if served.dialect == "mysql" else ""
@@ -135,6 +138,7 @@ def test_upgrade_adds_an_index_that_somebody_left_out(served: Database) -> None:
     assert ("job_key", "reason", "create_time") in indexes_of(served, EVENTS.name)
 
 
+@every_database
 def test_table_that_is_something_else_is_left_alone(empty: Database) -> None:
     run(empty, f"CREATE TABLE {STATE.name} (job_key VARCHAR(10))")
 
@@ -144,6 +148,7 @@ def test_table_that_is_something_else_is_left_alone(empty: Database) -> None:
     assert len(columns_of(empty, STATE.name)) == 1
 
 
+@every_database
 def test_interrupted_upgrade_is_finished(empty: Database) -> None:
     upgrade(empty)
     run(empty, "DROP TABLE fa_lease", f"UPDATE {VERSION_TABLE} SET version_num = '0001'")
@@ -153,6 +158,7 @@ def test_interrupted_upgrade_is_finished(empty: Database) -> None:
     assert status(empty).is_current
 
 
+@every_database
 def test_dropped_table_is_made_again(empty: Database) -> None:
     upgrade(empty)
     run(empty, f"DROP TABLE {JOBS.name}")
@@ -163,6 +169,7 @@ def test_dropped_table_is_made_again(empty: Database) -> None:
     assert change.after.is_current
 
 
+@every_database
 def test_missing_column_is_named_and_not_repaired(empty: Database) -> None:
     upgrade(empty)
     run(empty, f"ALTER TABLE {JOBS.name} DROP COLUMN cluster")
@@ -236,6 +243,7 @@ def test_daemon_upgrades_by_itself_in_a_file_only(empty: Database) -> None:
             require_current(empty)
 
 
+@every_database
 def test_processes_upgrade_at_the_same_time(database_settings: DatabaseSettings, empty: Database) -> None:
     known = (database_settings.url, database_settings.username, database_settings.password)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -269,6 +277,7 @@ def test_processes_upgrade_at_the_same_time(database_settings: DatabaseSettings,
     assert status(empty).is_current
 
 
+@every_database
 def test_upgrade_does_not_wait_for_ever(served: Database) -> None:
     lock = {
         "postgresql": f"SELECT pg_advisory_xact_lock({0x666C_696E_6B61_7331})",
@@ -281,6 +290,7 @@ def test_upgrade_does_not_wait_for_ever(served: Database) -> None:
             upgrade(served, lock_timeout=0.2)
 
 
+@every_database
 def test_older_version_is_let_in_again_and_nothing_is_lost(empty: Database) -> None:
     upgrade(empty)
     write_state(empty, "main/orders", parallelismOverrides="v:4")

@@ -17,7 +17,7 @@ from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import JOBS, TOMBSTONES
 from flink_autoscaler.stores.sql.tombstones import BATCH, SqlTombstones
 from testkit.contracts.stores.tombstones import JobTombstonesContract
-from testkit.servers.databases import rows_of
+from testkit.servers.databases import every_database, rows_of
 
 OURS = "our installation"
 DAY = timedelta(days=1)
@@ -37,6 +37,7 @@ class TestHeapTombstones(JobTombstonesContract):
         return HeapTombstones()
 
 
+@every_database
 class TestSqlTombstones(JobTombstonesContract):
     @pytest.fixture(autouse=True)
     def _database(self, database: Database) -> None:
@@ -64,6 +65,7 @@ def test_marks_survive_a_restart(database: Database, tombstones: SqlTombstones) 
     assert reopened.due("main", 0.0) == {"main/a"}
 
 
+@every_database
 @pytest.mark.parametrize(
     "values",
     [
@@ -105,6 +107,7 @@ def grow_older(database: Database) -> None:
         connection.execute(update(JOBS).values(updated_at=datetime.now() - 100 * DAY))
 
 
+@every_database
 def test_job_known_by_its_id_alone_is_unseen_in_the_cluster_that_listed_it(
     database: Database, tombstones: SqlTombstones
 ) -> None:
@@ -151,6 +154,7 @@ def test_saving_a_job_known_by_its_id_alone_keeps_the_cluster_that_listed_it(
     assert tombstones.unseen("main", [], MONTH) == {job_id}
 
 
+@every_database
 def test_unseen_jobs_are_those_that_were_not_saved_for_long(database: Database, tombstones: SqlTombstones) -> None:
     with_job(database, "main/long gone", updated_at=datetime.now() - 31 * DAY)
     with_job(database, "main/lately gone", updated_at=datetime.now() - 29 * DAY)
@@ -166,6 +170,7 @@ def test_a_present_job_counts_as_seen_even_if_it_is_never_saved(database: Databa
     assert tombstones.unseen("main", [], MONTH) == frozenset()
 
 
+@every_database
 def test_more_jobs_than_fit_into_a_statement_are_marked_and_cleared(
     database: Database, tombstones: SqlTombstones
 ) -> None:

@@ -20,7 +20,7 @@ from flink_autoscaler.stores.sql.migrations import VERSION_TABLE
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.sql.tables import METADATA, SET_ASIDE
 from testkit.builders.sql import NOON, an_event, make_reference_schema, write_events, write_state
-from testkit.servers.databases import DatabaseServer, rows_of
+from testkit.servers.databases import DatabaseServer, every_database, rows_of
 
 CHECKS = ["connection", "schema", "clock", "time zone", "writing", "job keys", "contents", "set aside"]
 
@@ -36,6 +36,7 @@ def found(database: Database) -> dict[str, Finding]:
     return {finding.check: finding for finding in diagnose(database)}
 
 
+@every_database
 def test_database_that_is_fit_for_use_has_no_errors(current: Database) -> None:
     findings = found(current)
 
@@ -45,6 +46,7 @@ def test_database_that_is_fit_for_use_has_no_errors(current: Database) -> None:
     assert abs(findings["clock"].facts["database_ahead_seconds"]) < 60
 
 
+@every_database
 def test_nothing_is_left_behind(current: Database) -> None:
     found(current)
 
@@ -53,6 +55,7 @@ def test_nothing_is_left_behind(current: Database) -> None:
     }
 
 
+@every_database
 def test_jobs_events_and_values_set_aside_are_counted(current: Database) -> None:
     write_state(current, "main/orders", scalingHistory="{}", scalingTracking="{}")
     write_state(current, "main/payments", scalingHistory="{}")
@@ -68,6 +71,7 @@ def test_jobs_events_and_values_set_aside_are_counted(current: Database) -> None
     assert findings["set aside"].facts == {"set_aside": 1}
 
 
+@every_database
 @pytest.mark.parametrize("ahead", [pytest.param({"hours": 8}, id="zone"), pytest.param({"days": 400}, id="far future")])
 def test_rows_from_the_future_mean_another_time_zone(current: Database, ahead: dict[str, Any]) -> None:
     with current.transaction() as connection:

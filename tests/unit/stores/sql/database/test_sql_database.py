@@ -28,7 +28,7 @@ from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import LEASE
 from flink_autoscaler.stores.testing.event_handler_contract import a_context
 from flink_autoscaler.stores.testing.store_contract import full_state, same_state
-from testkit.servers.databases import DatabaseServer, create_tables, rows_of
+from testkit.servers.databases import DatabaseServer, create_tables, every_database, rows_of
 from testkit.servers.databases.server import PASSWORD
 from testkit.servers.databases.stalling import Stalling
 
@@ -107,6 +107,7 @@ def test_nobody_listens(scheme: str) -> None:
         check_refused(DatabaseSettings(f"jdbc:{scheme}://127.0.0.1:{port}/d"), "cannot be reached or went away")
 
 
+@every_database
 def test_missing_tables(database_settings: DatabaseSettings) -> None:
     check_refused(database_settings, "run 'flink-autoscaler db upgrade'")
 
@@ -243,6 +244,7 @@ def test_no_free_connection(server: DatabaseServer) -> None:
         database.run(database.now_ms)
 
 
+@every_database
 def test_an_exception_rolls_back(database: Database) -> None:
     def work(connection: Connection) -> None:
         connection.execute(insert(LEASE).values(name="a", owner="b", token=1, expires_at=1, renewed_at=1))
@@ -341,6 +343,7 @@ def test_a_network_that_swallows_everything(server: DatabaseServer) -> None:
             assert same_state(SqlStateStore(database).load("job"), full_state())
 
 
+@every_database
 def test_the_clock_is_that_of_the_database_in_the_zone_of_the_process(database: Database) -> None:
     with database.transaction() as connection:
         now_ms, now = database.now_ms(connection), database.now(connection)
@@ -375,6 +378,7 @@ def test_errors_of_drivers_say_what_to_do(error: Exception, expected: str) -> No
     assert "secret" not in str(found)
 
 
+@every_database
 def test_what_is_saved_through_many_threads_is_all_there(database: Database) -> None:
     store = SqlStateStore(database)
 

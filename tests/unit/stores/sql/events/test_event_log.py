@@ -20,7 +20,7 @@ from flink_autoscaler.stores.testing.event_handler_contract import a_context, a_
 from testkit.builders.sql import NOON, an_event, insert_events, write_events
 from testkit.clusters.flink.waiting import wait_until
 from testkit.scenarios.runner import LogLines
-from testkit.servers.databases import counting, rows_of
+from testkit.servers.databases import counting, every_database, rows_of
 
 EVERYTHING = EventFilter()
 
@@ -45,6 +45,7 @@ def happen_again(database: Database, event_id: int, *, at: datetime = NOON) -> N
         connection.execute(again.values(event_count=EVENTS.c.event_count + 1, update_time=at))
 
 
+@every_database
 def test_events_come_oldest_first_with_all_columns(database: Database) -> None:
     later = NOON + timedelta(minutes=5)
     first, _ = write_events(
@@ -66,6 +67,7 @@ def test_events_come_oldest_first_with_all_columns(database: Database) -> None:
     assert second.message == "second"
 
 
+@every_database
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
@@ -106,6 +108,7 @@ def test_limit_leaves_the_newest(database: Database) -> None:
     assert messages(database, limit=2) == ["3", "4"]
 
 
+@every_database
 def test_many_events_are_read_in_pages(database: Database) -> None:
     count = 2 * PAGE + 1
     write_events(database, *(an_event(message=str(number)) for number in range(count)))
@@ -166,6 +169,7 @@ def test_follower_leaves_out_what_was_shown(database: Database, follower: EventF
     assert polled(follower) == []
 
 
+@every_database
 def test_follower_finds_an_event_that_is_committed_after_a_later_one(
     database: Database, follower: EventFollower
 ) -> None:
@@ -198,6 +202,7 @@ def test_event_that_was_not_taken_comes_again(database: Database, follower: Even
     assert polled(follower) == ["lost in a broken pipe"]
 
 
+@every_database
 def test_sweep_finds_repetitions_of_old_events(database: Database, clock: Clock) -> None:
     [old] = write_events(database, an_event(message="old"))
     with database.transaction() as connection:
@@ -225,6 +230,7 @@ def test_what_happened_during_an_outage_is_found_afterwards(database: Database, 
     assert polled(follower) == ["0", "1", "2"]
 
 
+@every_database
 def test_reader_and_writers_run_side_by_side(database: Database, follower: EventFollower) -> None:
     def write() -> None:
         for number in range(20):
@@ -285,6 +291,7 @@ def test_events_of_a_clock_that_was_years_ahead_do_not_keep_those_after_them(dat
     assert len(rows_of(database, EVENTS)) == 1
 
 
+@every_database
 def test_events_of_another_time_zone_stay(database: Database) -> None:
     fill(database, -26 * 3600.0)
 
@@ -339,6 +346,7 @@ def test_a_gap_is_jumped(database: Database) -> None:
     assert sent.count("DELETE", EVENTS) == 2
 
 
+@every_database
 def test_an_event_of_exactly_that_age_stays(database: Database) -> None:
     fill(database, TTL)
 
@@ -379,7 +387,6 @@ def test_without_the_lease_nothing_is_removed(database: Database) -> None:
     assert len(rows_of(database, EVENTS)) == 1
 
 
-@pytest.mark.parametrize("database_settings", ["sqlite"], indirect=True)
 class TestInTheBackground:
     def test_it_cleans_soon_after_the_start(self, database: Database) -> None:
         fill(database, TTL + 60)
@@ -411,6 +418,7 @@ class TestInTheBackground:
         assert "event-cleaner" not in {thread.name for thread in threading.enumerate()}
 
 
+@every_database
 def test_figures_go_with_their_events_whoever_removed_those(database: Database) -> None:
     old, new = (SqlEventHandler(database, clock=partial(float, now)) for now in (NOW - TTL - 60, NOW - 60))
     figures = Event(EventType.NORMAL, "Reason", "Text.", figures=(("saved", 1.0),))

@@ -30,13 +30,14 @@ from flink_autoscaler.stores.testing.event_handler_contract import (
     a_report,
 )
 from testkit.builders.sql import write_events
-from testkit.servers.databases import counting, rows_of
+from testkit.servers.databases import counting, every_database, rows_of
 
 SAMPLES = Path(__file__).parents[4] / "fixtures" / "jdbc-java"
 START = 1_704_283_200.0
 HALF_HOUR = parse_duration("30 min")
 
 
+@every_database
 class TestSqlEventHandler(AutoScalerEventHandlerContract):
     @pytest.fixture(autouse=True)
     def _database(self, database: Database) -> None:
@@ -79,6 +80,7 @@ def event(message: str = "Text.", key: str | None = "key", interval: str | None 
     return Event(EventType.WARNING, "Reason", message, key, None if interval is None else parse_duration(interval))
 
 
+@every_database
 def test_a_row_has_all_facts(database: Database, handler: SqlEventHandler) -> None:
     handler.handle_event(a_context("main/orders"), event())
 
@@ -96,6 +98,7 @@ def test_a_row_has_all_facts(database: Database, handler: SqlEventHandler) -> No
     }
 
 
+@every_database
 def test_a_repetition_is_counted_and_refreshes_the_message(
     database: Database, handler: SqlEventHandler, clock: Clock
 ) -> None:
@@ -206,6 +209,7 @@ def test_key_and_message_share_one_name_space() -> None:
     assert identity_of("job", event("text", key=None)) == identity_of("job", event("other", key="text"))
 
 
+@every_database
 def test_rows_of_the_java_process_stay_as_they_are(database: Database, clock: Clock) -> None:
     """Its keys depend on the process that wrote them, so nothing is ever counted in its rows."""
     name = "mysql" if database.dialect == "mysql" else "postgres"
@@ -226,6 +230,7 @@ def without_id(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name != "id"}
 
 
+@every_database
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
@@ -270,6 +275,7 @@ def test_closing_is_immediate(database: Database, ttl: float) -> None:
     handler.handle_event(a_context(), event())
 
 
+@every_database
 def test_a_report_is_queried_per_vertex_without_parsing(
     database: Database, handler: SqlEventHandler, clock: Clock
 ) -> None:

@@ -21,7 +21,7 @@ from flink_autoscaler.stores.sql.state.windows import WindowTexts
 from flink_autoscaler.stores.sql.tables import JOBS, STATE
 from flink_autoscaler.stores.testing.store_contract import full_state, same_state
 from testkit.builders.sql import state_rows
-from testkit.servers.databases import counting
+from testkit.servers.databases import counting, every_database
 
 START_MS = 1_704_274_199_123
 VERTEX = "a6b7102b8d3e3a9564998c1ffeb5e2b7"
@@ -78,6 +78,7 @@ def known(store: SqlStateStore, gate: Gate) -> dict[JobKey, JobState]:
     return states
 
 
+@every_database
 def test_many_jobs_are_two_transactions_of_two_statements(
     database: Database, store: SqlStateStore, gate: Gate, known: dict[JobKey, JobState]
 ) -> None:
@@ -117,6 +118,7 @@ def test_jobs_with_more_to_write_than_a_replacement_are_saved_with_the_others(
     assert all(same_state(fresh.load(job_key), each) for job_key, each in states.items())
 
 
+@every_database
 def test_a_transaction_that_meets_a_removed_row_is_undone_and_leaves_its_jobs_to_be_saved_one_by_one(
     database: Database, store: SqlStateStore, known: dict[JobKey, JobState]
 ) -> None:

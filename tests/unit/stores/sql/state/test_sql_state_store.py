@@ -24,7 +24,7 @@ from flink_autoscaler.stores.sql.tables import JOBS, METADATA, SET_ASIDE, STATE
 from flink_autoscaler.stores.testing.store_contract import AutoScalerStateStoreContract, full_state, same_state
 from testkit.builders.sql import make_reference_schema, state_rows, write_state
 from testkit.scenarios.runner import LogLines
-from testkit.servers.databases import DatabaseServer, counting, rows_of
+from testkit.servers.databases import DatabaseServer, counting, every_database, rows_of
 from testkit.servers.databases.reader_rules import check_readable
 
 SAMPLES = Path(__file__).parents[4] / "fixtures" / "jdbc-java"
@@ -36,6 +36,7 @@ TWO_TYPES = JobState(overrides={VERTEX: 4}, tracking=TRACKING)
 NOON = 1_704_283_200.0
 
 
+@every_database
 class TestSqlStateStore(AutoScalerStateStoreContract):
     @pytest.fixture(autouse=True)
     def _database(self, database: Database) -> None:
@@ -125,6 +126,7 @@ def test_a_steady_pass_is_one_update_and_nothing_else(database: Database, store:
     assert [text.split()[:2] for text in sent.texts] == [["UPDATE", STATE.name]]
 
 
+@every_database
 def test_a_conflict_drops_the_view_and_the_next_access_reads(database: Database) -> None:
     ours, theirs = SqlStateStore(database), SqlStateStore(database)
     ours.load("job")
@@ -150,6 +152,7 @@ def test_a_failed_save_leaves_nothing_of_it_behind(database: Database) -> None:
     assert theirs.load("job") == replaced(EMPTY_STATE, tracking=TRACKING, overrides={VERTEX: 1})
 
 
+@every_database
 def test_a_row_that_was_deleted_behind_our_back_is_made_again(database: Database, store: SqlStateStore) -> None:
     store.save("job", TWO_TYPES)
     with database.transaction() as connection:
@@ -264,6 +267,7 @@ def test_a_failed_first_load_is_tried_again(database: Database, store: SqlStateS
     assert store.load("job") == OVERRIDES
 
 
+@every_database
 def test_times_are_local_and_the_writer_is_noted(database: Database) -> None:
     store = SqlStateStore(database, writer="host-1", clock=lambda: NOON + 0.999)
 
@@ -298,6 +302,7 @@ def taken_over(database: Database) -> Database:
     return database
 
 
+@every_database
 def test_rows_of_the_java_process_load(taken_over: Database) -> None:
     store = SqlStateStore(taken_over)
 
@@ -321,6 +326,7 @@ def test_rows_of_the_java_process_stay_as_they_are_until_they_change(taken_over:
     assert state_rows(taken_over) == {**before, (NORMAL, "parallelismOverrides"): f"{VERTEX}:2"}
 
 
+@every_database
 def test_rows_of_the_java_process_can_be_handed_back(taken_over: Database) -> None:
     store = SqlStateStore(taken_over)
     for job_key in store.job_keys() - {EMPTY}:
@@ -342,6 +348,7 @@ def test_kinds_of_a_later_version_are_left_alone(database: Database, store: SqlS
     assert state_rows(database) == {("job", "fromTheFuture"): "{}"}
 
 
+@every_database
 @pytest.mark.parametrize(
     "damage",
     [
@@ -410,6 +417,7 @@ def test_damage_is_reported_again_after_it_was_repaired(database: Database) -> N
     assert len(rows_of(database, SET_ASIDE)) == 2
 
 
+@every_database
 def test_a_value_that_is_too_long_is_not_fetched_but_kept(database: Database) -> None:
     SqlStateStore(database).save("job", TWO_TYPES)
     spoil(database, "scalingTracking", "{" + " " * TEXT_LIMIT)
@@ -453,6 +461,7 @@ def test_damage_in_our_own_table_is_set_aside_to_the_letter_and_told_once(databa
     assert (store.set_aside_count, again.set_aside_count) == (1, 0)
 
 
+@every_database
 @pytest.mark.parametrize(
     "job_key",
     [
@@ -468,6 +477,7 @@ def test_job_keys_that_do_not_fit_are_refused(store: SqlStateStore, job_key: str
             attempt(job_key)
 
 
+@every_database
 @pytest.mark.parametrize(
     "job_key",
     [
@@ -489,6 +499,7 @@ def test_job_keys_are_data(database: Database, job_key: str) -> None:
     assert SqlStateStore(database).job_keys() == {"other"}
 
 
+@every_database
 def test_values_of_any_characters_come_back(database: Database) -> None:
     state = replaced(
         full_state(), config_changes=dataclasses.replace(full_state().config_changes, removals=("\0", "🚀"))

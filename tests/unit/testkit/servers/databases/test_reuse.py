@@ -10,7 +10,7 @@ from sqlalchemy import insert, text
 
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.tables import METADATA
-from testkit.servers.databases import DatabaseServer, rows_of
+from testkit.servers.databases import DatabaseServer, every_database, rows_of
 from testkit.servers.databases.reuse import Reused
 
 EVENTS = METADATA.tables["t_flink_autoscaler_event_handler"]
@@ -33,6 +33,7 @@ def add_event(database: Database) -> int:
     return int(rows_of(database, EVENTS)[0]["id"])
 
 
+@every_database
 def test_the_next_one_finds_no_rows_and_counts_from_one(reused: Reused) -> None:
     numbers = []
     urls = []
@@ -46,6 +47,7 @@ def test_the_next_one_finds_no_rows_and_counts_from_one(reused: Reused) -> None:
     assert urls[0] == urls[1]
 
 
+@every_database
 def test_one_whose_tables_were_changed_is_not_lent_again(reused: Reused) -> None:
     with reused.lent() as first, closing(Database(first)) as database, database.transaction() as connection:
         connection.execute(text("ALTER TABLE fa_lease ADD COLUMN more INTEGER"))
