@@ -73,7 +73,7 @@ def explain(
     if export is not None:
         _export(record, export)
         return 0
-    explained = explaining.explain(record, newest)
+    explained = explaining.explain_pass(record, newest)
     known = [each.name for each in explained.vertices]
     if vertex is not None and vertex not in (*known, *(each.vertex_id for each in explained.vertices)):
         raise ConfigError(f"--vertex '{vertex}': the job has {', '.join(known) or 'no vertices then'}")

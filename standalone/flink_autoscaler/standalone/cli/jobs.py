@@ -23,7 +23,7 @@ def jobs(
     url: cli.UrlOption = None,
 ) -> int:
     """List the jobs of all clusters: as they are now, or with --url as the daemon found them in its last passes."""
-    from flink_autoscaler.standalone.views.listing import job_table, list_jobs
+    from flink_autoscaler.standalone.views.listing import jobs_with_orders, listing_table
 
     problems: list[str] = []
     if url is not None:
@@ -31,12 +31,12 @@ def jobs(
 
         found = jobs_of(url, cluster=cluster)
     else:
-        found, problems = list_jobs(given.prepare(is_dry_run=True), cluster, given.prepare_stored)
+        found, problems = jobs_with_orders(given.prepare(is_dry_run=True), cluster, given.prepare_stored)
     for problem in problems:
         out.print_error(problem)
     if as_json:
         out.print_document({"jobs": found})
     else:
-        columns, rows = job_table(found)
+        columns, rows = listing_table(found)
         out.show("jobs", rows, columns, if_empty="no jobs")
     return cli.EXIT_FAILED if problems else 0

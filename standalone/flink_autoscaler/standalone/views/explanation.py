@@ -18,7 +18,7 @@ from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.records.codec import PassRecord
 from flink_autoscaler.standalone.records.latest import SIZED
 from flink_autoscaler.standalone.views.base import Text, Value, View
-from flink_autoscaler.standalone.views.outcomes import changes_of, names_of, rescale_text, window_full_ms
+from flink_autoscaler.standalone.views.outcomes import decided_changes, names_of, rescale_text, window_full_ms
 
 _NOTHING_TO_DO: Final = "NO_CHANGE"
 
@@ -111,7 +111,7 @@ class Explanation:
         return described(self.names, before, after)
 
 
-def explain(record: PassRecord, newest: PassRecord | None = None) -> Explanation:
+def explain_pass(record: PassRecord, newest: PassRecord | None = None) -> Explanation:
     """Explain a pass.
 
     Args:
@@ -155,7 +155,7 @@ def _restart(record: PassRecord) -> str:
 def _stories(outcome: PassOutcome) -> Iterator[VertexStory]:
     if outcome.topology is None:
         return
-    changed = changes_of(outcome)
+    changed = decided_changes(outcome)
     evaluated = {} if outcome.evaluation is None else outcome.evaluation.metrics.vertices
     for vertex_id, vertex in outcome.topology.vertices.items():
         reasons = [reason for reason in outcome.decision.reasons if reason.vertex_id == vertex_id]
@@ -219,7 +219,7 @@ def _follow_up(supervision: Supervision, at_ms: int) -> tuple[RescaleRecord | No
     return None, None
 
 
-def measured(story: VertexStory, metric: ScalingMetric) -> float | None:
+def measured_value(story: VertexStory, metric: ScalingMetric) -> float | None:
     """Return a measured value of a vertex, None where it is not known."""
     return finite(story.measured.get(metric.value))
 
@@ -289,7 +289,7 @@ def _share(story: VertexStory) -> str:
 
 
 def _load(story: VertexStory) -> float:
-    return measured(story, ScalingMetric.LOAD) or 0.0
+    return measured_value(story, ScalingMetric.LOAD) or 0.0
 
 
 def pass_view(explained: Explanation) -> PassView:

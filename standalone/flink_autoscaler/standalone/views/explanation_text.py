@@ -11,7 +11,7 @@ from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.numbers import three_digits
 from flink_autoscaler.core.model.orders import PauseScope, Signed
 from flink_autoscaler.core.model.supervision import RescaleRecord, SupervisionPhase
-from flink_autoscaler.standalone.views.explanation import Explanation, VertexStory, deciding_sentence, measured
+from flink_autoscaler.standalone.views.explanation import Explanation, VertexStory, deciding_sentence, measured_value
 
 _MOST_OF_A_UNIT: Final = 180
 """From so many of a unit on an age is told in the next one."""
@@ -89,21 +89,21 @@ def _age(explained: Explanation, now_ms: int | None) -> str:
 
 
 def _vertex_row(story: VertexStory) -> Sequence[str]:
-    busy, figures = measured(story, ScalingMetric.LOAD), story.figures
+    busy, figures = measured_value(story, ScalingMetric.LOAD), story.figures
     return (
         story.name,
         str(story.parallelism),
         "-" if busy is None else f"{busy:.0%}",
-        number(measured(story, ScalingMetric.TARGET_DATA_RATE)),
-        number(figures.get("needed_rate")),
-        number(figures.get("processing_rate", measured(story, ScalingMetric.TRUE_PROCESSING_RATE))),
+        rate_text(measured_value(story, ScalingMetric.TARGET_DATA_RATE)),
+        rate_text(figures.get("needed_rate")),
+        rate_text(figures.get("processing_rate", measured_value(story, ScalingMetric.TRUE_PROCESSING_RATE))),
         f"{figures['factor']:.2f}" if "factor" in figures else "-",
         f"{figures['wanted']:.0f}" if "wanted" in figures else "-",
         str(story.final),
     )
 
 
-def number(value: float | None) -> str:
+def rate_text(value: float | None) -> str:
     """Return a rate as people read it."""
     if value is None or math.isnan(value):
         return "-"
@@ -122,7 +122,7 @@ def _chain(story: VertexStory, explained: Explanation) -> Iterator[str]:
     if story.figures:
         yield from _sizing(story, story.figures, explained)
     else:
-        yield from (f"{name} {number(value)}" for name, value in story.measured.items())
+        yield from (f"{name} {rate_text(value)}" for name, value in story.measured.items())
     yield from (f"{note.text} ({note.code})" for note in story.notes)
     yield f"final {story.final}"
 
@@ -130,14 +130,15 @@ def _chain(story: VertexStory, explained: Explanation) -> Iterator[str]:
 def _sizing(story: VertexStory, figures: Mapping[str, float], explained: Explanation) -> Iterator[str]:
     needed, rate, wanted = figures["needed_rate"], figures["processing_rate"], round(figures["wanted"])
     yield (
-        f"needs {number(needed)} records/s: target rate {number(figures['target_rate'])} / utilization "
-        f"{figures['utilization_target']:g} + {number(figures['catch_up_rate'])} to catch up + "
-        f"{number(figures['restart_rate'])} for a restart of {explained.outcome.restart_time} s"
+        f"needs {rate_text(needed)} records/s: target rate {rate_text(figures['target_rate'])} / utilization "
+        f"{figures['utilization_target']:g} + {rate_text(figures['catch_up_rate'])} to catch up + "
+        f"{rate_text(figures['restart_rate'])} for a restart of {explained.outcome.restart_time} s"
     )
-    busy = measured(story, ScalingMetric.LOAD)
+    busy = measured_value(story, ScalingMetric.LOAD)
     shown_busy = "" if busy is None else f", busy {busy:.0%}"
     share = rate / story.parallelism if story.parallelism else math.nan
-    yield f"has {number(rate)} records/s: {number(share)} per subtask at parallelism {story.parallelism}{shown_busy}"
+    each = f"{rate_text(share)} per subtask at parallelism {story.parallelism}"
+    yield f"has {rate_text(rate)} records/s: {each}{shown_busy}"
     coefficient, factor = figures["coefficient"], figures["factor"]
     raw = needed / rate / coefficient if rate else math.nan
     scalability = "" if coefficient == 1 else f" / observed scalability {coefficient:g}"
@@ -145,7 +146,7 @@ def _sizing(story: VertexStory, figures: Mapping[str, float], explained: Explana
     if math.isfinite(raw) and abs(raw - factor) > _SAME:
         option = "scale-up.max-factor" if factor < raw else "scale-down.max-factor"
         limited = f", limited to {factor:.2f} in one step ({option})"
-    yield f"factor {number(raw)} = needed / present{scalability}{limited}: wanted {wanted}"
+    yield f"factor {rate_text(raw)} = needed / present{scalability}{limited}: wanted {wanted}"
     within, aligned = round(figures["within_limits"]), round(figures["aligned"])
     partitions = f", {figures['partitions']:.0f} by partitions" if figures["partitions"] else ""
     yield (

@@ -22,7 +22,7 @@ _NO_RATE: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class JobFigures:
+class JobMetrics:
     """How a job is doing; None is not known.
 
     Attributes:
@@ -50,9 +50,9 @@ class Shares:
     backpressured: float
 
 
-def figures_of(
+def job_metrics(
     outcome: PassOutcome, shares: Mapping[VertexId, Shares], unknown_lags: frozenset[VertexId] = frozenset()
-) -> JobFigures:
+) -> JobMetrics:
     """Return the figures of a pass; those that it did not find out are not known.
 
     Args:
@@ -62,21 +62,21 @@ def figures_of(
     """
     topology, samples = outcome.topology, outcome.state.samples
     if topology is None or not samples:
-        return JobFigures(slots=None if topology is None else slots_of(topology))
+        return JobMetrics(slots=None if topology is None else slot_count(topology))
     rates = {v: None if v in unknown_lags else rate for v, rate in arrival_rates(topology, samples).items()}
     latest = samples[-1].vertices
     lags = {v: math.nan if v in unknown_lags else latest.get(v, {}).get(ScalingMetric.LAG, math.nan) for v in rates}
     load = _sum(rates.values())
-    return JobFigures(
+    return JobMetrics(
         load,
         _observed_capacity(outcome, shares, None if load is None else _capacity(outcome, load)),
         _sum(lags.values()),
         _lag_seconds(lags, rates),
-        slots_of(topology),
+        slot_count(topology),
     )
 
 
-def shares_of(now: JobTopology, before: JobTopology | None) -> dict[VertexId, Shares]:
+def time_shares(now: JobTopology, before: JobTopology | None) -> dict[VertexId, Shares]:
     """Return how vertices spent the time since an earlier reading of the same execution, of those that tell."""
     known = {} if before is None else before.vertices
     found = {}
@@ -101,7 +101,7 @@ def _times(vertex: Vertex) -> tuple[float, float, float] | None:
     return times if all(map(math.isfinite, times)) else None
 
 
-def slots_of(topology: JobTopology) -> int:
+def slot_count(topology: JobTopology) -> int:
     """Return how many slots a job takes."""
     vertices = topology.vertices
     return slots_in_groups(vertices.values(), {v: vertex.parallelism for v, vertex in vertices.items()})

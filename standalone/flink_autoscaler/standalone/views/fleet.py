@@ -24,7 +24,7 @@ from flink_autoscaler.core.supervise.left_alone import left_alone
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.views.base import Text, View
-from flink_autoscaler.standalone.views.figures import JobFigures, Shares, figures_of, shares_of
+from flink_autoscaler.standalone.views.figures import JobMetrics, Shares, job_metrics, time_shares
 
 POINTS: Final = 120
 """Points of the small line of a job."""
@@ -55,9 +55,9 @@ class Point:
     parallelism: Mapping[VertexId, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class JobNow:
-    """A job as the last pass over its cluster found it.
+    """A job as the last pass over its cluster found it; it is equal to itself alone.
 
     Attributes:
         request: What that pass was asked; None where the job was not looked at.
@@ -73,7 +73,7 @@ class JobNow:
     at_ms: int
     request: PassRequest | None = None
     report: JobPassReport | None = None
-    figures: JobFigures = field(default_factory=JobFigures)
+    figures: JobMetrics = field(default_factory=JobMetrics)
     failure: str = ""
     points: tuple[Point, ...] = ()
     shares: Mapping[VertexId, Shares] = field(default_factory=dict)
@@ -244,7 +244,7 @@ class _Earlier(NamedTuple):
         topology: That the time of the vertices is measured from; None where it is not known.
     """
 
-    figures: JobFigures = JobFigures()
+    figures: JobMetrics = JobMetrics()
     points: tuple[Point, ...] = ()
     shares: Mapping[VertexId, Shares] = MappingProxyType({})
     topology: JobTopology | None = None
@@ -298,7 +298,7 @@ class _Latest:
     def _worked_out(self) -> JobNow:
         done, (known, points, _, _) = self.report, self.earlier
         shares = _shares(done, self.earlier)
-        figures = JobFigures() if done is None else figures_of(done.outcome, shares, self.unknown_lags)
+        figures = JobMetrics() if done is None else job_metrics(done.outcome, shares, self.unknown_lags)
         if figures.load is None and points:
             figures = replace(figures, load=known.load) if figures.slots else known
         sizes = _sizes(done, points)
@@ -373,7 +373,7 @@ def _without_inputs(report: JobPassReport | None) -> JobPassReport | None:
 
 def _shares(done: JobPassReport | None, earlier: _Earlier) -> Mapping[VertexId, Shares]:
     topology = _topology(done)
-    return earlier.shares if topology is None else {**earlier.shares, **shares_of(topology, earlier.topology)}
+    return earlier.shares if topology is None else {**earlier.shares, **time_shares(topology, earlier.topology)}
 
 
 def _with_point(points: tuple[Point, ...], point: Point, most: int) -> tuple[Point, ...]:

@@ -22,9 +22,9 @@ from flink_autoscaler.standalone.views.base import Number, Text, View
 from flink_autoscaler.standalone.views.fleet import JobNow
 from flink_autoscaler.standalone.views.outcomes import (
     decision_of,
-    expected,
     headline_of,
     names_of,
+    next_steps,
     other_parallelism,
     why,
 )
@@ -186,7 +186,7 @@ def _expected(job: JobNow, outcome: PassOutcome | None) -> list[dict[str, Any]]:
     if request is None or outcome is None:
         return []
     nothing: list[tuple[str, int | None]] = []
-    found = _safely(lambda: list(expected(request, outcome)), nothing)
+    found = _safely(lambda: list(next_steps(request, outcome)), nothing)
     found.sort(key=lambda each: math.inf if each[1] is None else each[1])
     return [{"text": text, "at_ms": at_ms} for text, at_ms in found]
 

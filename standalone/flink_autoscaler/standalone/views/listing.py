@@ -47,7 +47,7 @@ class ListedJobView(View):
     left_alone: list[Value] = Field(default_factory=list)
 
 
-def list_jobs(
+def jobs_with_orders(
     settings: Settings, cluster: str | None, prepare_stored: Callable[[], Settings]
 ) -> tuple[list[Document], list[str]]:
     """Return the jobs of all clusters, or of one, and what could not be found out.
@@ -109,11 +109,11 @@ def _job_view(
     )
 
 
-def job_table(jobs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, str], list[Document]]:
+def listing_table(jobs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, str], list[Document]]:
     """Return the columns of a list of jobs, as ``output.show`` takes them, and one row per job.
 
     Columns of YARN, of what is wanted and of orders are there where a job has them. The jobs are those of
-    :func:`list_jobs`, or documents of a daemon.
+    :func:`jobs_with_orders`, or documents of a daemon.
     """
     enabled = {True: "yes", False: "no", None: "invalid"}
     rows = [

@@ -23,7 +23,7 @@ def decision_of(outcome: PassOutcome) -> str:
     return "rescale" if isinstance(outcome.decision, Rescale) else "hold"
 
 
-def changes_of(outcome: PassOutcome) -> dict[VertexId, int]:
+def decided_changes(outcome: PassOutcome) -> dict[VertexId, int]:
     """Return what a pass decided to change, parallelism by vertex."""
     decision = outcome.decision
     return {v: summary.new for v, summary in decision.summaries.items()} if isinstance(decision, Rescale) else {}
@@ -35,7 +35,7 @@ def rescale_text(outcome: PassOutcome, names: Mapping[VertexId, str]) -> str | N
     if not isinstance(decision, Rescale):
         return None
     before = {vertex_id: summary.current for vertex_id, summary in decision.summaries.items()}
-    return f"rescale: {described(names, before, changes_of(outcome))}"
+    return f"rescale: {described(names, before, decided_changes(outcome))}"
 
 
 def headline_of(outcome: PassOutcome) -> str:
@@ -67,11 +67,11 @@ def other_parallelism(outcome: PassOutcome) -> dict[VertexId, int]:
 def final_parallelism(outcome: PassOutcome) -> Mapping[VertexId, int]:
     """Return the parallelism that vertices have after a pass: what it decides or wants, else what they run with."""
     running = {} if outcome.topology is None else outcome.topology.vertices
-    wanted = {**outcome.wanted, **changes_of(outcome)}
+    wanted = {**outcome.wanted, **decided_changes(outcome)}
     return {v: wanted.get(v, vertex.parallelism) for v, vertex in running.items()}
 
 
-def expected(request: PassRequest, outcome: PassOutcome) -> Iterator[tuple[str, int | None]]:
+def next_steps(request: PassRequest, outcome: PassOutcome) -> Iterator[tuple[str, int | None]]:
     """Yield what may happen next to a job, and from when on; None where no instant is known."""
     names, supervision = names_of(outcome), outcome.state.supervision
     for reason in outcome.decision.reasons:

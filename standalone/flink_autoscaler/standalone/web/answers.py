@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from importlib.metadata import version
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
@@ -23,7 +23,7 @@ from flink_autoscaler.standalone.views.base import View
 from flink_autoscaler.standalone.views.clusters import ClustersView, cluster_view
 from flink_autoscaler.standalone.views.commands import CommandsView, command_views
 from flink_autoscaler.standalone.views.events import EventsView, EventView, event_view
-from flink_autoscaler.standalone.views.explanation import explain, pass_view
+from flink_autoscaler.standalone.views.explanation import explain_pass, pass_view
 from flink_autoscaler.standalone.views.fleet import JobNow
 from flink_autoscaler.standalone.views.jobs import (
     JobDetailView,
@@ -83,31 +83,6 @@ class AboutView(View):
     role: str = Field(description="What you may do: viewer or operator.")
 
 
-class JobDocuments:
-    """Describes the jobs that somebody looks at, each once per pass, however many look."""
-
-    def __init__(self) -> None:
-        self._known: dict[JobKey, tuple[JobNow, JobView]] = {}
-
-    def of(self, jobs: Sequence[JobNow]) -> list[JobView]:
-        """Describe some jobs."""
-        return [self._document(job) for job in jobs]
-
-    def forget_but(self, jobs: Sequence[JobNow]) -> None:
-        """Forget descriptions of all but these: what else is known is of an earlier pass."""
-        known = self._known
-        found = ((job, known.get(job.context.job_key)) for job in jobs)
-        self._known = {job.context.job_key: before for job, before in found if before and before[0] is job}
-
-    def _document(self, job: JobNow) -> JobView:
-        before = self._known.get(job.context.job_key)
-        if before is not None and before[0] is job:
-            return before[1]
-        document = job_view(job)
-        self._known[job.context.job_key] = job, document
-        return document
-
-
 class Answers:
     """Answers from what a site knows.
 
@@ -117,15 +92,14 @@ class Answers:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self._documents = JobDocuments()
+        self._views: WeakKeyDictionary[JobNow, JobView] = WeakKeyDictionary()
         self._series = SeriesReader(site)
 
     def jobs(self, asked: JobsQuery) -> JobsView:
         """Return a page of the jobs that fit, in an order."""
         version, jobs = self.site.fleet.version, self.site.fleet.jobs()
-        self._documents.forget_but(jobs)
         fitting = sorted((job for job in jobs if _fits(job, asked)), key=lambda job: _order(job, asked.sort))
-        shown = self._documents.of(fitting[asked.offset : asked.offset + asked.limit])
+        shown = [self._job_view(job) for job in fitting[asked.offset : asked.offset + asked.limit]]
         return JobsView(version=version, total=len(fitting), jobs=shown)
 
     def job(self, job_key: JobKey) -> JobDetailView:
@@ -173,7 +147,7 @@ class Answers:
         """Explain a pass: a recorded one, or the last one where none is."""
         record, newest = self._record_or_last(job_key, at_ms)
         at_ms = record.request.now_ms
-        document = pass_view(explain(record, newest))
+        document = pass_view(explain_pass(record, newest))
         is_latest = at_ms == newest.request.now_ms
         return ExplainedPassView(job_key=job_key, at_ms=at_ms, is_latest=is_latest, explanation=document)
 
@@ -248,6 +222,13 @@ class Answers:
         record, _ = self.record(asked.job_key, asked.at_ms)
         plugins = NO_PLUGINS if self.site.plugins is None else self.site.plugins()
         return what_if(record, asked.options, plugins)
+
+    def _job_view(self, job: JobNow) -> JobView:
+        """Describe a job that somebody looks at once per pass, however many look."""
+        view = self._views.get(job)
+        if view is None:
+            view = self._views[job] = job_view(job)
+        return view
 
     def _job(self, job_key: JobKey) -> JobNow:
         found = self.site.fleet.job(job_key)

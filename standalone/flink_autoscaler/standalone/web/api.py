@@ -61,10 +61,11 @@ class _Route(APIRoute):
         handle = super().get_route_handler()
 
         async def answered(request: Request) -> Response:
-            # Whatever a client calls its body, it is read as JSON: curl and urllib say that it is a form.
-            MutableHeaders(scope=request.scope)["content-type"] = _JSON
-            if await request.body() and not await _is_json(request):
-                return problem(400, "the body is no JSON")
+            if self.body_field is not None and await request.body():
+                # Whatever a client calls its body, it is read as JSON: curl and urllib say that it is a form.
+                MutableHeaders(scope=request.scope)["content-type"] = _JSON
+                if not await _is_json(request):
+                    return problem(400, "the body is no JSON")
             answer = await handle(request)
             text = escaped_json(bytes(answer.body).decode())
             return Response(text, answer.status_code, {**NO_STORE}, _JSON)
@@ -100,6 +101,22 @@ class _FleetRoute(_Route):
         return answered
 
 
+class _OrderRoute(_Route):
+    """An endpoint that takes orders, from those who may give them; others are told nothing else about their request."""
+
+    def get_route_handler(self) -> Handler:
+        """Return what answers a request; raises :class:`ForbiddenError`."""
+        handle = super().get_route_handler()
+
+        async def answered(request: Request) -> Response:
+            access: Access = request.app.state.access()
+            if refusal := access.refusal(request.state.visitor, request.headers):
+                raise ForbiddenError(refusal)
+            return await handle(request)
+
+        return answered
+
+
 async def _answers(request: Request) -> Answers:
     found: Answers = request.app.state.answers
     return found
@@ -110,28 +127,17 @@ async def _visitor(request: Request) -> Visitor:
     return found
 
 
-async def _operator(request: Request) -> Visitor:
-    """Return who gives an order.
-
-    Raises:
-        ForbiddenError: Whoever it is may not.
-    """
-    visitor = await _visitor(request)
-    access: Access = request.app.state.access()
-    if refusal := access.refusal(visitor, request.headers):
-        raise ForbiddenError(refusal)
-    return visitor
-
-
 _Known = Annotated[Answers, Depends(_answers)]
+_Caller = Annotated[Visitor, Depends(_visitor)]
 _NoParameters = Annotated[requests.Query, Query()]
 
 _fleet = APIRouter(prefix=PREFIX, route_class=_FleetRoute, responses=_UNCHANGED)
 _router = APIRouter(prefix=PREFIX, route_class=_Route)
+_order_router = APIRouter(prefix=PREFIX, route_class=_OrderRoute)
 
 
 @_router.get("/about")
-def _about(answers: _Known, visitor: Annotated[Visitor, Depends(_visitor)], _: _NoParameters) -> AboutView:
+def _about(answers: _Known, visitor: _Caller, _: _NoParameters) -> AboutView:
     """Tell of the daemon, and what you may do."""
     return answers.about(visitor.role.value)
 
@@ -208,10 +214,8 @@ def _what_if(answers: _Known, _: _NoParameters, asked: requests.WhatIfRequest) -
     return answers.what_if(asked)
 
 
-@_router.post("/orders")
-def _give_order(
-    answers: _Known, visitor: Annotated[Visitor, Depends(_operator)], _: _NoParameters, asked: requests.OrderRequest
-) -> CommandResultView:
+@_order_router.post("/orders")
+def _give_order(answers: _Known, visitor: _Caller, _: _NoParameters, asked: requests.OrderRequest) -> CommandResultView:
     """Give an order for a job; needs the role operator."""
     return order(answers.site, asked, visitor.name)
 
@@ -243,8 +247,8 @@ class AutoscalerApi(FastAPI):
             generate_unique_id_function=lambda route: f"{min(route.methods or ()).lower()}{route.name}",
         )
         self.state.answers, self.state.access, self.state.news = answers, access, news
-        self.include_router(_fleet)
-        self.include_router(_router)
+        for each in (_fleet, _router, _order_router):
+            self.include_router(each)
         self.add_route(f"{PREFIX}/news", _stream)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

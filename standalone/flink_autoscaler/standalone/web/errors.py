@@ -24,7 +24,7 @@ class NotFoundError(ConfigError):
     """There is no such job, pass or cluster."""
 
 
-class ConflictError(AutoscalerError):
+class StateConflictError(AutoscalerError):
     """It could be done, but not now or not with this daemon: the message says what has to change first."""
 
 
@@ -32,7 +32,7 @@ class ForbiddenError(AutoscalerError):
     """Whoever asks may not do that."""
 
 
-_STATUS: Final = {NotFoundError: 404, ForbiddenError: 403, ConflictError: 409, StoreError: 503}
+_STATUS: Final = {NotFoundError: 404, ForbiddenError: 403, StateConflictError: 409, StoreError: 503}
 
 
 def status_of(error: AutoscalerError) -> int:

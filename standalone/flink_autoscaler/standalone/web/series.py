@@ -27,7 +27,7 @@ from flink_autoscaler.standalone.views.series import (
     SizeView,
     VertexSeriesView,
 )
-from flink_autoscaler.standalone.web.errors import ConflictError
+from flink_autoscaler.standalone.web.errors import StateConflictError
 from flink_autoscaler.standalone.web.requests import SeriesQuery
 from flink_autoscaler.standalone.web.site import Site
 
@@ -92,7 +92,7 @@ class SeriesReader:
         # A daemon that was started lately has a shorter memory than the history.
         is_short = not job.points or job.points[0].at_ms - since_ms > 2 * POINT_MS
         if is_short and history_problem(self._site.settings().history) is None:
-            with suppress(ConflictError, StoreError):
+            with suppress(StateConflictError, StoreError):
                 found = self._from_history(job, since_ms, until_ms, asked)
                 if found.points and (not job.points or found.points[0].at_ms < job.points[0].at_ms - POINT_MS):
                     return found
@@ -103,7 +103,7 @@ class SeriesReader:
 
         history = self._site.settings().history
         if problem := history_problem(history):
-            raise ConflictError(problem)
+            raise StateConflictError(problem)
         minutes = math.ceil((until_ms - since_ms) // _MINUTE_MS / asked.points)
         step_ms = max(1, minutes) * _MINUTE_MS
         # Whole steps, so that what was read can be shown again until the present one is over.
@@ -121,7 +121,7 @@ class SeriesReader:
                 for each in found.vertices
             ],
             rescales=_rescales(job, found, since_ms, until_ms),
-            forecast=forecast_document(job, asked.ahead),
+            forecast=forecast_view(job, asked.ahead),
             damaged=list(found.damaged[:10]),
         )
 
@@ -130,7 +130,7 @@ class SeriesReader:
 
         key = (job.context.job_key, span)
         if not self._lock.acquire(timeout=_PATIENCE):  # who waits keeps a thread of the endpoint
-            raise ConflictError("others are reading the history: ask again")
+            raise StateConflictError("others are reading the history: ask again")
         try:
             found = self._read.pop(key, None) or job_series(path, (job.context.cluster, job.context.job_key), span)
             self._read[key] = found  # the latest comes last
@@ -175,7 +175,7 @@ def _from_memory(job: JobNow, since_ms: int, until_ms: int, asked: SeriesQuery) 
             for vertex in _vertices(each.parallelism for each in points)
         ],
         rescales=_rescales(job, None, since_ms, until_ms),
-        forecast=forecast_document(job, asked.ahead),
+        forecast=forecast_view(job, asked.ahead),
         damaged=[],
     )
 
@@ -193,7 +193,7 @@ def _with_latest(job: JobNow, found: JobSeries, span: Span) -> Iterator[SeriesPo
     yield from (_point(each, at_ms) for at_ms, each in later.items())
 
 
-def forecast_document(job: JobNow, hours: float) -> ForecastView | None:
+def forecast_view(job: JobNow, hours: float) -> ForecastView | None:
     """Describe how the load goes on as the last pass over a job expects it; None where it expects nothing."""
     if job.request is None or job.report is None:
         return None

@@ -11,7 +11,7 @@ import pytest
 
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.standalone.records.latest import wanted_of
-from flink_autoscaler.standalone.views.listing import job_table
+from flink_autoscaler.standalone.views.listing import listing_table
 from testkit.builders.orders import KEY, OrderedJob
 from testkit.contracts.recorded_passes import (
     ENRICH,
@@ -97,6 +97,8 @@ def test_vertices_of_which_nothing_else_is_wanted_are_left_out_of_the_table() ->
         facts = {"job_id": "1", "status": "RUNNING", "enabled": True, "parallelism": 2, "labels": {}}
         return {"job_key": key, **facts, "vertices": shown}
 
-    columns, rows = job_table([a_job("a", ("in", 2, 2), ("work", 1, 4), ("out", 2, 1)), a_job("b", ("in", 2, None))])
+    columns, rows = listing_table(
+        [a_job("a", ("in", 2, 2), ("work", 1, 4), ("out", 2, 1)), a_job("b", ("in", 2, None))]
+    )
 
     assert [row[columns["WANTED"]] for row in rows] == ["work 1 → 4, out 2 → 1", ""]

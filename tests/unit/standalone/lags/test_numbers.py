@@ -27,7 +27,7 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.lag_sources import LagQuery
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
-from flink_autoscaler.standalone.views.explanation import explain
+from flink_autoscaler.standalone.views.explanation import explain_pass
 from testkit.builders.core import a_context
 from testkit.contracts.lags import LagSourceContract
 from testkit.fakes.flink import FakeFlink, chain
@@ -234,7 +234,7 @@ def test_the_daemon_takes_other_numbers_from_there_and_says_so(
         outcome = passed(flink, **numbers_at(url, pointer), **named)
 
     assert outcome.origins == {source: {metric: "gateway"}}
-    told = explain(PassRecord(PassRequest(a_context(), JobState(), 0), outcome))
+    told = explain_pass(PassRecord(PassRequest(a_context(), JobState(), 0), outcome))
     assert [story.origins for story in told.vertices if story.vertex_id == source] == [{metric.value: "gateway"}]
 
 

@@ -166,9 +166,11 @@ def test_without_a_token_everybody_may_look_and_nobody_may_order() -> None:
         orders = web.client.post(
             "/api/v1/orders", json={"job_key": "main/orders", "order": "resume"}, headers={"X-Form-Token": token}
         )
+        nonsense = web.client.post("/api/v1/orders?more=1", content=b"{", headers={"X-Form-Token": token})
 
     assert looks.status_code == 200
     assert (orders.status_code, orders.json()["error"][:34]) == (403, "orders need the role operator: see")
+    assert (nonsense.status_code, nonsense.json()) == (403, orders.json())
 
 
 def test_with_a_token_nobody_else_sees_anything_but_the_probes() -> None:

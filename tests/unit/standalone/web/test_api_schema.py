@@ -85,3 +85,9 @@ def test_a_head_is_answered_as_its_get_would_be(web: WebSite) -> None:
 
     assert (answer.status_code, answer.content) == (200, b"")
     assert answer.headers["etag"].startswith("W/")
+
+
+def test_the_body_of_a_question_without_one_is_not_read(web: WebSite) -> None:
+    answer = web.client.request("GET", "/api/v1/about", content=b"{")
+
+    assert answer.status_code == 200

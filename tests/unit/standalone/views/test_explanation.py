@@ -17,7 +17,7 @@ from flink_autoscaler.core.model.orders import Orders, Signed
 from flink_autoscaler.standalone.cli.command import read_instant
 from flink_autoscaler.standalone.cli.output import print_sections
 from flink_autoscaler.standalone.records.codec import PassRecord
-from flink_autoscaler.standalone.views.explanation import Explanation, deciding_sentence, explain, pass_view
+from flink_autoscaler.standalone.views.explanation import Explanation, deciding_sentence, explain_pass, pass_view
 from flink_autoscaler.standalone.views.explanation_text import explanation_sections
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.records import SqlRecordStore
@@ -49,7 +49,7 @@ WIDEST = 80
 
 
 def last(records: list[PassRecord]) -> Explanation:
-    return explain(records[-1], records[-1])
+    return explain_pass(records[-1], records[-1])
 
 
 def story_of_enrich(explained: Explanation) -> tuple[int, int, list[str]]:
@@ -60,7 +60,7 @@ def story_of_enrich(explained: Explanation) -> tuple[int, int, list[str]]:
 def test_a_scale_up_tells_what_came_of_it() -> None:
     records = scaled_up().records
 
-    explained = explain(records[2], records[-1])
+    explained = explain_pass(records[2], records[-1])
 
     assert explained.headline == "rescale: enrich 4 -> 7"
     assert story_of_enrich(explained) == (4, 7, [])
@@ -147,7 +147,7 @@ def test_how_busy_a_vertex_is_right_after_a_rescale_is_told_once_it_is_measured(
     ("explained", "expected"),
     [
         pytest.param(
-            lambda: explain(scaled_up().records[2]),
+            lambda: explain_pass(scaled_up().records[2]),
             "enrich goes from 4 to 7: it needs 152% of what it can process (1,595 of 1,053 records/s).",
             id="by the load",
         ),
@@ -192,7 +192,7 @@ def test_without_a_policy_in_shadow_mode_nothing_is_said_about_it(capsys: pytest
 def test_a_rescale_that_was_undone_names_the_rollback() -> None:
     records = rolled_back().records
 
-    explained = explain(records[2], records[-1])
+    explained = explain_pass(records[2], records[-1])
 
     assert explained.follow_up is not None
     assert explained.follow_up.reverted
@@ -203,7 +203,7 @@ def test_a_rescale_that_was_undone_names_the_rollback() -> None:
 def test_a_rollback_is_told_as_one_although_the_job_does_not_run() -> None:
     records = rolled_back().records
 
-    explained = explain(records[4], records[-1])
+    explained = explain_pass(records[4], records[-1])
 
     assert explained.headline == "rollback: enrich 7 -> 4"
     assert explained.because[0].startswith("network-memory: java.io.IOException: Insufficient number of network")

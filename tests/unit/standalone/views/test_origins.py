@@ -15,7 +15,7 @@ from flink_autoscaler.pipeline.history.rows import rows_of
 from flink_autoscaler.pipeline.spark.codec import decode_outcome, encode_outcome
 from flink_autoscaler.standalone.cli.output import print_sections
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
-from flink_autoscaler.standalone.views.explanation import explain, pass_view
+from flink_autoscaler.standalone.views.explanation import explain_pass, pass_view
 from flink_autoscaler.standalone.views.explanation_text import explanation_sections
 from testkit.builders.core import MINUTE as CORE_MINUTE
 from testkit.builders.core import JobDriver, a_cluster, a_context, pipeline
@@ -55,9 +55,9 @@ def test_a_recorded_pass_keeps_where_values_came_from() -> None:
 
 
 def test_an_explanation_names_only_what_did_not_come_over_rest(capsys: pytest.CaptureFixture[str]) -> None:
-    print_sections(explanation_sections(explain(record())))
+    print_sections(explanation_sections(explain_pass(record())))
     told = capsys.readouterr().out
-    print_sections(explanation_sections(explain(scaled_up().records[-1])))
+    print_sections(explanation_sections(explain_pass(scaled_up().records[-1])))
     untold = capsys.readouterr().out
 
     assert "Source: orders: pending records from kafka" in told
@@ -65,7 +65,7 @@ def test_an_explanation_names_only_what_did_not_come_over_rest(capsys: pytest.Ca
 
 
 def test_the_document_of_an_explanation_has_origins_by_metric() -> None:
-    document = pass_view(explain(record())).model_dump()
+    document = pass_view(explain_pass(record())).model_dump()
 
     assert [each["origins"] for each in document["vertices"]] == [{"PENDING_RECORDS": "kafka"}, {}, {}]
 

@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.cli.output import show
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
-from flink_autoscaler.standalone.views.listing import job_table
+from flink_autoscaler.standalone.views.listing import listing_table
 from flink_autoscaler.standalone.views.passes import PASS_COLUMNS, pass_document, pass_rows
 
 Words = Callable[[Mapping[str, str], Sequence[Mapping[str, Any]]], list[list[str]]]
@@ -40,14 +40,14 @@ def words(capsys: pytest.CaptureFixture[str]) -> Words:
 
 
 def test_jobs_outside_yarn_have_no_columns_for_it(words: Words) -> None:
-    assert words(*job_table([row(a_job("orders"))])) == [
+    assert words(*listing_table([row(a_job("orders"))])) == [
         ["JOB", "JOB", "ID", "STATUS", "ENABLED", "PARALLELISM"],
         ["c/orders", "ab" * 16, "RUNNING", "yes", "2"],
     ]
 
 
 def test_jobs_on_yarn_are_shown_with_application_queue_and_user(words: Words) -> None:
-    header, first, second = words(*job_table([row(a_job("orders", **ON_YARN)), row(a_job("payments"))]))
+    header, first, second = words(*listing_table([row(a_job("orders", **ON_YARN)), row(a_job("payments"))]))
 
     assert header[-3:] == ["APPLICATION", "QUEUE", "USER"]
     assert first[-3:] == ["application_1_2", "root.a", "ann"]
