@@ -1,4 +1,4 @@
-"""What is wrong with options; the values of single ones and their order are in the behaviour vectors."""
+"""What is wrong with options; which values of single ones are permitted is in the behaviour vectors."""
 
 import pytest
 
@@ -6,6 +6,31 @@ from flink_autoscaler.core.options.checks import unreadable_options, validate
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import ValueParseError
 from testkit.builders.core import a_configuration, options_with
+
+INVALID = {
+    "scale-down.max-factor": "-0.1",
+    "scale-up.max-factor": "-1",
+    "utilization.target": "1.01",
+    "target.utilization.boundary": "-0.1",
+    "utilization.max": "0.69",
+    "utilization.min": "0.71",
+    "memory.gc-pressure.threshold": "1.1",
+    "memory.heap-usage.threshold": "-1",
+    "observed-scalability.coefficient-min": "0.009",
+    "scaling.effectiveness.threshold": "2",
+    "memory.tuning.overhead": "1.5",
+}
+SWITCHES = ("observed-scalability.enabled", "scaling.effectiveness.detection.enabled", "memory.tuning.enabled")
+
+
+def test_validate_reports_the_first_problem_in_the_documented_order() -> None:
+    options, found = {**dict.fromkeys(SWITCHES, "true"), **INVALID}, []
+
+    while (problem := validate(options_with(options))) is not None:
+        found.append(next(key for key in INVALID if f"job.autoscaler.{key} " in problem))
+        del options[found[-1]]
+
+    assert found == list(INVALID)
 
 
 def test_nothing_is_wrong_with_a_job_that_is_not_looked_after() -> None:
