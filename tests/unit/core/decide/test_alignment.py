@@ -43,35 +43,6 @@ ALL_MODES = [off, balanced, evenly_spread, legacy_evenly_spread, legacy_maximize
 
 
 @pytest.mark.parametrize(
-    ("options", "mode"),
-    [
-        pytest.param({}, balanced, id="default"),
-        pytest.param({"scaling.parallelism-alignment.mode": "OFF"}, off, id="off"),
-        pytest.param({"scaling.parallelism-alignment.mode": "EVENLY_SPREAD"}, evenly_spread, id="evenly spread"),
-        pytest.param({"scaling.parallelism-alignment.mode": "off"}, balanced, id="names are case-sensitive"),
-        pytest.param(
-            {"scaling.key-group.partitions.adjust.mode": "evenly_spread"}, legacy_evenly_spread, id="legacy mode"
-        ),
-        pytest.param(
-            {"scaling.key-group.partitions.adjust.mode": "MAXIMIZE_UTILISATION"},
-            legacy_maximize_utilisation,
-            id="the other legacy mode",
-        ),
-        pytest.param(
-            {
-                "scaling.parallelism-alignment.mode": "BALANCED",
-                "scaling.key-group.partitions.adjust.mode": "EVENLY_SPREAD",
-            },
-            balanced,
-            id="the new option wins",
-        ),
-    ],
-)
-def test_the_mode_is_chosen_by_options(options: dict[str, str], mode: AlignmentMode) -> None:
-    assert AlignmentSettings.of(options_with(options)).mode is mode
-
-
-@pytest.mark.parametrize(
     ("options", "name"),
     [
         ({}, None),

@@ -311,9 +311,3 @@ def test_time_range_is_kept(call: Call, history: Path) -> None:
     answer = call("backtest", "--history", history, "--jobs", "orders", "--until", until, "--json", *INLINE)
 
     assert json.loads(answer.stdout)["jobs"][0]["runs"][0]["figures"]["duration"] == 89 * 60
-
-
-def test_help_has_examples(call: Call) -> None:
-    answers = [call(command, "--help") for command in ("backtest", "tune")]
-
-    assert all("Examples:" in answer.stdout for answer in answers)

@@ -249,24 +249,6 @@ def test_missing_library_is_named_with_how_to_install_it(file: DatabaseSettings,
     assert result.stderr.startswith("error: sqlalchemy is not installed")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        ("db", "upgrade"),
-        ("db", "status"),
-        ("db", "check"),
-        ("db", "import"),
-        ("db", "set-aside"),
-        ("events",),
-    ],
-)
-def test_help_of_every_command_has_examples(file: DatabaseSettings, name: tuple[str, ...]) -> None:
-    result = call(file, *name, "--help")
-
-    assert result.returncode == 0
-    assert f"  flink-autoscaler {' '.join(name)}" in result.stdout
-
-
 def import_from(flink: FakeFlink, settings: DatabaseSettings, *arguments: str) -> tuple[int, str, str]:
     port = flink.url.rsplit(":", 1)[1]
     prefix = "autoscaler.standalone.fetcher.flink-cluster"
@@ -302,17 +284,6 @@ def test_import_works_in_every_database(flink: FakeFlink, database_settings: Dat
 
         assert (code, errors) == (0, "")
         assert set(state_rows(database)) == {("default/orders \U0001f680", "scalingHistory")}
-
-
-def test_import_can_be_repeated(flink: FakeFlink, file: DatabaseSettings, current: Database) -> None:
-    orders = flink.add_job("orders")
-    write_state(current, orders.job_id, scalingHistory="{}")
-    import_from(flink, file)
-
-    code, output, _ = import_from(flink, file)
-
-    assert code == 0
-    assert output == "0 adopted, 0 refused, 1 without state under their job id\n"
 
 
 def test_import_refuses_to_overwrite(flink: FakeFlink, file: DatabaseSettings, current: Database) -> None:
@@ -379,9 +350,7 @@ def test_job_id_of_two_clusters_needs_a_choice(
     assert set(state_rows(current)) == {("other/orders", "scalingHistory")}
 
 
-@pytest.mark.parametrize(
-    "arguments", [("db", "status"), ("db", "upgrade"), ("events",), ("explain", "orders"), ("run",)], ids="-".join
-)
+@pytest.mark.parametrize("arguments", [("explain", "orders"), ("run",)], ids="-".join)
 def test_file_that_cannot_be_opened_is_a_mistake_in_the_configuration(
     tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:

@@ -160,15 +160,6 @@ def test_export_to_a_folder_that_is_missing_is_explained(call: Call, root: Path,
     assert (answer.returncode, "No such file or directory" in answer.stderr) == (2, True)
 
 
-def test_help_has_examples_and_needs_no_arrow(call: Call) -> None:
-    answers = [call(*words, "--help") for words in ([], ["info"], ["compact"], ["export"])]
-    program = "import sys, flink_autoscaler.standalone.cli.history; print({'pyarrow', 'pyspark'} & set(sys.modules))"
-    loaded = run_process(program)
-
-    assert all("Examples:" in answer.stdout for answer in answers)
-    assert loaded.stdout.strip() == b"set()"
-
-
 @pytest.mark.spark
 def test_commands_reach_other_paths_with_spark_and_say_when_they_do_not(call: Call) -> None:
     answer = call("info", "--path", "nonsense://host/history")
