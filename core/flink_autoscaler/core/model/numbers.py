@@ -80,6 +80,11 @@ def round64(value: float) -> float:
     return float(below + 1 if value - below >= 0.5 else below)  # noqa: PLR2004 - exact in doubles
 
 
+def finite(value: float | None) -> float | None:
+    """Return a number that any JSON parser reads; None for one that is not known or not finite."""
+    return value if value is not None and math.isfinite(value) else None
+
+
 def r3(value: float) -> float:
     """Round to three decimals, half away from zero on the shortest decimal text of the double.
 

@@ -161,6 +161,12 @@ class PassOutcome:
     shadow: ShadowProposal | None = None
     origins: Origins = field(default_factory=dict)
 
+    @property
+    def vertex_names(self) -> dict[VertexId, str]:
+        """Names of the vertices for people, as far as the pass has read them."""
+        vertices = {} if self.topology is None else self.topology.vertices
+        return {vertex_id: vertex.name or vertex_id for vertex_id, vertex in vertices.items()}
+
 
 @quick
 @dataclass(frozen=True, slots=True)

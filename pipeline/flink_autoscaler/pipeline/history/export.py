@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -15,6 +14,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flink_autoscaler.core.model.numbers import finite
 from flink_autoscaler.pipeline.history.files import Files
 from flink_autoscaler.pipeline.history.schema import HistoryTable
 from flink_autoscaler.pipeline.history.store import COMPRESSION, Progress, Selection, distinct_rows, scan, unheard
@@ -98,7 +98,7 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     if isinstance(value, datetime):
         return value.isoformat()  # in UTC
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return finite(value) if isinstance(value, float) else value
 
 
 def _cell(value: Any) -> Any:

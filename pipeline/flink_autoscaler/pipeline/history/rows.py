@@ -10,7 +10,7 @@ from flink_autoscaler.core.evaluate.evaluation import output_ratios
 from flink_autoscaler.core.forecast.arrivals import recent
 from flink_autoscaler.core.model.decision import PassPhase, Rescale
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
-from flink_autoscaler.core.model.numbers import NAN
+from flink_autoscaler.core.model.numbers import NAN, finite
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Vector
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.observe.observation import counted_window
@@ -80,12 +80,8 @@ def _is_now(at_ms: int | None, now_ms: int) -> bool:
     return at_ms is not None and 0 <= at_ms - now_ms <= _LONGEST_PASS_MS
 
 
-def _known(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
-
-
 def _whole(value: float | None) -> int | None:
-    known = _known(value)
+    known = finite(value)
     return None if known is None else round(known)
 
 
@@ -120,7 +116,7 @@ class _Measured:
             "arrival_rate": None if consumption is None or slope is None else max(0.0, consumption + slope),
             "consumption_rate": consumption,
             "lag_slope": slope,
-            "lag": _known(self._now(ScalingMetric.LAG, vertex.vertex_id)),
+            "lag": finite(self._now(ScalingMetric.LAG, vertex.vertex_id)),
             "parallelism": vertex.parallelism,
             "partitions": vertex.source_partitions or None,
         }
@@ -141,21 +137,21 @@ class _Measured:
             "parallelism": vertex.parallelism,
             "max_parallelism": vertex.max_parallelism,
             "slot_sharing_group": vertex.slot_sharing_group,
-            "busy": _known(self._window.average(ScalingMetric.LOAD, vertex_id)),
+            "busy": finite(self._window.average(ScalingMetric.LOAD, vertex_id)),
             "records_in_rate": self._count_rate(ScalingMetric.NUM_RECORDS_IN, vertex_id),
             "records_out_rate": self._count_rate(ScalingMetric.NUM_RECORDS_OUT, vertex_id),
-            "true_rate": _known(average.get(ScalingMetric.TRUE_PROCESSING_RATE)),
-            "target_rate": _known(average.get(ScalingMetric.TARGET_DATA_RATE)),
-            "catch_up_rate": _known(current.get(ScalingMetric.CATCH_UP_DATA_RATE)),
-            "scale_up_threshold": _known(current.get(ScalingMetric.SCALE_UP_RATE_THRESHOLD)),
-            "scale_down_threshold": _known(current.get(ScalingMetric.SCALE_DOWN_RATE_THRESHOLD)),
+            "true_rate": finite(average.get(ScalingMetric.TRUE_PROCESSING_RATE)),
+            "target_rate": finite(average.get(ScalingMetric.TARGET_DATA_RATE)),
+            "catch_up_rate": finite(current.get(ScalingMetric.CATCH_UP_DATA_RATE)),
+            "scale_up_threshold": finite(current.get(ScalingMetric.SCALE_UP_RATE_THRESHOLD)),
+            "scale_down_threshold": finite(current.get(ScalingMetric.SCALE_DOWN_RATE_THRESHOLD)),
             "recommended_parallelism": _whole(current.get(ScalingMetric.RECOMMENDED_PARALLELISM)),
             "inputs": [
                 {
                     "vertex_id": upstream,
                     "ship_strategy": strategy.value,
                     # Nothing in says nothing about what comes out.
-                    "selectivity": _known(ratios[upstream])
+                    "selectivity": finite(ratios[upstream])
                     if self._count_rate(ScalingMetric.NUM_RECORDS_IN, upstream)
                     else None,
                 }
@@ -176,7 +172,7 @@ class _Measured:
         """Return the growth per second; None where the latest sample does not know the metric."""
         if math.isnan(self._now(metric, vertex_id)):
             return None
-        return _known(self._window.rate(metric, vertex_id))
+        return finite(self._window.rate(metric, vertex_id))
 
     def _now(self, metric: ScalingMetric, vertex_id: VertexId) -> float:
         return self._latest.get(vertex_id, {}).get(metric, NAN)
@@ -189,7 +185,7 @@ def _decision(outcome: PassOutcome, context: JobAutoScalerContext, mask: Mask) -
     return {
         "phase": outcome.phase.value,
         "status": context.status.value,
-        "decision": "rescale" if isinstance(decision, Rescale) else "hold",
+        "decision": decision.kind,
         "reasons": [
             {"code": reason.code, "text": mask(reason.text), "vertex_id": reason.vertex_id}
             for reason in decision.reasons
@@ -200,10 +196,10 @@ def _decision(outcome: PassOutcome, context: JobAutoScalerContext, mask: Mask) -
         ],
         "error": None if outcome.error is None else mask(str(outcome.error)),
         "is_window_full": outcome.is_window_full,
-        "restart_time": _known(outcome.restart_time),
+        "restart_time": finite(outcome.restart_time),
         "supervision": outcome.state.supervision.phase.value,
-        "gc_pressure": _known(globals_.get(ScalingMetric.GC_PRESSURE)),
-        "heap_usage": _known(globals_.get(ScalingMetric.HEAP_MAX_USAGE_RATIO)),
+        "gc_pressure": finite(globals_.get(ScalingMetric.GC_PRESSURE)),
+        "heap_usage": finite(globals_.get(ScalingMetric.HEAP_MAX_USAGE_RATIO)),
         "slots_used": _whole(globals_.get(ScalingMetric.NUM_TASK_SLOTS_USED)),
         "slots_held": None if shadow is None else shadow.held,
         "shadow_policy": None if shadow is None else shadow.policy,

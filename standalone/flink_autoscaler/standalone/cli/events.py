@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -13,6 +12,7 @@ import typer
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model.events import EventType
+from flink_autoscaler.core.model.numbers import finite
 from flink_autoscaler.standalone.cli import command as cli
 from flink_autoscaler.standalone.cli import output as out
 from flink_autoscaler.standalone.settings.secrets import masked
@@ -139,7 +139,7 @@ def _json(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone().isoformat()
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return finite(value)
     if isinstance(value, dict):
         return {name: _json(entry) for name, entry in value.items()}
     if isinstance(value, list):

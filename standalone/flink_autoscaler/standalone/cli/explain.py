@@ -188,13 +188,12 @@ def _exported(path: Path) -> PassRecord:
 def _replay(record: PassRecord) -> int:
     """Do a recorded pass again and compare; return the exit code."""
     from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
-    from flink_autoscaler.core.model.decision import Rescale
     from flink_autoscaler.standalone.records.explanation_text import moment
     from flink_autoscaler.standalone.records.replay import differences, replayed
 
     found = list(differences(record, replayed(record, installed_plugins())))
     subject = f"{record.request.context.job_key} at {moment(record.request.now_ms)}"
-    kind = "rescale" if isinstance(record.outcome.decision, Rescale) else "hold"
+    kind = record.outcome.decision.kind
     if not found:
         out.write_out(f"{subject}: the same again ({record.outcome.phase.value}, {kind})\n")
         return 0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
+from flink_autoscaler.core.model.numbers import finite
 from flink_autoscaler.core.model.syntax import escaped
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.settings.secrets import masked
@@ -49,7 +49,7 @@ def cloud_event(context: JobAutoScalerContext, event: Event, *, event_id: str, s
         "job": escaped(context.job_name),
         "job_key": context.job_key,
         "message": _cut(str(masked(event.message)), _LONGEST_MESSAGE),
-        "figures": {name: _number(value) for name, value in event.figures},
+        "figures": {name: finite(value) for name, value in event.figures},
     }
     return {
         "specversion": "1.0",
@@ -108,8 +108,3 @@ def _line(event: CloudEvent) -> str:
 
 def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
-
-
-def _number(value: float) -> float | None:
-    """Make a number that any JSON parser reads."""
-    return value if math.isfinite(value) else None

@@ -24,7 +24,7 @@ from flink_autoscaler.core.supervise.left_alone import LeftAlone
 from flink_autoscaler.standalone.daemon.pass_report import PassReport, job_facts, problems
 from flink_autoscaler.standalone.observability.gauges import NO_ENGINE, Gauges
 from flink_autoscaler.standalone.observability.health import Health
-from flink_autoscaler.standalone.observability.reasons import codes, decision_of, identity_of, request_facts, sentences
+from flink_autoscaler.standalone.observability.reasons import codes, identity_of, request_facts, sentences
 from flink_autoscaler.standalone.settings.secrets import masked
 
 log = structlog.get_logger(__name__)
@@ -233,7 +233,7 @@ class Announcer:
         write(
             event,
             phase=outcome.phase.value,
-            decision=decision_of(outcome),
+            decision=outcome.decision.kind,
             reasons=sentences(outcome),
             codes=codes(outcome),
             **more,

@@ -18,23 +18,18 @@ _DIGITS: Final = 6
 """Significant digits of a figure."""
 
 
-def decision_of(outcome: PassOutcome) -> str:
-    """Return ``rescale`` or ``hold``."""
-    return "rescale" if isinstance(outcome.decision, Rescale) else "hold"
-
-
 def identity_of(outcome: PassOutcome) -> str:
     """Return what has to change for the reasons to be news: phase, decision, codes and their vertices.
 
     Texts and figures are left out: they are others in every pass.
     """
     codes = sorted({f"{reason.code} {reason.vertex_id or ''}" for reason in outcome.decision.reasons})
-    return "; ".join((outcome.phase.value, decision_of(outcome), *codes))
+    return "; ".join((outcome.phase.value, outcome.decision.kind, *codes))
 
 
 def sentences(outcome: PassOutcome) -> list[str]:
     """Return the reasons as sentences, those about a vertex with its name in front."""
-    names = _names(outcome)
+    names = outcome.vertex_names
     return [
         reason.text if reason.vertex_id is None else f"{names.get(reason.vertex_id, reason.vertex_id)}: {reason.text}"
         for reason in outcome.decision.reasons
@@ -43,7 +38,7 @@ def sentences(outcome: PassOutcome) -> list[str]:
 
 def codes(outcome: PassOutcome) -> list[dict[str, object]]:
     """Return one entry per reason: ``code``, ``vertex`` where it is about one, and its figures by name."""
-    names = _names(outcome)
+    names = outcome.vertex_names
     return [dict(_entry(reason, names)) for reason in outcome.decision.reasons]
 
 
@@ -55,7 +50,7 @@ def request_facts(outcome: PassOutcome, requested: Mapping[VertexId, int]) -> di
         gets another parallelism (``vertex``, ``vertex_id``, ``from``, null where not known, and ``to``), and
         ``parallelism``, everything that was asked for by vertex id.
     """
-    names, before = _names(outcome), _before(outcome)
+    names, before = outcome.vertex_names, _before(outcome)
     changes = [
         {"vertex": names.get(v, v), "vertex_id": v, "from": before.get(v), "to": parallelism}
         for v, parallelism in requested.items()
@@ -121,8 +116,3 @@ def _figure(value: float) -> float | str | None:
         return plain(value)
     rounded = float(f"{value:.{_DIGITS}g}")
     return int(rounded) if rounded.is_integer() else rounded
-
-
-def _names(outcome: PassOutcome) -> dict[VertexId, str]:
-    vertices = outcome.topology.vertices if outcome.topology is not None else {}
-    return {vertex_id: vertex.name or vertex_id for vertex_id, vertex in vertices.items()}

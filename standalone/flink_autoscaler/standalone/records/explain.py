@@ -17,7 +17,7 @@ from flink_autoscaler.core.model.decision import Hold, Rescale, RestartSource
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
-from flink_autoscaler.core.model.numbers import three_digits
+from flink_autoscaler.core.model.numbers import finite, three_digits
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Supervision, Vector, described
 from flink_autoscaler.core.model.topology import Vertex, VertexDetails
@@ -241,8 +241,7 @@ def wanted_of(supervision: Supervision, outcome: PassOutcome | None) -> Vector:
 
 def measured(story: VertexStory, metric: ScalingMetric) -> float | None:
     """Return a measured value of a vertex, None where it is not known."""
-    value = story.measured.get(metric.value)
-    return value if value is not None and math.isfinite(value) else None
+    return finite(story.measured.get(metric.value))
 
 
 def deciding_sentence(explained: Explanation) -> str:
@@ -345,7 +344,7 @@ def _document(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return finite(value)
     if is_dataclass(value):
         return {part.name: _document(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, Mapping):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
@@ -10,6 +9,7 @@ from typing import Any, Final
 
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.model.numbers import finite
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.pass_report import PassReport, problems
@@ -40,7 +40,7 @@ def pass_rows(reports: Iterable[PassReport]) -> Iterator[dict[str, Any]]:
 def _decision_text(outcome: PassOutcome) -> str:
     if not isinstance(outcome.decision, Rescale):
         return "hold"
-    names = {} if outcome.topology is None else {key: vertex.name for key, vertex in outcome.topology.vertices.items()}
+    names = outcome.vertex_names
     return ", ".join(
         f"{names.get(vertex_id, vertex_id)} {summary.current} → {summary.new}"
         for vertex_id, summary in outcome.decision.summaries.items()
@@ -83,7 +83,7 @@ def _job_document(context: JobAutoScalerContext, pass_report: PassReport) -> dic
     return {
         **job,
         "phase": outcome.phase.value,
-        "decision": "rescale" if isinstance(outcome.decision, Rescale) else "hold",
+        "decision": outcome.decision.kind,
         "reasons": [
             {"code": reason.code, "text": masked(reason.text), "vertex_id": reason.vertex_id}
             for reason in outcome.decision.reasons
@@ -102,13 +102,13 @@ def _vertex_documents(outcome: PassOutcome) -> list[dict[str, Any]]:
     documents = []
     for vertex_id, vertex in outcome.topology.vertices.items():
         metric = evaluated.get(vertex_id, {}).get(ScalingMetric.RECOMMENDED_PARALLELISM)
-        is_known = metric is not None and math.isfinite(metric.current)
+        recommended = None if metric is None else finite(metric.current)
         documents.append(
             {
                 "vertex_id": vertex_id,
                 "name": vertex.name,
                 "parallelism": vertex.parallelism,
-                "recommended": int(metric.current) if metric is not None and is_known else None,
+                "recommended": None if recommended is None else int(recommended),
             }
         )
     return documents

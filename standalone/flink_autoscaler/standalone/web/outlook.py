@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from flink_autoscaler.core.model.decision import PassPhase
@@ -20,11 +20,6 @@ Expected = tuple[str, int | None]
 _BLIND: Final = frozenset({PassPhase.ERROR, PassPhase.INVALID_CONFIG})
 _SHORT: Final = frozenset({"HEADROOM_REACHED", "SLOTS_MISSING", "SCALING_LIMITED", "QUOTA_REACHED"})
 """Codes of reasons for which a job may get less than its load asks for."""
-
-
-def names_of(outcome: PassOutcome) -> Mapping[VertexId, str]:
-    """Return the names of the vertices, as far as a pass has read them."""
-    return {} if outcome.topology is None else {v: vertex.name for v, vertex in outcome.topology.vertices.items()}
 
 
 def other_parallelism(outcome: PassOutcome) -> dict[VertexId, int]:
@@ -78,7 +73,7 @@ def _supervised(outcome: PassOutcome) -> Iterator[Expected]:
     supervision = outcome.state.supervision
     current = supervision.under_way
     if current is not None:
-        change = described(names_of(outcome), current.before, current.target)
+        change = described(outcome.vertex_names, current.before, current.target)
         yield f"the job runs with {change} ({current.stage.value})", None
     if supervision.phase is SupervisionPhase.PROBATION:
         yield "the last rescale is on probation: it is undone where the job does worse", None
@@ -86,6 +81,6 @@ def _supervised(outcome: PassOutcome) -> Iterator[Expected]:
 
 def _delayed(request: PassRequest, outcome: PassOutcome) -> Iterator[Expected]:
     interval = request.context.options.scale_down_interval.exact_seconds
-    names = names_of(outcome)
+    names = outcome.vertex_names
     for vertex_id, delayed in outcome.state.delayed.items():
         yield f"{names.get(vertex_id, vertex_id)} may be scaled down", round(delayed.first_ms + 1000 * interval)

@@ -30,7 +30,6 @@ from flink_autoscaler.standalone.web.api.clusters import cluster_document
 from flink_autoscaler.standalone.web.api.series import Asked, SeriesReader
 from flink_autoscaler.standalone.web.api.whatif import what_if
 from flink_autoscaler.standalone.web.fleet import JobNow
-from flink_autoscaler.standalone.web.outlook import names_of
 from flink_autoscaler.standalone.web.site import NotFoundError, Site
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ class Answers:
         """Return the last rescales of a job. Raises :class:`NotFoundError`."""
         report = self._job(job_key).report
         found = () if report is None else report.outcome.state.supervision.rescales
-        names = {} if report is None else names_of(report.outcome)
+        names = {} if report is None else report.outcome.vertex_names
         rescales = [documents.rescale_document(each, names) for each in reversed(found)]
         return models.RescalesDoc(job_key=job_key, rescales=rescales)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -10,10 +9,10 @@ from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import EvaluatedVertex, ScalingMetric, VertexId
+from flink_autoscaler.core.model.numbers import finite
 from flink_autoscaler.core.model.supervision import RescaleRecord, described
 from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.standalone.observability.reasons import decision_of
 from flink_autoscaler.standalone.records.explain import rescale_text
 from flink_autoscaler.standalone.settings.secrets import masked, shown
 from flink_autoscaler.standalone.web.api.models import (
@@ -26,7 +25,7 @@ from flink_autoscaler.standalone.web.api.models import (
     VertexDoc,
 )
 from flink_autoscaler.standalone.web.fleet import JobNow, Point
-from flink_autoscaler.standalone.web.outlook import Expected, concerns, expected, names_of, other_parallelism, why
+from flink_autoscaler.standalone.web.outlook import Expected, concerns, expected, other_parallelism, why
 
 T = TypeVar("T")
 
@@ -80,7 +79,7 @@ def _job_fields(job: JobNow, *, with_points: bool) -> dict[str, Any]:
     context, figures = job.context, job.figures
     outcome = None if job.report is None else job.report.outcome
     alone = () if job.report is None else job.report.left_alone
-    names = {} if outcome is None else names_of(outcome)
+    names = {} if outcome is None else outcome.vertex_names
     nothing: list[Expected] = []
     soon = _safely(lambda: list(expected(job.request, outcome)), nothing)
     return {
@@ -93,7 +92,7 @@ def _job_fields(job: JobNow, *, with_points: bool) -> dict[str, Any]:
         "labels": dict(context.labels),
         "at_ms": job.at_ms,
         "phase": None if outcome is None else outcome.phase.value,
-        "decision": None if outcome is None else decision_of(outcome),
+        "decision": None if outcome is None else outcome.decision.kind,
         "headline": masked(_headline(job)),
         "reasons": [] if outcome is None else reason_documents(why(outcome), names),
         "concerns": [masked(text) for text in concerns_of(job)],
@@ -139,7 +138,7 @@ def _headline(job: JobNow) -> str:
 
 def headline_of(outcome: PassOutcome) -> str:
     """Return what a pass did, or why it did nothing, in one line."""
-    rescale = rescale_text(outcome, names_of(outcome))
+    rescale = rescale_text(outcome, outcome.vertex_names)
     return rescale or next((reason.text for reason in why(outcome)), outcome.phase.value)
 
 
@@ -190,5 +189,4 @@ def _bottleneck(outcome: PassOutcome) -> VertexId | None:
 
 
 def _average(metrics: EvaluatedVertex, metric: ScalingMetric) -> float | None:
-    value = metrics[metric].average if metric in metrics else math.nan
-    return value if math.isfinite(value) else None
+    return finite(metrics[metric].average) if metric in metrics else None

@@ -26,7 +26,6 @@ from flink_autoscaler.standalone.web.api.models import (
     VertexSeriesDoc,
 )
 from flink_autoscaler.standalone.web.fleet import POINT_MS, POINTS, JobNow, Point
-from flink_autoscaler.standalone.web.outlook import names_of
 from flink_autoscaler.standalone.web.site import ConflictError, Site
 
 if TYPE_CHECKING:
@@ -173,7 +172,7 @@ def _times(asked: Asked, now_ms: int) -> tuple[int, int]:
 
 def _from_memory(job: JobNow, since_ms: int, until_ms: int, asked: Asked) -> SeriesDoc:
     points = [each for each in job.points if since_ms <= each.at_ms <= until_ms]
-    names = {} if job.report is None else names_of(job.report.outcome)
+    names = {} if job.report is None else job.report.outcome.vertex_names
     return SeriesDoc(
         job_key=job.context.job_key,
         source="memory",

@@ -16,7 +16,6 @@ from flink_autoscaler.standalone.records.replay import replayed
 from flink_autoscaler.standalone.settings.schema.options import job_keys
 from flink_autoscaler.standalone.web.api import documents, models
 from flink_autoscaler.standalone.web.figures import changes_of
-from flink_autoscaler.standalone.web.outlook import names_of
 
 PREFIX: Final = "job.autoscaler."
 
@@ -39,7 +38,7 @@ def what_if(record: PassRecord, options: Mapping[str, str], plugins: Plugins) ->
     configuration = {key: text for key, text in {**before, **wanted}.items() if text or key not in wanted}
     request = replace(record.request, context=replace(context, configuration=configuration))
     decided, would_be = replayed(record, plugins), replayed(replace(record, request=request), plugins)
-    names = names_of(would_be) or names_of(decided)
+    names = would_be.vertex_names or decided.vertex_names
     old, new = _final_parallelism(decided), _final_parallelism(would_be)
     running = {} if decided.topology is None else decided.topology.vertices
     return models.WhatIfDoc(
