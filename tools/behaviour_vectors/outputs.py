@@ -8,7 +8,7 @@ from datetime import UTC
 from enum import Enum
 from typing import Any, Final
 
-from flink_autoscaler.core.decide.alignment import built_in_mode, limited_event
+from flink_autoscaler.core.decide.alignment import AlignmentSettings, limited_event
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import Evaluation, Rescale
 from flink_autoscaler.core.model.events import Event, ScalingReport
@@ -195,7 +195,7 @@ def _align(given: Json) -> Json:
         upper=limits.upper,
         strategies=frozenset(ShipStrategy.of(text) for text in given["strategies"]),
     )
-    aligned = built_in_mode(options)(request)
+    aligned = AlignmentSettings.of(options).mode(request)
     events: list[Event] = [limited_event(request, aligned, options)] if aligned.is_limited else []
     return {"result": aligned.parallelism, "ev": [written_event(event) for event in events]}
 

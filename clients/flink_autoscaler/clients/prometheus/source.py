@@ -28,7 +28,7 @@ from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading, VertexAggregates
 from flink_autoscaler.core.model.topology import JobDetails, build_topology
-from flink_autoscaler.core.observe.metric_names import active_partitions
+from flink_autoscaler.core.observe.plausibility import active_partitions
 from flink_autoscaler.core.ports.metric_source import ReadJob
 from flink_autoscaler.core.ports.passes import PassRequest
 

@@ -27,7 +27,7 @@ from flink_autoscaler.core.cycle.shadow import in_roles, remember_shadow, shadow
 from flink_autoscaler.core.decide.alignment import aligned_sizes
 from flink_autoscaler.core.decide.decision import Decision, Look, decide
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, EvaluationError, NotReadyError, described
-from flink_autoscaler.core.evaluate.custom import CustomEvaluation
+from flink_autoscaler.core.evaluate.custom import custom_evaluator
 from flink_autoscaler.core.evaluate.downtime import assumed_restart
 from flink_autoscaler.core.evaluate.evaluation import (
     EvaluationSettings,
@@ -62,101 +62,6 @@ from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
 from flink_autoscaler.core.supervise.following import Tracking
 from flink_autoscaler.core.supervise.tracking import DesiredState, track_after, track_before
 
-
-def without_other_graph(observed: Observed, before: JobState, kept: frozenset[str]) -> Observed:
-    """Forget what policies remember when the job has other vertices than in the last sample.
-
-    Args:
-        observed: With the sample of this pass.
-        before: The state without it.
-        kept: What is handed back to policies that look after that themselves, by name.
-    """
-    if not before.samples or before.samples[-1].vertices.keys() == observed.topology.vertices.keys():
-        return observed
-    memories = {name: memory for name, memory in observed.state.policies.items() if name in kept}
-    return replace(observed, request=replace(observed.request, state=replace(observed.state, policies=memories)))
-
-
-def evaluate_window(
-    observed: Observed,
-    restart_time: int,
-    reading: JobReading,
-    cluster: ClusterReading,
-    plugins: Plugins,
-    streaming: frozenset[str],
-) -> tuple[EvaluatedJob, tuple[Event, ...]]:
-    """Evaluate the metric window; return what is to be told about the user's evaluator, too.
-
-    Args:
-        observed: With the window.
-        restart_time: Seconds that a restart is assumed to take.
-        reading: What the cluster said about the job.
-        cluster: What it said about itself.
-        plugins: Of the pass.
-        streaming: Policies of the job that need no window, see :func:`.streaming_policies`.
-
-    Raises:
-        NotReadyError: Metrics are missing while the window fills.
-        EvaluationError: They are missing although it is full.
-    """
-    request, samples = observed.request, observed.counted
-    context, options = request.context, request.context.options
-    settings = EvaluationSettings.of(options, restart_time)
-    custom = CustomEvaluation(context, observed.topology, samples, restart_time)
-    try:
-        outside, history = OutsideFigures.of(reading), observed.state.history
-        if settings.is_improved:
-            _require_lags(observed, reading, samples)
-        metrics = evaluate(observed.topology, samples, settings, custom.hook(plugins), outside, history)
-    except EvaluationError as error:
-        # Rates wait for a second sample since counters began anew, however old the window is.
-        begins_anew = samples is not observed.state.samples
-        if settings.is_improved and (not observed.is_window_full or begins_anew):
-            raise NotReadyError(str(error)) from error
-        raise
-    if observed.is_window_full or options.policy in streaming:
-        metrics = with_present_parallelism(metrics)
-    job = EvaluatedJob(
-        context=context,
-        topology=observed.topology,
-        metrics=metrics,
-        state=observed.state if samples is observed.state.samples else replace(observed.state, samples=samples),
-        cluster=cluster,
-        excluded=observed.excluded,
-        restart_time=restart_time,
-        now_ms=request.now_ms,
-        orders=request.orders,
-        reading=reading,
-        is_window_full=observed.is_window_full,
-        aligned=aligned_sizes(observed.topology, options, restart_time) if streaming else {},
-    )
-    if skewed := data_skews(job):
-        job = replace(job, skewed=skewed)
-    return job, _plugin_events(context, custom.problems) if custom.problems else ()
-
-
-def _require_lags(observed: Observed, reading: JobReading, samples: Sequence[MetricSample]) -> None:
-    """Raise for a source that tells its lag, but none that can be: it is no source without one, which reads all."""
-    window = window_of(samples)
-    for vertex_id, vertex in observed.topology.vertices.items():
-        told = reading.aggregates.get(vertex_id, {}).get(FlinkMetric.PENDING_RECORDS)
-        is_impossible = told is not None and (told.total is None or not is_possible(told.total))
-        if vertex.is_source and is_impossible and math.isnan(window.rate(ScalingMetric.LAG, vertex_id)):
-            raise EvaluationError(f"source {vertex_id}: no lag that can be in the metric window")
-
-
-def _plugin_events(context: JobAutoScalerContext, problems: list[Reason]) -> tuple[Event, ...]:
-    """Tell about plug-ins that cannot be used; the reference only logs that."""
-    options = context.options
-    if not options.is_improved:
-        return ()
-    interval = options.scaling_event_interval
-    return tuple(
-        Event(EventType.WARNING, "PluginProblem", problem.text, f"{problem.code}{problem.vertex_id or ''}", interval)
-        for problem in problems
-    )
-
-
 MIN_SAMPLES = 2
 """Fewer samples have no rate."""
 
@@ -180,14 +85,14 @@ def advance(
     """
     try:
         request = at_reading_time(request, reading, cluster)
-        external = external_metrics(request, reading)
+        external = external_metrics(request, reading)  # with the restrictions that they bring
         request, reading = external.request, external.reading
         if is_only_waiting(request):
             return waiting(request, external)
-        tracking = track_job(request, reading, cluster, plugins)
+        tracking = track_job(request, reading, cluster, plugins)  # what became of the last rescale, and forbids now
         state = apply_pins(tracking.state, request, reading.details)
         request = replace(request, state=state, memory=reading.memory)
-        progress = observe_job(request, reading, cluster, plugins)
+        progress = observe_job(request, reading, cluster, plugins)  # also while the job is held: windows go on
         progress = evaluate_job(progress, reading, cluster, plugins)
         decision = decide_job(progress, tracking, reading, cluster, plugins)
         state = remember_shadow(decision.state, progress.request, progress.shadow)
@@ -230,10 +135,25 @@ def observe_job(request: PassRequest, reading: JobReading, cluster: ClusterReadi
     except _ANYTHING as error:
         return PassProgress(request, end=failure(request, _ours(error)))
     end = None
-    if len(observed.state.samples) < MIN_SAMPLES:
+    if len(observed.request.state.samples) < MIN_SAMPLES:
         hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
         end = interrupted(_unchanged(observed.request, PassPhase.COLLECTING, hold, observed.excluded), request)
     return PassProgress(observed.request, observed, streaming, end=end)
+
+
+def without_other_graph(observed: Observed, before: JobState, kept: frozenset[str]) -> Observed:
+    """Forget what policies remember when the job has other vertices than in the last sample.
+
+    Args:
+        observed: With the sample of this pass.
+        before: The state without it.
+        kept: What is handed back to policies that look after that themselves, by name.
+    """
+    if not before.samples or before.samples[-1].vertices.keys() == observed.topology.vertices.keys():
+        return observed
+    request, state = observed.request, observed.request.state
+    memories = {name: memory for name, memory in state.policies.items() if name in kept}
+    return replace(observed, request=replace(request, state=replace(state, policies=memories)))
 
 
 def evaluate_job(
@@ -250,7 +170,7 @@ def evaluate_job(
     restart, job, forecast, shadow, end = None, None, None, None, None
     events: tuple[Event, ...] = ()
     try:
-        restart = assumed_restart(observed.state, request.outages, request.context.options)
+        restart = assumed_restart(request.state, request.outages, request.context.options)
         job, events = evaluate_window(observed, restart.seconds, reading, cluster, plugins, progress.streaming)
         forecast = pass_forecast(job, request.profiles, plugins.policies)
         if forecast.memory != job.state.forecast:  # what was learned is kept, whatever becomes of the decision
@@ -265,6 +185,86 @@ def evaluate_job(
         end = _stopped(request, observed, _ours(error))
     events = (*events, *shadow.events) if shadow else events
     return PassProgress(request, observed, progress.streaming, restart, job, forecast, shadow, events, end)
+
+
+def evaluate_window(
+    observed: Observed,
+    restart_time: int,
+    reading: JobReading,
+    cluster: ClusterReading,
+    plugins: Plugins,
+    streaming: frozenset[str],
+) -> tuple[EvaluatedJob, tuple[Event, ...]]:
+    """Evaluate the metric window; return what is to be told about the user's evaluator, too.
+
+    Args:
+        observed: With the window.
+        restart_time: Seconds that a restart is assumed to take.
+        reading: What the cluster said about the job.
+        cluster: What it said about itself.
+        plugins: Of the pass.
+        streaming: Policies of the job that need no window, see :func:`.streaming_policies`.
+
+    Raises:
+        NotReadyError: Metrics are missing while the window fills.
+        EvaluationError: They are missing although it is full.
+    """
+    request, samples, state = observed.request, observed.counted, observed.request.state
+    context, options = request.context, request.context.options
+    settings = EvaluationSettings.of(options, restart_time)
+    customize, problems = custom_evaluator(context, observed.topology, samples, restart_time, plugins)
+    try:
+        outside, history = OutsideFigures.of(reading), state.history
+        if settings.is_improved:
+            _require_lags(observed, reading, samples)
+        metrics = evaluate(observed.topology, samples, settings, customize, outside, history)
+    except EvaluationError as error:
+        # Rates wait for a second sample since counters began anew, however old the window is.
+        begins_anew = samples is not state.samples
+        if settings.is_improved and (not observed.is_window_full or begins_anew):
+            raise NotReadyError(str(error)) from error
+        raise
+    if observed.is_window_full or options.policy in streaming:
+        metrics = with_present_parallelism(metrics)
+    job = EvaluatedJob(
+        context=context,
+        topology=observed.topology,
+        metrics=metrics,
+        state=state if samples is state.samples else replace(state, samples=samples),
+        cluster=cluster,
+        excluded=observed.excluded,
+        restart_time=restart_time,
+        now_ms=request.now_ms,
+        orders=request.orders,
+        reading=reading,
+        is_window_full=observed.is_window_full,
+        aligned=aligned_sizes(observed.topology, options, restart_time) if streaming else {},
+    )
+    if skewed := data_skews(job):
+        job = replace(job, skewed=skewed)
+    return job, _plugin_events(context, problems) if problems else ()
+
+
+def _require_lags(observed: Observed, reading: JobReading, samples: Sequence[MetricSample]) -> None:
+    """Raise for a source that tells its lag, but none that can be: it is no source without one, which reads all."""
+    window = window_of(samples)
+    for vertex_id, vertex in observed.topology.vertices.items():
+        told = reading.aggregates.get(vertex_id, {}).get(FlinkMetric.PENDING_RECORDS)
+        is_impossible = told is not None and (told.total is None or not is_possible(told.total))
+        if vertex.is_source and is_impossible and math.isnan(window.rate(ScalingMetric.LAG, vertex_id)):
+            raise EvaluationError(f"source {vertex_id}: no lag that can be in the metric window")
+
+
+def _plugin_events(context: JobAutoScalerContext, problems: list[Reason]) -> tuple[Event, ...]:
+    """Tell about plug-ins that cannot be used; the reference only logs that."""
+    options = context.options
+    if not options.is_improved:
+        return ()
+    interval = options.scaling_event_interval
+    return tuple(
+        Event(EventType.WARNING, "PluginProblem", problem.text, f"{problem.code}{problem.vertex_id or ''}", interval)
+        for problem in problems
+    )
 
 
 def decide_job(
@@ -354,7 +354,7 @@ def _second_look(
         other, _ = evaluate_window(left, job.restart_time, reading, cluster, plugins, progress.streaming)
         return pass_forecast(other, progress.request.profiles, plugins.policies).shown(other)
 
-    return lambda plan: second_look(plan, job, observed.state.samples, without, plugins)
+    return lambda plan: second_look(plan, job, observed.request.state.samples, without, plugins)
 
 
 def _stopped(request: PassRequest, observed: Observed, error: AutoscalerError) -> Decision:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final, NamedTuple
 
 from flink_autoscaler.core.model.events import Event, EventType, Reason
@@ -49,22 +48,14 @@ class ExternalMetrics:
     Attributes:
         request: With the restrictions that they bring.
         reading: With their values.
-        notes: What there is to say about them.
+        reasons: What is to be said with the decision.
+        events: What is to be said once in a while.
     """
 
     request: PassRequest
     reading: JobReading
-    notes: tuple[_Note, ...] = ()
-
-    @property
-    def reasons(self) -> tuple[Reason, ...]:
-        """What is to be said with the decision."""
-        return tuple(note.reason for note in self.notes)
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """What is to be said once in a while."""
-        return tuple(note.event for note in self.notes)
+    reasons: tuple[Reason, ...] = ()
+    events: tuple[Event, ...] = ()
 
 
 def external_metrics(request: PassRequest, reading: JobReading) -> ExternalMetrics:
@@ -89,14 +80,15 @@ def external_metrics(request: PassRequest, reading: JobReading) -> ExternalMetri
         if (each := _number_of(v, kind, request.numbers)) is not None
     ]
     options = request.context.options
-    notes = chain(_lag_notes(lags, options), _number_notes(numbers, options))
+    notes = (*_lag_notes(lags, options), *_number_notes(numbers, options))
     restriction = Restriction(
         may_scale_down=not any(each.lag.problem for each in lags) and all(n.value is not None for _, n in numbers),
         fixed=frozenset(each.vertex.vertex_id for each in lags if each.lag.hot),
         floors=_floors(numbers, options),
     )
     request = replace(request, context=replace(request.context, restriction=restriction))
-    return ExternalMetrics(request, _with_numbers(_with_lags(reading, lags), numbers), tuple(notes))
+    reading = _with_numbers(_with_lags(reading, lags), numbers)
+    return ExternalMetrics(request, reading, tuple(note.reason for note in notes), tuple(note.event for note in notes))
 
 
 class _Lag(NamedTuple):

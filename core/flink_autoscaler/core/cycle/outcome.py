@@ -96,7 +96,7 @@ def assemble(
         undecided=undecided,
         memory=request.memory,
         sample=observed.sample if observed else None,
-        sample_count=len(observed.state.samples) if observed else None,
+        sample_count=len(observed.request.state.samples) if observed else None,
         is_window_full=observed.is_window_full if observed else None,
         topology=observed.topology if observed else None,
         restart_time=progress.restart.seconds if progress.restart else None,

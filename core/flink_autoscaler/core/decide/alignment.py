@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isqrt
+from typing import NamedTuple
 
 from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
@@ -132,39 +133,35 @@ _LEGACY: dict[LegacyAlignmentMode, AlignmentMode] = {
 }
 
 
-def custom_mode_name(options: AutoscalerOptions) -> str | None:
-    """Return the name of the custom mode that is configured, or None."""
-    return options.derived(_custom_mode_name)
+class AlignmentSettings(NamedTuple):
+    """How a job is aligned.
 
+    Attributes:
+        custom: The name of the custom mode that is configured; None where none is.
+        mode: The built-in mode that is configured; BALANCED stands in for a custom one.
+        max_increase: By which share of a target alignment may raise it; the reference knows no limit.
+    """
 
-def _custom_mode_name(options: AutoscalerOptions) -> str | None:
-    is_set = options.is_set(AutoscalerOptions.alignment_mode)
-    return options.alignment_mode if is_set and options.alignment_mode not in _BUILT_IN else None
+    custom: str | None
+    mode: AlignmentMode
+    max_increase: float
 
-
-def built_in_mode(options: AutoscalerOptions) -> AlignmentMode:
-    """Return the built-in mode that is configured; BALANCED stands in for a custom one."""
-    return options.derived(_built_in_mode)
-
-
-def _built_in_mode(options: AutoscalerOptions) -> AlignmentMode:
-    if options.is_set(AutoscalerOptions.alignment_mode):
-        return _BUILT_IN.get(options.alignment_mode, balanced)
-    if options.is_set(AutoscalerOptions.legacy_alignment_mode):
-        return _LEGACY[options.legacy_alignment_mode]
-    return balanced
+    @classmethod
+    def of(cls, options: AutoscalerOptions) -> AlignmentSettings:
+        """Read the options of a job."""
+        is_limited = options.is_improved or options.is_set(AutoscalerOptions.alignment_max_increase)
+        most = options.alignment_max_increase if is_limited else math.inf
+        if options.is_set(AutoscalerOptions.alignment_mode):
+            name = options.alignment_mode
+            return cls(None if name in _BUILT_IN else name, _BUILT_IN.get(name, balanced), most)
+        is_legacy = options.is_set(AutoscalerOptions.legacy_alignment_mode)
+        return cls(None, _LEGACY[options.legacy_alignment_mode] if is_legacy else balanced, most)
 
 
 def within_increase(target: int, aligned: Aligned, most: float) -> Aligned:
     """Keep a target that even shares would raise by more than a share of it; one subtask more is always fine."""
     is_beyond = aligned.parallelism - target > max(1.0, most * target)
     return Aligned(target, beyond=aligned.parallelism) if is_beyond else aligned
-
-
-def max_increase(options: AutoscalerOptions) -> float:
-    """Return by which share of a target alignment may raise it; the reference knows no limit."""
-    is_limited = options.is_improved or options.is_set(AutoscalerOptions.alignment_max_increase)
-    return options.alignment_max_increase if is_limited else math.inf
 
 
 def alignment_request(vertex: Vertex, limits: VertexLimits, current: int, target: int) -> AlignmentRequest:
@@ -214,10 +211,10 @@ def yielded(request: AlignmentRequest, options: AutoscalerOptions) -> tuple[int,
         The present parallelism is among them; None where alignment leaves all targets as they are, or a custom mode
         may do anything.
     """
-    mode = built_in_mode(options)
-    if custom_mode_name(options) is not None or mode is off or not request.is_applicable:
+    settings = options.derived(AlignmentSettings.of)
+    if settings.custom is not None or settings.mode is off or not request.is_applicable:
         return None
-    return _yielded(replace(request, vertex_id="", target=1), mode, max_increase(options))
+    return _yielded(replace(request, vertex_id="", target=1), settings.mode, settings.max_increase)
 
 
 @lru_cache(maxsize=4096)
@@ -237,14 +234,13 @@ def align(vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: Plug
     Raises:
         PluginError: A custom mode failed or returned something that is not a parallelism.
     """
-    options, limits = job.context.options, sizing.limits
-    name = custom_mode_name(options)
-    if name is None:
-        mode, spread = built_in_mode(options), (vertex.source_partitions, vertex.max_parallelism)
-        has_keys = ShipStrategy.HASH in vertex.inputs.values()
-        aligned = _aligned(mode, has_keys, spread, (limits.lower, limits.upper), sizing.current, sizing.target)
-        return within_increase(sizing.target, aligned, max_increase(options))
-    return _by_plugin(name, alignment_request(vertex, limits, sizing.current, sizing.target), job, plugins)
+    limits, settings = sizing.limits, job.context.options.derived(AlignmentSettings.of)
+    if settings.custom is not None:
+        request = alignment_request(vertex, limits, sizing.current, sizing.target)
+        return _by_plugin(settings.custom, request, job, plugins)
+    has_keys, spread = ShipStrategy.HASH in vertex.inputs.values(), (vertex.source_partitions, vertex.max_parallelism)
+    aligned = _aligned(settings.mode, has_keys, spread, (limits.lower, limits.upper), sizing.current, sizing.target)
+    return within_increase(sizing.target, aligned, settings.max_increase)
 
 
 def _by_plugin(name: str, request: AlignmentRequest, job: EvaluatedJob, plugins: Plugins) -> Aligned:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.core.decide.alignment import align, alignment_request, limited_event, max_increase
+from flink_autoscaler.core.decide.alignment import AlignmentSettings, align, alignment_request, limited_event
 from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, held_back, is_processing_backlog
-from flink_autoscaler.core.model.events import Event, EventType, Figures, NamedFigures, Reason
-from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId, of
-from flink_autoscaler.core.model.numbers import plain, two_decimals
+from flink_autoscaler.core.model.events import Event, EventType, NamedFigures, Reason
+from flink_autoscaler.core.model.metrics import EvaluatedMetric, ScalingMetric, VertexId, of
+from flink_autoscaler.core.model.numbers import NAN, plain, two_decimals
 from flink_autoscaler.core.model.policy_values import VertexSizing
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import DelayedRecommendation, DelayedVertex, ScalingSummary
@@ -112,7 +112,9 @@ def changes_of(chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins) -> Plan:
     reasons, events = [*chosen.reasons, *job.skewed.values()], [*chosen.events(job.context.options), *skews]
     for vertex_id, vertex in job.topology.vertices.items():
         if vertex_id in job.excluded:
-            reasons += _why_excluded(vertex_id, job)
+            if vertex_id not in job.context.restriction.fixed:  # what others told has its own reason
+                text = "the vertex is excluded, has finished, or reports no busy time"
+                reasons.append(Reason("EXCLUDED", text, vertex_id))
         elif vertex_id not in chosen.unknown or vertex_id in idle:
             change = _change_of(vertex, chosen, job, plugins)
             if vertex_id in idle:
@@ -139,18 +141,15 @@ def changes_of(chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins) -> Plan:
         memories=chosen.memories,
         is_confirmed=chosen.is_confirmed,
     )
-    if not wanted:
-        return plan.explained("NO_CHANGE", "no vertex needs another parallelism now")
-    if not any(each.is_outside for each in wanted.values()):
-        return replace(plan, reasons=(*plan.reasons, _within_bounds(wanted, job)))
-    return _with_changes(plan, job, {vertex_id: each.parallelism for vertex_id, each in wanted.items()})
+    return _with_changes(plan, job, wanted)
 
 
 def _within_bounds(wanted: Mapping[VertexId, DelayedRecommendation], job: EvaluatedJob) -> Reason:
     """Say that nothing is outside its bounds, and how much room the busiest vertex has left that would grow."""
     text = "every vertex that would change is within its utilization bounds"
     vertices, options = job.topology.vertices, job.context.options
-    if (waiting := _backlog_reason(wanted, job)) is not None:
+    settings = EvaluationSettings.of(options, job.restart_time)
+    if (waiting := _backlog_reason(wanted, job, settings)) is not None:
         return waiting
     growing = (v for v, advice in wanted.items() if advice.parallelism > vertices[v].parallelism)
     loads = {v: job.metrics.vertices[v][ScalingMetric.LOAD].average for v in growing}
@@ -158,8 +157,9 @@ def _within_bounds(wanted: Mapping[VertexId, DelayedRecommendation], job: Evalua
     if not known:
         return Reason("WITHIN_BOUNDS", text)
     busiest = max(known, key=lambda v: known[v])
-    load, most = known[busiest], EvaluationSettings.of(options, job.restart_time).utilization_max
-    condition = "while its lag does not grow " if _are_lags_known(job) else ""
+    load, most = known[busiest], settings.utilization_max
+    lags = [metrics[ScalingMetric.LAG] for metrics in job.metrics.vertices.values() if ScalingMetric.LAG in metrics]
+    condition = "while its lag does not grow " if all(math.isfinite(lag.current) for lag in lags) else ""
     room = (
         f"{vertices[busiest].name} is {load:.0%} busy, head-room left: {max(0.0, 1 - load):.0%}; {condition}"
         f"it is scaled up above {min(1.0, most):.0%} (utilization.max)"
@@ -168,10 +168,11 @@ def _within_bounds(wanted: Mapping[VertexId, DelayedRecommendation], job: Evalua
     return Reason("WITHIN_BOUNDS", f"{text}: {room}", figures=figures)
 
 
-def _backlog_reason(wanted: Mapping[VertexId, DelayedRecommendation], job: EvaluatedJob) -> Reason | None:
+def _backlog_reason(
+    wanted: Mapping[VertexId, DelayedRecommendation], job: EvaluatedJob, settings: EvaluationSettings
+) -> Reason | None:
     """Say that a backlog is what keeps vertices from being scaled down, with its records; None where it does not."""
-    vertices, options = job.topology.vertices, job.context.options
-    window, settings = window_of(job.state.samples), EvaluationSettings.of(options, job.restart_time)
+    vertices, window = job.topology.vertices, window_of(job.state.samples)
     is_lowered = any(advice.parallelism < vertices[v].parallelism for v, advice in wanted.items())
     if not (is_lowered and settings.is_improved and is_processing_backlog(job.topology, window, settings)):
         return None
@@ -186,19 +187,18 @@ def _backlog_reason(wanted: Mapping[VertexId, DelayedRecommendation], job: Evalu
     return Reason("PROCESSING_BACKLOG", text, None, (("lag", sum(waiting.values())),))
 
 
-def _are_lags_known(job: EvaluatedJob) -> bool:
-    sources = (job.metrics.vertices[v] for v, vertex in job.topology.vertices.items() if vertex.is_source)
-    return all(math.isfinite(metrics[ScalingMetric.LAG].current) for metrics in sources if ScalingMetric.LAG in metrics)
-
-
-def _with_changes(plan: Plan, job: EvaluatedJob, wanted: dict[VertexId, int]) -> Plan:
+def _with_changes(plan: Plan, job: EvaluatedJob, wanted: Mapping[VertexId, DelayedRecommendation]) -> Plan:
     """Return the plan with changes; what is expected of a vertex stays the rate for what it was sized for now."""
-    metrics = dict(plan.metrics)
-    for vertex_id, parallelism in wanted.items():
-        recommended = of(float(parallelism))
+    if not wanted:
+        return plan.explained("NO_CHANGE", "no vertex needs another parallelism now")
+    if not any(each.is_outside for each in wanted.values()):
+        return replace(plan, reasons=(*plan.reasons, _within_bounds(wanted, job)))
+    metrics, changes = dict(plan.metrics), dict[VertexId, ScalingSummary]()
+    for vertex_id, each in wanted.items():
+        recommended = EvaluatedMetric(float(each.parallelism), NAN)
         metrics[vertex_id] = {**metrics[vertex_id], ScalingMetric.RECOMMENDED_PARALLELISM: recommended}
-    vertices = job.topology.vertices
-    changes = {v: ScalingSummary(vertices[v].parallelism, new, metrics[v]) for v, new in wanted.items()}
+        current = job.topology.vertices[vertex_id].parallelism
+        changes[vertex_id] = ScalingSummary(current, each.parallelism, metrics[vertex_id])
     return replace(plan, changes=changes, metrics=metrics)
 
 
@@ -241,12 +241,6 @@ def _change_of(vertex: Vertex, chosen: PolicyPlan, job: EvaluatedJob, plugins: P
         reasons=(*reasons, *held.reasons),
         events=(*events, *held.events),
     )
-
-
-def _why_excluded(vertex_id: VertexId, job: EvaluatedJob) -> tuple[Reason, ...]:
-    if vertex_id in job.context.restriction.fixed:
-        return ()  # what others told has its own reason
-    return (Reason("EXCLUDED", "the vertex is excluded, has finished, or reports no busy time", vertex_id),)
 
 
 def _without_idle_subtasks(vertex: Vertex, change: VertexChange, job: EvaluatedJob) -> VertexChange:
@@ -327,7 +321,7 @@ def _aligned(
         request = alignment_request(vertex, sizing.limits, sizing.current, sizing.target)
         events.append(limited_event(request, aligned, options))
     if aligned.beyond is not None:
-        reasons.append(_uneven(vertex, aligned.parallelism, aligned.beyond, max_increase(options)))
+        reasons.append(_uneven(vertex, aligned.parallelism, aligned.beyond, AlignmentSettings.of(options).max_increase))
     if vertex.is_source and vertex.source_partitions > 0 and options.is_improved:
         parallelism = min(parallelism, max(sizing.current, vertex.source_partitions))
     return parallelism, tuple(reasons), tuple(events)
@@ -374,7 +368,9 @@ def _ineffective(vertex_id: VertexId, gains: Gains, job: EvaluatedJob) -> Event:
 
 def _scale_down(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob) -> VertexChange:
     options, pending = job.context.options, job.state.delayed.get(vertex.vertex_id)
-    if _is_saturated(vertex, job):
+    load = job.metrics.vertices[vertex.vertex_id][ScalingMetric.LOAD].average
+    if not vertex.is_source and options.is_improved and load >= options.utilization_target:
+        # It is too busy to believe that it has capacity to spare.
         text = "it is busier than the target although its upstream says it needs less"
         return VertexChange(pending=pending, reasons=(Reason("SATURATED", text, vertex.vertex_id),))
     if options.is_improved and (behind := held_back(job.topology, window_of(job.state.samples))):
@@ -384,7 +380,9 @@ def _scale_down(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob
     pending, highest = delayed(pending, advice, options.scale_down_interval.ms)
     if highest is None:
         text = f"waits {options.scale_down_interval} before it is scaled down"
-        reason = Reason("SCALE_DOWN_DELAYED", text, vertex.vertex_id, _waited(pending, job))
+        waited = 0.0 if pending is None else (job.now_ms - pending.first_ms) / 1000
+        figures = NamedFigures(_WAITED, (waited, options.scale_down_interval.exact_seconds))
+        reason = Reason("SCALE_DOWN_DELAYED", text, vertex.vertex_id, figures)
         return VertexChange(pending=pending, reasons=(reason,))
     if highest.parallelism > vertex.parallelism and options.is_improved:
         text = "an older recommendation exceeds the current parallelism"
@@ -404,17 +402,3 @@ def _highest(
     )
     figures = (("highest", float(highest.parallelism)), ("wanted_now", float(advice.parallelism)))
     return (Reason("SCALE_DOWN_HIGHEST", text, vertex.vertex_id, figures),)
-
-
-def _waited(pending: DelayedVertex | None, job: EvaluatedJob) -> Figures:
-    """Return how long a scale-down has waited, and how long it has to, in seconds."""
-    since_ms = job.now_ms if pending is None else pending.first_ms
-    waited = (job.now_ms - since_ms) / 1000
-    return NamedFigures(_WAITED, (waited, job.context.options.scale_down_interval.exact_seconds))
-
-
-def _is_saturated(vertex: Vertex, job: EvaluatedJob) -> bool:
-    """Tell whether a vertex that is fed by others is too busy to believe that it has capacity to spare."""
-    options, load = job.context.options, job.metrics.vertices[vertex.vertex_id][ScalingMetric.LOAD].average
-    is_guarded = not vertex.is_source and options.is_improved
-    return is_guarded and load >= options.utilization_target

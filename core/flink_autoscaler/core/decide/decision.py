@@ -123,7 +123,9 @@ def planned(job: EvaluatedJob, plugins: Plugins) -> Plan:
     plan = changes_of(chosen, job, plugins)
     if plan.changes:
         plan = raised_to_threshold(in_whole_taskmanagers(plan, job), job)
-    if plan.changes and (blocked_by := _blocked_by(job)) is not None:
+    if not plan.changes:
+        return plan
+    if (blocked_by := _blocked_by(job)) is not None:
         return replace(plan.explained("SCALING_DISABLED", blocked_by.rstrip(":")), blocked_by=blocked_by)
     plan = filtered(plan, job)
     if not plan.changes:

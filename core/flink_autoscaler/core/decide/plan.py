@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from flink_autoscaler.core.model.events import Event, EventType, Figures, Reason, ScalingReport, VertexReport
-from flink_autoscaler.core.model.metrics import EvaluatedVertex, ScalingMetric, VertexId, of
+from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import NAN, two_decimals
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import (
@@ -54,7 +55,7 @@ class Plan:
     @property
     def is_weighed(self) -> bool:
         """Whether every scale-down is one that its policy has weighed itself."""
-        return all(change.is_scale_up or vertex_id in self.at_once for vertex_id, change in self.changes.items())
+        return {v for v, change in self.changes.items() if change.new < change.current} <= self.at_once
 
     def explained(self, code: str, text: str, vertex_id: VertexId | None = None, figures: Figures = ()) -> Plan:
         """Return the plan with one more reason."""
@@ -155,47 +156,25 @@ def scaling_report(
         blocked_by: Lead-in that says what prevents the change; None when it is carried out.
         interval: De-duplication interval of a report that is not carried out.
     """
-    header = EXECUTED_HEADER if blocked_by is None else blocked_by
-    vertices = {
-        vertex_id: _vertex_report(_name_of(topology, vertex_id), summary) for vertex_id, summary in summaries.items()
-    }
-    return ScalingReport(
-        is_executed=blocked_by is None,
-        header=header,
-        vertices=vertices,
-        text=header + "".join(_entry(vertex_id, vertex) for vertex_id, vertex in vertices.items()),
-        parallelism_hash=parallelism_hash(summaries),
-        interval=interval,
-    )
+    text = header = EXECUTED_HEADER if blocked_by is None else blocked_by
+    vertices = dict[VertexId, VertexReport]()
+    for vertex_id, summary in summaries.items():
+        vertex, metrics = topology.vertices.get(vertex_id), summary.metrics
+        capacity = metrics.get(ScalingMetric.TRUE_PROCESSING_RATE, _UNKNOWN).average
+        expected = metrics.get(ScalingMetric.EXPECTED_PROCESSING_RATE, _UNKNOWN).current
+        target = metrics.get(ScalingMetric.TARGET_DATA_RATE, _UNKNOWN).average
+        name = "" if vertex is None else vertex.name
+        vertices[vertex_id] = VertexReport(name, summary.current, summary.new, capacity, expected, target)
+        text += (
+            f"{{ Vertex ID {vertex_id} | Parallelism {summary.current} -> {summary.new}"
+            f" | Processing capacity {two_decimals(capacity)} -> {two_decimals(expected)}"
+            f" | Target data rate {two_decimals(target)}}}"
+        )
+    is_executed = blocked_by is None
+    return ScalingReport(is_executed, header, vertices, text, parallelism_hash(summaries), interval)
 
 
-def _name_of(topology: JobTopology, vertex_id: VertexId) -> str:
-    vertex = topology.vertices.get(vertex_id)
-    return "" if vertex is None else vertex.name
-
-
-def _vertex_report(name: str, summary: ScalingSummary) -> VertexReport:
-    metrics = summary.metrics
-    rate = metrics.get(ScalingMetric.TRUE_PROCESSING_RATE)
-    expected = metrics.get(ScalingMetric.EXPECTED_PROCESSING_RATE)
-    target = metrics.get(ScalingMetric.TARGET_DATA_RATE)
-    return VertexReport(
-        name=name,
-        current=summary.current,
-        new=summary.new,
-        capacity=NAN if rate is None else rate.average,
-        expected_capacity=NAN if expected is None else expected.current,
-        target_rate=NAN if target is None else target.average,
-    )
-
-
-def _entry(vertex_id: VertexId, vertex: VertexReport) -> str:
-    capacity, expected = two_decimals(vertex.capacity), two_decimals(vertex.expected_capacity)
-    return (
-        f"{{ Vertex ID {vertex_id} | Parallelism {vertex.current} -> {vertex.new}"
-        f" | Processing capacity {capacity} -> {expected}"
-        f" | Target data rate {two_decimals(vertex.target_rate)}}}"
-    )
+_UNKNOWN: Final = EvaluatedMetric(NAN, NAN)
 
 
 def parallelism_hash(summaries: Mapping[VertexId, ScalingSummary]) -> str:

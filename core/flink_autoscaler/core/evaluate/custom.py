@@ -16,51 +16,38 @@ Customize = Callable[[VertexId, EvaluatedVertex, Mapping[VertexId, EvaluatedVert
 """From vertex, its metrics, the vertices evaluated before and the backlog flag to metrics to merge; may be empty."""
 
 
-class CustomEvaluation:
-    """Applies the first of the configured metric evaluators.
+def custom_evaluator(
+    context: JobAutoScalerContext,
+    topology: JobTopology,
+    samples: tuple[MetricSample, ...],
+    restart_time: int,
+    plugins: Plugins,
+) -> tuple[Customize | None, list[Reason]]:
+    """Return what to call for every vertex, the first of the configured metric evaluators; None without a usable one.
 
-    Attributes:
-        problems: What went wrong with it, to be reported; a problem changes no metric.
+    The reasons say what is wrong with it, and grow while it is called; a problem changes no metric.
     """
+    names, problems = context.options.custom_evaluators, list[Reason]()
+    if not names:
+        return None, problems
+    name, code = names[0], "METRIC_EVALUATOR"
+    if len(names) > 1:
+        problems.append(Reason(code, f"only the first metric evaluator is used: {name!r}"))
+    identity = plugin_class(context.configuration, EVALUATOR, name)
+    evaluator = plugins.evaluators.get(identity or "")
+    if evaluator is None:
+        problems.append(Reason(code, f"metric evaluator {name!r} is ignored: no plug-in {identity!r}"))
+        return None, problems
+    job = with_plugin_options(context, EVALUATOR, name)
 
-    def __init__(
-        self, job: JobAutoScalerContext, topology: JobTopology, samples: tuple[MetricSample, ...], restart_time: int
-    ) -> None:
-        self._job = job
-        self._topology = topology
-        self._samples = samples
-        self._restart_time = restart_time
-        self.problems: list[Reason] = []
+    def customize(
+        vertex_id: VertexId, metrics: EvaluatedVertex, evaluated: Mapping[VertexId, EvaluatedVertex], has_backlog: bool
+    ) -> EvaluatedVertex:
+        seen = MappingProxyType(dict(evaluated))
+        given = EvaluatorContext(job, topology, samples, seen, restart_time, has_backlog)
+        with Border() as border:
+            return evaluator.evaluate_vertex_metrics(vertex_id, MappingProxyType(dict(metrics)), given) or {}
+        problems.append(Reason(code, f"metric evaluator {name!r} failed: {border.error}", vertex_id))
+        return {}
 
-    def hook(self, plugins: Plugins) -> Customize | None:
-        """Return what to call for every vertex; None without a usable evaluator."""
-        names = self._job.options.custom_evaluators
-        if not names:
-            return None
-        name = names[0]
-        if len(names) > 1:
-            self._problem(f"only the first metric evaluator is used: {name!r}")
-        identity = plugin_class(self._job.configuration, EVALUATOR, name)
-        evaluator = plugins.evaluators.get(identity or "")
-        if evaluator is None:
-            self._problem(f"metric evaluator {name!r} is ignored: no plug-in {identity!r}")
-            return None
-        job = with_plugin_options(self._job, EVALUATOR, name)
-
-        def customize(
-            vertex_id: VertexId,
-            metrics: EvaluatedVertex,
-            evaluated: Mapping[VertexId, EvaluatedVertex],
-            has_backlog: bool,
-        ) -> EvaluatedVertex:
-            seen = MappingProxyType(dict(evaluated))
-            context = EvaluatorContext(job, self._topology, self._samples, seen, self._restart_time, has_backlog)
-            with Border() as border:
-                return evaluator.evaluate_vertex_metrics(vertex_id, MappingProxyType(dict(metrics)), context) or {}
-            self._problem(f"metric evaluator {name!r} failed: {border.error}", vertex_id)
-            return {}
-
-        return customize
-
-    def _problem(self, text: str, vertex_id: VertexId | None = None) -> None:
-        self.problems.append(Reason("METRIC_EVALUATOR", text, vertex_id))
+    return customize, problems

@@ -28,7 +28,7 @@ from flink_autoscaler.core.model.metrics import (
     VertexMetrics,
     made,
 )
-from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3, round64
+from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3, round64, rounded
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import HistoryEntry, ScalingHistory
@@ -93,15 +93,11 @@ def unevenness(
     above = max(0.0, most - mean)
     rate = metrics[ScalingMetric.TRUE_PROCESSING_RATE].average / vertex.working_subtasks
     arriving = metrics[ScalingMetric.TARGET_DATA_RATE].average / max(utilization_target, 1e-9)
-    subtasks = _least(arriving + count * mean / catch_up, rate - above / catch_up, vertex.working_subtasks)
+    # What has to be done, and what is left of each subtask to do it with; the present ones where that is unknown.
+    needed, left, subtasks = arriving + count * mean / catch_up, rate - above / catch_up, float(vertex.working_subtasks)
+    if not (math.isnan(needed) or math.isnan(left)):
+        subtasks = needed / left if left > 0 else math.inf
     return max(1.0, (count * mean + min(max(1.0, subtasks), count) * above) / lag)
-
-
-def _least(needed: float, left: float, present: int) -> float:
-    """Return the subtasks that do what is needed with what is left of each; the present ones where that is unknown."""
-    if math.isnan(needed) or math.isnan(left):
-        return present
-    return needed / left if left > 0 else math.inf
 
 
 def times(metric: EvaluatedMetric, factor: float) -> EvaluatedMetric:
@@ -242,18 +238,19 @@ def evaluate(
     for vertex_id, vertex in topology.vertices.items():
         metrics = _fixed_metrics(vertex.parallelism, vertex.max_parallelism, vertex.source_partitions).copy()
         lag = window.latest(ScalingMetric.LAG, vertex_id)
-        if lag is not None:
-            metrics[ScalingMetric.LAG] = made((r3(lag), NAN))
         target, catch_up = _target_rates(vertex, topology, window, flows, settings, outside.arrivals)
         load, rate = _processing_rate(vertex, window, settings)
         if settings.is_improved and vertex.is_source:
             before = _shown_before(vertex, window, history[vertex_id]) if vertex_id in history else INFINITY
             rate = min(rate, capacity_shown(vertex_id, topology, window), before)
+        target, catch_up, load, rate, shown_lag = rounded((target, catch_up, load, rate, NAN if lag is None else lag))
+        if lag is not None:
+            metrics[ScalingMetric.LAG] = made((shown_lag, NAN))
         metrics |= {
-            ScalingMetric.TARGET_DATA_RATE: made((NAN, r3(target))),
-            ScalingMetric.CATCH_UP_DATA_RATE: made((r3(catch_up), NAN)),
-            ScalingMetric.LOAD: made((NAN, r3(load))),
-            ScalingMetric.TRUE_PROCESSING_RATE: made((NAN, r3(rate))),
+            ScalingMetric.TARGET_DATA_RATE: made((NAN, target)),
+            ScalingMetric.CATCH_UP_DATA_RATE: made((catch_up, NAN)),
+            ScalingMetric.LOAD: made((NAN, load)),
+            ScalingMetric.TRUE_PROCESSING_RATE: made((NAN, rate)),
         }
         uneven = 1.0
         if vertex_id in outside.slowest and lag is not None:
@@ -583,9 +580,13 @@ def rate_thresholds(
 @keeping_last
 def _evaluate_globals(*samples: VertexMetrics) -> dict[ScalingMetric, EvaluatedMetric]:
     """Evaluate the cluster-wide metrics of a window; the windows of all jobs of a cluster have the same."""
-    latest = {m: samples[-1].get(m, NAN) for m in (*_GLOBAL_LATEST, *_GLOBAL_AVERAGES)}
-    averages = {m: mean_of([sample[m] for sample in samples if m in sample], 1) for m in _GLOBAL_AVERAGES}
-    return {m: EvaluatedMetric(r3(value), r3(averages.get(m, NAN))) for m, value in latest.items()}
+    found = dict.fromkeys((*_GLOBAL_LATEST, *_GLOBAL_AVERAGES), _UNKNOWN)
+    for metric in found:
+        known = [sample[metric] for sample in samples if metric in sample]
+        if known:
+            average = mean_of(known, 1) if metric in _GLOBAL_AVERAGES else NAN
+            found[metric] = EvaluatedMetric(*rounded((samples[-1].get(metric, NAN), average)))
+    return found
 
 
 def with_present_parallelism(metrics: EvaluatedMetrics) -> EvaluatedMetrics:

@@ -6,12 +6,9 @@ NaN stands for "unknown" inside this arithmetic and nowhere else.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_HALF_UP, Context, Decimal
 from math import floor
-from typing import TypeVar
-
-K = TypeVar("K")
 
 NAN = math.nan
 INFINITY = math.inf
@@ -86,27 +83,31 @@ def finite(value: float | None) -> float | None:
 
 
 def r3(value: float) -> float:
-    """Round to three decimals, half away from zero on the shortest decimal text of the double.
+    """Round one value, see :func:`rounded`."""
+    return rounded((value,))[0]
+
+
+def rounded(values: Iterable[float]) -> list[float]:
+    """Round to three decimals, half away from zero on the shortest decimal text of each double.
 
     Non-finite numbers stay; a number that would round to zero stays as it is, so that a tiny rate
     does not become "no rate".
     """
-    if value - value != 0.0 or value == floor(value):
-        return value
-    scaled = value * 1000.0 if value > 0.0 else value * -1000.0
-    below = floor(scaled)
-    rest = scaled - below
-    if scaled >= _FAST_LIMIT or -_TIE_GUARD < rest - 0.5 < _TIE_GUARD:  # only the decimal text can tell
-        rounded = float(Decimal(repr(value)).quantize(Decimal("0.001"), ROUND_HALF_UP, _WIDE))
-    else:
-        rounded = (below + 1 if rest > 0.5 else below) / 1000.0  # noqa: PLR2004
-        rounded = rounded if value > 0.0 else -rounded
-    return rounded if rounded != 0.0 else value
-
-
-def rounded(values: Mapping[K, float]) -> dict[K, float]:
-    """Round every value to three decimals (see :func:`r3`)."""
-    return {key: r3(value) for key, value in values.items()}
+    results = []
+    for value in values:
+        if value - value != 0.0 or value == floor(value):
+            results.append(value)
+            continue
+        scaled = value * 1000.0 if value > 0.0 else value * -1000.0
+        below = floor(scaled)
+        rest = scaled - below
+        if scaled >= _FAST_LIMIT or -_TIE_GUARD < rest - 0.5 < _TIE_GUARD:  # only the decimal text can tell
+            near = float(Decimal(repr(value)).quantize(Decimal("0.001"), ROUND_HALF_UP, _WIDE))
+        else:
+            near = (below + 1 if rest > 0.5 else below) / 1000.0  # noqa: PLR2004
+            near = near if value > 0.0 else -near
+        results.append(near if near != 0.0 else value)
+    return results
 
 
 def ceil_decimals(value: float, decimals: int) -> float:

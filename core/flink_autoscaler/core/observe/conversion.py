@@ -18,7 +18,7 @@ from flink_autoscaler.core.model.metrics import (
     VertexMetrics,
     WaitingTime,
 )
-from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3
+from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, rounded
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading, VertexAggregates
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
@@ -115,7 +115,7 @@ def convert(
         if not math.isfinite(values[ScalingMetric.LOAD]):
             excluded.add(vertex_id)
         shape.append((vertex_id, tuple(values)))
-        numbers += [value if value % 1 == 0 else r3(value) for value in values.values()]
+        numbers += rounded(values.values())
     vertices = VertexTable(Layout.of(tuple(shape)), array("d", numbers))
     incomplete = [v.vertex_id for v in topology.vertices.values() if not v.io.is_complete]
     waiting = _NOT_KEPT
@@ -167,7 +167,8 @@ def convert_vertex(vertex: Vertex, aggregates: VertexAggregates, conversion: Con
         ScalingMetric.NUM_RECORDS_IN: NAN if is_unknown else _records_in(records_in, vertex, aggregates, conversion),
     }
     if vertex.is_source:
-        lag = _lag(aggregates, conversion)
+        # Not every connector reports it, and Kafka's only with its first record: no answer is not an empty topic.
+        lag = _total(aggregates, FlinkMetric.PENDING_RECORDS, NAN if conversion.is_improved else 0.0)
         values[ScalingMetric.LAG] = lag
         observed = _observed_rate(vertex.vertex_id, aggregates, lag, conversion)
         if observed is not None:
@@ -206,11 +207,6 @@ def _records_in(count: float, vertex: Vertex, aggregates: VertexAggregates, conv
     return NAN if math.isnan(count) else max(0.0, count)
 
 
-def _lag(aggregates: VertexAggregates, conversion: Conversion) -> float:
-    # Not every connector reports it, and Kafka's only with its first record: no answer is not an empty topic.
-    return _total(aggregates, FlinkMetric.PENDING_RECORDS, NAN if conversion.is_improved else 0.0)
-
-
 def _observed_rate(
     vertex_id: VertexId, aggregates: VertexAggregates, lag: float, conversion: Conversion
 ) -> float | None:
@@ -226,18 +222,12 @@ def _observed_rate(
         blocked = aggregates.get(FlinkMetric.BACKPRESSURE_TIME)
         blocked_ms = NAN if blocked is None or blocked.average is None else blocked.average
         if blocked_ms < _MS_PER_SECOND:
-            return _at_least(rate, aggregates, conversion, rate / (1 - blocked_ms / _MS_PER_SECOND))
+            observed = rate / (1 - blocked_ms / _MS_PER_SECOND)
+            # Lag alone does not tell that a source is at its limit: its records may wait for other sources, or not be
+            # there yet. A source that is idle while they wait could do more: not far below what its busy share says.
+            busy = _load(aggregates, conversion.aggregator) if conversion.is_improved else NAN
+            return observed if math.isnan(busy) else max(observed, LEAST_OF_BUSY_RATE * divide(rate, busy))
     return conversion.window.average(ScalingMetric.OBSERVED_TPR, vertex_id, conversion.min_observations)
-
-
-def _at_least(rate: float, aggregates: VertexAggregates, conversion: Conversion, observed: float) -> float:
-    """Return an observed rate, but not far below what the busy share of the same sample says.
-
-    Lag alone does not tell that a source is at its limit: its records may wait for other sources, or not be there yet.
-    A source that is idle while they wait could do more.
-    """
-    busy = _load(aggregates, conversion.aggregator) if conversion.is_improved else NAN
-    return observed if math.isnan(busy) else max(observed, LEAST_OF_BUSY_RATE * divide(rate, busy))
 
 
 def convert_globals(cluster: ClusterReading, reports_gc: bool | None) -> dict[ScalingMetric, float]:

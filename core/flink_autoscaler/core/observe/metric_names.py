@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from flink_autoscaler.core.errors import MissingMetricError
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
-from flink_autoscaler.core.model.reading import MetricNames, VertexAggregates
+from flink_autoscaler.core.model.reading import MetricNames
 from flink_autoscaler.core.model.topology import Vertex
 
 SLOTS_TOTAL = "taskSlotsTotal"
@@ -103,32 +102,6 @@ def count_partitions(available: Collection[str]) -> int:
     """Count the distinct Kafka or Pulsar partitions that a source's metric ids tell of; 0 when there are none."""
     kafka, pulsar = set(_kafka_partitions(available)), set(_pulsar_partitions(available))
     return len(kafka) + len(pulsar)
-
-
-def active_partitions(counted: int, answers: VertexAggregates, parallelism: int) -> int:
-    """Count the partitions that the subtasks of a source read at the moment.
-
-    A dynamic Kafka source stops to read partitions, but their metric ids stay for as long as the execution lasts. How
-    many each subtask reads is the gauge ``DynamicKafkaSource.activeSplitCount`` (FLINK-39990).
-
-    Args:
-        counted: Of :func:`count_partitions`.
-        answers: Of the source.
-        parallelism: Of the source.
-
-    Returns:
-        What was counted where the gauge is missing, does not tell of all subtasks, or tells that none reads anything:
-        partitions are handed out only after the start.
-    """
-    splits = answers.get(FlinkMetric.ACTIVE_SPLITS, Aggregate())
-    total, average = splits.total, splits.average
-    if total is None or average is None or not 0 < total < _MAX_SPLITS or total != round(total):
-        return counted
-    # The average is over the subtasks that answered: with all of them it makes the sum again.
-    return round(total) if math.isclose(average * parallelism, total, rel_tol=1e-6) else counted
-
-
-_MAX_SPLITS = 2.0**31
 
 
 def topics_of(available: Iterable[str]) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from flink_autoscaler.core.errors import (
-    AutoscalerError,
     EvaluationError,
     MissingMetricError,
     NotReadyError,
@@ -14,7 +13,6 @@ from flink_autoscaler.core.errors import (
 )
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
-from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.state import HistoryEntry, JobState, ScalingHistory, ScalingRecord, ScalingSummaries
@@ -23,9 +21,8 @@ from flink_autoscaler.core.model.vertex_patterns import matching
 from flink_autoscaler.core.observe.conversion import Conversion, base_taskmanager_metrics, convert
 from flink_autoscaler.core.observe.counters import CountedWindow, counted
 from flink_autoscaler.core.observe.gathering import gathered_ms, task_ms
-from flink_autoscaler.core.observe.metric_names import active_partitions
-from flink_autoscaler.core.observe.plausibility import ages_of, check_details, idle_subtasks, most_of
-from flink_autoscaler.core.observe.window import WindowSettings, full_at_ms, trim
+from flink_autoscaler.core.observe.plausibility import active_partitions, ages_of, check_details, idle_subtasks, most_of
+from flink_autoscaler.core.observe.window import WindowSettings, full_at_ms, trim, window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.safety import LowerBound
 from flink_autoscaler.core.ports.passes import PassRequest
@@ -58,11 +55,6 @@ class Observed:
         """Vertices that are not scaled in this pass."""
         return self.held | self.unknown
 
-    @property
-    def state(self) -> JobState:
-        """The state with the sample of this pass."""
-        return self.request.state
-
 
 def finished_vertices(details: JobDetails | None) -> frozenset[VertexId]:
     """Return the vertices that have finished; none when the details are not known."""
@@ -84,9 +76,15 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
     topology, restriction = _topology(details, request, reading), request.context.restriction
     if options.is_improved:
         check_details(details, topology)
-    window = _window_settings(options, details.running_at_ms)
+    window = WindowSettings(
+        stable_at_ms=details.running_at_ms + options.stabilization_interval.ms,
+        length_ms=options.metrics_window.ms,
+        keeps_edge=options.is_improved,
+    )
     if reading.error is not None:
-        raise _or_not_ready(reading.error, is_stabilizing=now_ms < window.stable_at_ms)
+        if isinstance(reading.error, MissingMetricError) and now_ms >= window.stable_at_ms:
+            raise EvaluationError(f"{reading.error} after the stabilization interval")  # the job had time to report it
+        raise reading.error
     memory = _with_gc_flag(reading, cluster, options)
     reading = replace(reading, memory=replace(memory, task_ms=task_ms(details)))
     older = _older_samples(request.state, details)
@@ -150,11 +148,11 @@ def without_sample(observed: Observed, index: int) -> Observed:
         observed: With at least two samples.
         index: Which of them, the oldest being 0.
     """
-    options, samples = observed.request.context.options, observed.state.samples
+    options, samples = observed.request.context.options, observed.request.state.samples
     left = counted_window((*samples[:index], *samples[index + 1 :]), observed.topology, options)
-    latest = left.kept[-1].vertices
-    loads = {v: latest.get(v, {}).get(ScalingMetric.LOAD, NAN) for v in observed.topology.vertices}
-    unknown = frozenset(vertex_id for vertex_id, load in loads.items() if not math.isfinite(load))
+    window = window_of(left.counted)
+    loads = {v: window.latest(ScalingMetric.LOAD, v) for v in observed.topology.vertices}
+    unknown = frozenset([v for v, load in loads.items() if load is None or not math.isfinite(load)])
     return replace(observed, counted=left.counted, unknown=unknown)
 
 
@@ -163,21 +161,6 @@ def _with_sample(older: tuple[MetricSample, ...], sample: MetricSample) -> tuple
     if not older or older[-1].at_ms < sample.at_ms:
         return (*older, sample)
     return (*(s for s in older if s.at_ms < sample.at_ms), sample)
-
-
-def _window_settings(options: AutoscalerOptions, running_at_ms: int) -> WindowSettings:
-    return WindowSettings(
-        stable_at_ms=running_at_ms + options.stabilization_interval.ms,
-        length_ms=options.metrics_window.ms,
-        keeps_edge=options.is_improved,
-    )
-
-
-def _or_not_ready(error: AutoscalerError, *, is_stabilizing: bool) -> AutoscalerError:
-    """Turn a missing metric into an error once the job has had time to report it."""
-    if isinstance(error, MissingMetricError) and not is_stabilizing:
-        return EvaluationError(f"{error} after the stabilization interval")
-    return error
 
 
 def _older_samples(state: JobState, details: JobDetails) -> tuple[MetricSample, ...]:
@@ -318,26 +301,14 @@ def complete_tracking(
     if not tracking or tracking[-1].restart_ms is not None:
         return tracking
     decided_ms = tracking[-1].at_ms
-    targets = _targets_of(history, decided_ms)
+    targets = {v: e.summary.new for v, entries in history.items() for e in entries if e.at_ms == decided_ms}
     if ignores_forgotten and (not targets or running_at_ms < decided_ms):
         return tracking
-    if not all(_runs_at(topology, vertex_id, target) for vertex_id, target in targets.items()):
-        return tracking
+    for vertex_id, target in targets.items():
+        vertex = topology.vertices.get(vertex_id)
+        if vertex is None or vertex.parallelism != target:
+            return tracking
     return (*tracking[:-1], ScalingRecord(decided_ms, running_at_ms - decided_ms))
-
-
-def _targets_of(history: ScalingHistory, decided_ms: int) -> dict[VertexId, int]:
-    return {
-        vertex_id: entry.summary.new
-        for vertex_id, entries in history.items()
-        for entry in entries
-        if entry.at_ms == decided_ms
-    }
-
-
-def _runs_at(topology: JobTopology, vertex_id: VertexId, parallelism: int) -> bool:
-    vertex = topology.vertices.get(vertex_id)
-    return vertex is not None and vertex.parallelism == parallelism
 
 
 def restart_time(tracking: tuple[ScalingRecord, ...], options: AutoscalerOptions) -> int:

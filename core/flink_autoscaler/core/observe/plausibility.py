@@ -132,6 +132,31 @@ def measured_by(age_ms: float, answers: VertexAggregates) -> VertexAggregates:
     return {metric: _UNKNOWN if age_ms < _SINCE.get(metric, 0) else aggregate for metric, aggregate in answers.items()}
 
 
+def active_partitions(counted: int, answers: VertexAggregates, parallelism: int) -> int:
+    """Count the partitions that the subtasks of a source read at the moment.
+
+    A dynamic Kafka source stops to read partitions, but their metric ids stay for as long as the execution lasts. How
+    many each subtask reads is the gauge ``DynamicKafkaSource.activeSplitCount`` (FLINK-39990).
+
+    Args:
+        counted: Of :func:`count_partitions`.
+        answers: Of the source.
+        parallelism: Of the source.
+
+    Returns:
+        What was counted where the gauge is missing, does not tell of all subtasks, or tells that none reads anything:
+        partitions are handed out only after the start.
+    """
+    splits = answers.get(FlinkMetric.ACTIVE_SPLITS, Aggregate())
+    total, average = splits.total, splits.average
+    if total is None or average is None or not 0 < total < _MAX_SPLITS or total != round(total):
+        return counted
+    # The average is over the subtasks that answered: with all of them it makes the sum again.
+    return round(total) if math.isclose(average * parallelism, total, rel_tol=1e-6) else counted
+
+
+_MAX_SPLITS: Final = 2.0**31
+
 IDLE_BUSY_MS: Final = 10.0
 """Milliseconds per second for which a subtask without a partition may be busy: with watermarks and checkpoints."""
 

@@ -25,7 +25,7 @@ def facts_wanted(request: PassRequest) -> FactsWanted:
     if not options.supervises_rescales or request.context.job_id is None:
         return FactsWanted.NOTHING
     supervision = state.supervision
-    has_order = still_to_do(orders.rollback, supervision) or still_to_do(orders.reset, supervision)
+    has_order = any(still_to_do(order, supervision) for order in (orders.rollback, orders.reset) if order)
     if has_order or supervision.quarantine or supervision.is_active:
         return FactsWanted.EVERYTHING
     is_engaged = bool(state.overrides or orders.pins or supervision.seen or supervision.edit)

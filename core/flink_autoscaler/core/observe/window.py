@@ -190,7 +190,7 @@ class MetricWindow:
 
     def __init__(self, samples: Sequence[MetricSample]) -> None:
         self.samples = samples
-        self.instants = [sample.at_ms for sample in samples]
+        self.instants = list(map(_INSTANT, samples))
         self._rates: dict[tuple[ScalingMetric, VertexId], float] = {}
         self._averages: dict[tuple[ScalingMetric, VertexId, int], float] = {}
         # Samples with the same vertices and metrics follow each other: their arrays are read at the same place.
@@ -251,6 +251,7 @@ class MetricWindow:
         return arrays[-1][start + offsets[metric]] if metric in offsets else None
 
 
+_INSTANT: Final = attrgetter("at_ms")
 _LAYOUT: Final = attrgetter("layout")
 _NUMBERS: Final = attrgetter("numbers")
 _NOWHERE: Final[tuple[int, _Places]] = (0, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cached_property
 
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.options.declare import (
@@ -117,7 +118,7 @@ class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions, LagOption
     custom_evaluators = listed("metrics.custom-evaluators", "")
     custom_executors = listed("scaling.custom-executors", "")
 
-    @property
+    @cached_property
     def measures_restarts(self) -> bool:
         """Whether measured outages replace ``restart.time``."""
         source = self.restart_time_source

@@ -22,6 +22,7 @@ from flink_autoscaler.core.model.policy_values import (
     Outage,
     PolicyInput,
     Proposal,
+    ProposalDirection,
     VertexObs,
     VertexSizing,
 )
@@ -294,12 +295,12 @@ class CapacityPolicy:
             reasons += tuple(Reason(HELD_BACK, held_back_text(each.name), each.vertex_id) for each in behind)
         sizings = {v: sizing.under(ceilings[v]) if v in ceilings else sizing for v, sizing in sized.items()}
         current = {v: sizing.current for v, sizing in sizings.items()}
-        is_due = any(sizing.is_outside and sizing.target != sizing.current for sizing in sizings.values())
-        targets = {v: sizing.target for v, sizing in sizings.items()} if is_due else current
+        due = [v for v, sizing in sizings.items() if sizing.is_outside and sizing.target != sizing.current]
+        targets = {v: sizing.target for v, sizing in sizings.items()} if due else current
         return Proposal(
             policy=NAME,
             targets=targets,
-            direction=direction_from(current, targets),
+            direction=direction_from(current, targets) if due else ProposalDirection.NONE,
             capacity={v: sizing.capacity for v, sizing in sizings.items()},
             confidence=len(sizings) / len(job.topology.vertices),
             reasons=reasons,

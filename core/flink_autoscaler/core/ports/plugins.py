@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.last import keeping_last
 from flink_autoscaler.core.model.metrics import (
     EvaluatedMetric,
     EvaluatedMetrics,
@@ -301,11 +302,13 @@ class ScalingPolicy(Protocol):
         ...
 
 
+@keeping_last
 def confirms_plans(policy: ScalingPolicy) -> bool:
     """Tell whether a policy declares that it proposes nothing that a single sample of the metric window calls for."""
     return _declares(policy, "confirms_plans") or needs_no_window(policy)
 
 
+@keeping_last
 def needs_no_window(policy: ScalingPolicy) -> bool:
     """Tell whether a policy declares that it goes by single samples and weighs itself what a rescale costs."""
     return _declares(policy, "needs_no_window")

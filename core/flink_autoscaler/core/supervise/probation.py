@@ -69,7 +69,8 @@ def before_rescale(samples: Sequence[MetricSample], raised: Iterable[VertexId]) 
     Returns:
         ``lag``: records that wait at the sources; by vertex id what it can do, records/s.
     """
-    lags, window = _lags(samples), window_of(samples)
+    window = window_of(samples)
+    lags = _lags(window)
     known = {v: _capacity(window, v) for v in raised} | {_LAG: lags[-1] if lags else NAN}
     return {name: value for name, value in known.items() if math.isfinite(value)}
 
@@ -85,10 +86,11 @@ def _rate(window: MetricWindow, vertex_id: VertexId) -> float:
     return rate if rate >= 0 else NAN  # of a counter that went back nothing is known
 
 
-def _lags(samples: Sequence[MetricSample]) -> list[float]:
+def _lags(window: MetricWindow) -> list[float]:
     """Return the records that wait at all sources, by sample; without those in which not all of them tell."""
-    metric = ScalingMetric.LAG
-    sums = [sum(each[metric] for each in sample.vertices.values() if metric in each) for sample in samples]
+    newest = window.samples[-1].vertices if window.samples else {}
+    columns = [window.values(ScalingMetric.LAG, v) for v, metrics in newest.items() if ScalingMetric.LAG in metrics]
+    sums = map(sum, zip(*columns, strict=True)) if columns else [0.0] * len(window.samples)
     return [lag for lag in sums if math.isfinite(lag)]
 
 
@@ -105,7 +107,7 @@ def _verdict(state: JobState, given: SupervisionInput, current: RescaleRecord) -
         return well  # a limit that nobody can read must not keep the job on probation
     sources = [v for v, metrics in state.samples[-1].vertices.items() if ScalingMetric.LAG in metrics]
     allowed = limit * sum(_rate(window, v) for v in sources)
-    before, lags = baseline.get(_LAG, NAN), _lags(state.samples)
+    before, lags = baseline.get(_LAG, NAN), _lags(window)
     if lags and lags[-1] > allowed and before <= lags[-1]:
         if lags[-1] < lags[0]:
             return well  # what has piled up meanwhile is being worked off

@@ -18,7 +18,7 @@ from flink_autoscaler.core.model.reading import JobReading, VertexAggregates
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
-from flink_autoscaler.core.observe.metric_names import active_partitions
+from flink_autoscaler.core.observe.plausibility import active_partitions
 from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.flink import FlinkOptions

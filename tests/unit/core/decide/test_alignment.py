@@ -6,13 +6,11 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.core.decide.alignment import (
     AlignmentMode,
+    AlignmentSettings,
     balanced,
-    built_in_mode,
-    custom_mode_name,
     evenly_spread,
     legacy_evenly_spread,
     legacy_maximize_utilisation,
-    max_increase,
     off,
     search,
     within_increase,
@@ -70,7 +68,7 @@ ALL_MODES = [off, balanced, evenly_spread, legacy_evenly_spread, legacy_maximize
     ],
 )
 def test_the_mode_is_chosen_by_options(options: dict[str, str], mode: AlignmentMode) -> None:
-    assert built_in_mode(options_with(options)) is mode
+    assert AlignmentSettings.of(options_with(options)).mode is mode
 
 
 @pytest.mark.parametrize(
@@ -83,7 +81,7 @@ def test_the_mode_is_chosen_by_options(options: dict[str, str], mode: AlignmentM
     ids=["default", "built in", "any other text"],
 )
 def test_any_other_name_is_a_custom_mode(options: dict[str, str], name: str | None) -> None:
-    assert custom_mode_name(options_with(options)) == name
+    assert AlignmentSettings.of(options_with(options)).custom == name
 
 
 @pytest.mark.parametrize("mode", ALL_MODES)
@@ -115,7 +113,7 @@ def test_what_alignment_can_come_to_is_all_that_it_comes_to(mode: str, data: st.
     found = yielded(asked, options)
 
     every = [target for target in range(1, max(asked.bound, current) + 1) if target != current]
-    mode_of, most = built_in_mode(options), max_increase(options)
+    _, mode_of, most = AlignmentSettings.of(options)
     aligned = {within_increase(t, mode_of(replace(asked, target=t)), most).parallelism for t in every}
     assert found == tuple(sorted({current, *aligned}))
 

@@ -6,7 +6,8 @@ import pytest
 from flink_autoscaler.core.errors import MissingMetricError
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.topology import ShipStrategy
-from flink_autoscaler.core.observe.metric_names import active_partitions, by_meaning, choose_names, count_partitions
+from flink_autoscaler.core.observe.metric_names import by_meaning, choose_names, count_partitions
+from flink_autoscaler.core.observe.plausibility import active_partitions
 from testkit.builders.core import a_vertex
 
 SOURCE = a_vertex(1)

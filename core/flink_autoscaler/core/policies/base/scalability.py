@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import NamedTuple
 
 from flink_autoscaler.core.errors import EvaluationError
@@ -37,33 +38,25 @@ def scalability_coefficient(entries: Sequence[HistoryEntry], options: Autoscaler
     observations = [(entry.summary.current, _rate_of(entry.summary)) for entry in entries]
     if not observations or len(observations) < options.observed_scalability_min_observations:
         return 1.0
-    baseline = _baseline(observations)
+    # Records/s of one subtask at the least parallelism observed, the newest observation first.
+    parallelism, rate = min(reversed(observations), key=itemgetter(0))
+    baseline = divide(rate, float(parallelism))
     if math.isnan(baseline) or any(math.isnan(rate) for _, rate in observations):
         return 1.0
     squares = float(sum(parallelism * parallelism for parallelism, _ in observations))
     if squares == 0:
         return 1.0
     achieved = divide(sum(parallelism * rate for parallelism, rate in observations), squares * baseline)
-    return _bounded(achieved, options)
-
-
-def _bounded(achieved: float, options: AutoscalerOptions) -> float:
-    if math.isnan(achieved):
-        if options.is_improved:
-            return 1.0
-        raise EvaluationError("the observed scalability coefficient is undefined (rates of 0 or infinity)")
-    return ceil_decimals(max(options.observed_scalability_min, min(1.0, achieved)), 2)
+    if not math.isnan(achieved):
+        return ceil_decimals(max(options.observed_scalability_min, min(1.0, achieved)), 2)
+    if options.is_improved:
+        return 1.0
+    raise EvaluationError("the observed scalability coefficient is undefined (rates of 0 or infinity)")
 
 
 def _rate_of(summary: ScalingSummary) -> float:
     metric = summary.metrics.get(ScalingMetric.TRUE_PROCESSING_RATE)
     return NAN if metric is None else metric.average
-
-
-def _baseline(observations: Sequence[tuple[int, float]]) -> float:
-    """Return records/s of one subtask at the least parallelism observed, the newest observation first."""
-    parallelism, rate = min(reversed(observations), key=lambda observation: observation[0])
-    return divide(rate, float(parallelism))
 
 
 @dataclass(frozen=True, slots=True)
