@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.policy_study.candidate.error_budget import CONSTANTS, ErrorBudget
-from flink_autoscaler.core.policies.slo.budget import Restart
+from flink_autoscaler.core.policies.slo.constants import CONSTANTS
+from flink_autoscaler.core.policies.slo.error_budget import ErrorBudget, Restart
 
 ALLOWED = 0.005
 WEEK = 7 * 86400.0

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
-from benchmarks.policy_study.candidate.forecasters import ERROR_LEADS, HORIZON, LAST, OF_DAY, Forecast
-from benchmarks.policy_study.candidate.planner import (
-    CONSTANTS,
-    ActionSet,
-    Planner,
-    SwitchingCosts,
-    drain_table,
-    shortage_table,
-    stage_loads,
-)
+from flink_autoscaler.core.policies.slo.constants import CONSTANTS
+from flink_autoscaler.core.policies.slo.forecasters import HORIZON, LAST, OF_DAY, Forecast
+from flink_autoscaler.core.policies.slo.planner import ActionSet, Planner, SwitchingCosts, shortage_table, stage_loads
 
-COSTS = SwitchingCosts(up=360.0, down=360.0, late=300.0, outage=60.0, behind=65.0, limit=60.0)
+COSTS = SwitchingCosts(up=3600.0, down=3600.0, late=300.0, short=10.0, outage=60.0, replay=5.0, limit=60.0)
 SIZES = [(slots, float(slots)) for slots in range(5, 41)]
 EVEN = Forecast({LAST: [10.0] * HORIZON}, {LAST: 1.0}, [10.0] * HORIZON)
-ERRORS = bytes([128] * 90 + [136] * 10)
+TEN = round(10.0 * math.log(10.0)) + 128
+
+
+def errors(error: float) -> bytes:
+    """Return a hundred errors of loads of ten: ten of one size, the rest none."""
+    root = round(127.0 * math.sqrt(error / 4.0)) + 128
+    return bytes([TEN, 128, 128] * 90 + [TEN, root, root] * 10)
+
+
+ERRORS = errors(0.1)
 """One need of ten is a tenth above what was expected."""
 
 
@@ -35,36 +38,47 @@ def planned(
 ) -> int:
     """Return the slots to go to from some; ``late`` seconds are those of the first half hour, by slots."""
     actions = ActionSet.of(SIZES, (slots, float(slots)))
-    planner = Planner(actions, quantile, (ERRORS,) * len(ERROR_LEADS), costs)
+    planner = Planner(actions, quantile, ERRORS, costs)
     first = [(late or {}).get(each, 0.0) for each in actions.slots]
-    return planner.plan(forecast, first, is_late=is_late).best
+    return actions.slots[planner.best(planner.costs(forecast, first), is_late=is_late)]
+
+
+LEVEL = round(math.log(10.0) / 0.3)
+ONE = 50
+"""Place of a capacity that is what was expected."""
 
 
 def test_shortage_falls_with_capacity_to_nothing() -> None:
-    table = shortage_table(ERRORS)
-    middle = len(table) // 2
+    table = shortage_table(ERRORS, 0, LEVEL)
 
     assert list(table) == sorted(table, reverse=True)
-    assert table[middle] == pytest.approx(0.1 * 0.105, rel=0.02)  # a tenth of the time a tenth is missing
-    assert table[middle + 6] == 0.0
+    # A tenth of the time a tenth is missing; of the errors the third counts that is the newest of those that are alike.
+    assert table[ONE] == pytest.approx(10 / 34 * 0.105, rel=0.05)
+    assert table[ONE + 6] == 0.0
     assert table[0] > 0.5
 
 
 def test_error_that_a_rescale_ends_counts_no_more_than_its_lateness() -> None:
-    doubled = bytes([128] * 90 + [128 + 55] * 10)
+    assert shortage_table(errors(1.0), 0, LEVEL)[ONE] == pytest.approx(10 / 34 * CONSTANTS.max_shortage)
 
-    assert shortage_table(doubled)[len(shortage_table(doubled)) // 2] == pytest.approx(0.1 * CONSTANTS.max_shortage)
+
+def test_errors_made_at_another_load_say_little() -> None:
+    elsewhere = bytes([TEN, 128, 128] * 90 + [TEN + 20, 200, 200] * 40)
+
+    assert shortage_table(elsewhere, 1, LEVEL)[ONE] == 0.0
+    assert shortage_table(elsewhere, 1, LEVEL + 7)[ONE] > 0.1
 
 
 def test_new_job_has_errors_assumed() -> None:
-    table = shortage_table(b"")
+    table = shortage_table(b"", 0, LEVEL)
 
-    assert table[len(table) // 2] > table[len(table) // 2 + 5] > 0.0
+    assert table[ONE] > table[ONE + 5] > 0.0
 
 
 def test_outage_within_the_acceptable_lag_makes_nothing_late() -> None:
-    assert set(drain_table(replace(COSTS, behind=50.0))) == {0.0}
-    assert drain_table(COSTS)[-1] == pytest.approx(5 * (1 + 1 / 3.48), rel=0.01)
+    assert replace(COSTS, outage=50.0).late_after(0.1) == 0.0
+    assert COSTS.late_after(3.5) == pytest.approx(5 * (1 + 1 / 3.5))
+    assert COSTS.late_after(-0.5) == pytest.approx(5 * 51)
 
 
 def test_stages_have_the_greatest_load_within_them() -> None:

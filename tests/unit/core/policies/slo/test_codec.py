@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.policy_study.candidate.codec import decode, encode
+from flink_autoscaler.core.policies.slo.codec import decode, encode
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,18 @@ def test_value_comes_back_as_it_was(value: Whole) -> None:
 
 
 def test_whole_number_is_read_as_a_float() -> None:
-    assert decode(Whole, [2, *encode(WHOLE)[1:]]).value == 2.0
+    assert decode(Whole, damaged(0, 2)).value == 2.0
+
+
+def test_numbers_take_no_more_room_than_they_need() -> None:
+    assert encode(Whole(1 / 3))[1][0] == 0.333333
+    assert encode(Whole(1_700_000_000.125))[1][0] == 1_700_000_000.125
 
 
 def damaged(place: int, value: Any) -> list[Any]:
-    stored: list[Any] = encode(WHOLE)
-    stored[place] = value
-    return stored
+    texts, body = encode(WHOLE)
+    body[place] = value
+    return [texts, body]
 
 
 @pytest.mark.parametrize(
@@ -51,8 +56,8 @@ def damaged(place: int, value: Any) -> list[Any]:
     [
         pytest.param(None, id="nothing"),
         pytest.param({}, id="mapping"),
-        pytest.param(encode(WHOLE)[:-1], id="field missing"),
-        pytest.param([*encode(WHOLE), 1], id="field too many"),
+        pytest.param([[], encode(WHOLE)[1][:-1]], id="field missing"),
+        pytest.param([[], [*encode(WHOLE)[1], 1]], id="field too many"),
         pytest.param(damaged(0, "2.0"), id="text for a number"),
         pytest.param(damaged(0, True), id="truth for a number"),
         pytest.param(damaged(0, float("nan")), id="not a number"),
@@ -61,6 +66,8 @@ def damaged(place: int, value: Any) -> list[Any]:
         pytest.param(damaged(2, [1.5, "part"]), id="fraction for a count"),
         pytest.param(damaged(3, "parts"), id="text for a series"),
         pytest.param(damaged(5, [["a", 1.0]]), id="key of another form"),
+        pytest.param([[1], encode(WHOLE)[1]], id="number for a text"),
+        pytest.param([[], encode(WHOLE)[1]], id="text missing"),
     ],
 )
 def test_damaged_value_is_refused(stored: Any) -> None:

@@ -17,6 +17,7 @@ from statistics import fmean, median
 from typing import Final
 
 from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 
 BUCKET: Final = 300.0
 """Seconds of a bucket."""
@@ -27,56 +28,24 @@ WEEK: Final = 7 * DAY
 HORIZON: Final = 96
 LEADS: Final = (1, 3, 6, 12, 24)
 """Buckets ahead at which forecasters are scored: 5 minutes to 2 hours."""
-ERROR_LEADS: Final = (1, 3, 6)
+ERROR_LEADS: Final = (1, 3)
 """Buckets ahead at which the errors of the blend are kept."""
 MIN_LOAD: Final = 1e-3
 
 _PER_LOG: Final = 1000.0
 """Logarithms are kept as integers of 16 bits: to a tenth of a per cent, from e^-32 to e^32."""
 _UNKNOWN: Final = -32768
-_PER_ERROR: Final = 80.0
-"""Errors are kept as integers of 8 bits: to 1.25 %, up to a factor of 4.8."""
-
-
-@quick
-@dataclass(frozen=True, slots=True)
-class ForecastConstants:
-    """What was chosen.
-
-    Attributes:
-        buckets: That are kept: a week, and the six hours before it that this week's last hours are compared to.
-        minutes: That are kept one by one.
-        hole: Minutes without a sample from which on what was before is history only.
-        lag_share: Of the acceptable lag that a burst may use up without costing anything.
-        burst: Minutes over which a need is looked for.
-        half_life: Buckets after which a squared error counts half: six hours.
-        sharpness: Exponent of a forecaster's error over that of *last* that gives its weight.
-        prior_count: Squared errors that a forecaster without any counts as having.
-        prior_error: Times the error of *last* that these are.
-        errors: Of the blend that are kept: two days.
-        fresh: Minutes after a jump in which the slope of the last three counts instead of that of an hour.
-        jumps: That what became of jumps is a mean of, at most.
-        doubt: What the weight of forecasters that go by the past is then multiplied with.
-        growth: Times the greatest load of a day that no course exceeds.
-    """
-
-    buckets: int = WEEK + 6 * HOUR + 4
-    minutes: int = 90
-    hole: int = 15
-    lag_share: float = 0.8
-    burst: int = 30
-    half_life: float = 72.0
-    sharpness: float = 3.0
-    prior_count: float = 6.0
-    prior_error: float = 1.5
-    errors: int = 2 * DAY
-    fresh: int = 15
-    jumps: int = 5
-    doubt: float = 0.25
-    growth: float = 3.0
-
-
-CONSTANTS: Final = ForecastConstants()
+_MIN_JUMP_MINUTES, _MIN_BETWEEN_JUMPS, _YOUNG = 4, 6, 12
+"""Minutes of history without which there is no jump, between jumps, and below which a job is young."""
+_MIN_RAMP, _MIN_TREND = 3, 15
+"""Minutes that a slope is taken of at least."""
+_ANALOGS: Final = 3
+_MAX_ERROR: Final = 4.0
+"""Errors are kept by their root, 8 bits each: to a thousandth near none, up to a factor of 55."""
+_ERROR_BYTES: Final = 1 + len(ERROR_LEADS)
+"""Bytes of what is kept of the errors of a bucket."""
+_PER_LEVEL: Final = 10.0
+"""Levels that errors were made at are kept as integers of 8 bits: to a tenth, from e^-12.7 to e^12.7."""
 
 
 AGES: Final = (3.0, 6.0, 12.0, 30.0, 60.0)
@@ -176,6 +145,11 @@ class LoadHistory:
         return self.since is not None and self.since <= CONSTANTS.fresh
 
     @property
+    def lately(self) -> float:
+        """Logarithm of the mean of the last two minutes."""
+        return math.log(max(fmean(self.last(2)), MIN_LOAD))
+
+    @property
     def day_mean(self) -> float:
         """Mean load of the last day; 0 where nothing is known."""
         logs = self.logs(DAY)
@@ -227,20 +201,20 @@ def _packed(log: float) -> int:
 def jump(minutes: Sequence[float], since: float | None) -> float | None:
     """Return how many minutes ago the load jumped, 1 or 2; None where it did not.
 
-    A jump is two minutes on the same side that are 4.5 spreads and an eighth away from the median of the half hour
-    before (a third for a job that is younger than twelve minutes).
+    A jump is two minutes on the same side that are some spreads and a share away from the median of the half hour
+    before.
 
     Args:
         minutes: Load, oldest first.
         since: Minutes since the jump before.
     """
-    if len(minutes) < 4 or (since is not None and since < 6):
+    if len(minutes) < _MIN_JUMP_MINUTES or (since is not None and since < _MIN_BETWEEN_JUMPS):
         return None
     before = minutes[-2 - (30 if since is None else min(30, int(since) - 2)) : -2]
     middle = median(before)
-    limit = 4.5 * max(1.48 * median([abs(each - middle) for each in before]), 0.02 * middle)
+    limit = CONSTANTS.jump_spreads * max(1.48 * median([abs(each - middle) for each in before]), 0.02 * middle)
     away, away_before = minutes[-1] - middle, minutes[-2] - middle
-    least = 0.3 if len(minutes) < 12 else 0.12
+    least = CONSTANTS.first_jump_share if len(minutes) < _YOUNG else CONSTANTS.jump_share
     if abs(away) <= limit or abs(away + away_before) / 2.0 <= max(limit, least * middle):
         return None
     return 2.0 if abs(away_before) > limit and away_before * away > 0.0 else 1.0
@@ -276,10 +250,16 @@ _TREND: Final = tuple(60.0 * (1.0 - each) for each in _fading(60.0))
 _TWENTY_MINUTES, _HOUR = _fading(20.0), _fading(60.0)
 
 LAST, TREND, MEAN, OF_DAY, OF_WEEK, ANALOG, JUMP = "last", "trend", "mean", "day", "week", "analog", "jump"
+PROFILE: Final = "profile"
 
 
-def courses(history: LoadHistory) -> dict[str, list[float]]:
-    """Return the course of every forecaster that has an opinion; empty where nothing has been seen."""
+def courses(history: LoadHistory, usual: Sequence[float] = ()) -> dict[str, list[float]]:
+    """Return the course of every forecaster that has an opinion; empty where nothing has been seen.
+
+    Args:
+        history: Of the load.
+        usual: What stored profiles expect of the present bucket and the next ones; empty where there are none.
+    """
     if not history.minutes:
         return {}
     found = {
@@ -289,6 +269,7 @@ def courses(history: LoadHistory) -> dict[str, list[float]]:
         OF_DAY: _season(history, DAY),
         OF_WEEK: _season(history, WEEK),
         ANALOG: _analog(history),
+        PROFILE: _profile(history, usual),
         JUMP: history.jumps.course(history.since) if history.is_fresh and history.since is not None else None,
     }
     limit = CONSTANTS.growth * max(*history.minutes, *map(math.exp, history.logs(DAY)))
@@ -298,7 +279,7 @@ def courses(history: LoadHistory) -> dict[str, list[float]]:
 def _trend(history: LoadHistory) -> list[float] | None:
     """Expect that the slope of the last hour goes on and fades; after a jump that of the last minutes."""
     if history.is_fresh:
-        if len(history.minutes) < 3:
+        if len(history.minutes) < _MIN_RAMP:
             return None
         before, middle, now = history.minutes[-3:]
         rises = (now - middle, middle - before)
@@ -306,7 +287,7 @@ def _trend(history: LoadHistory) -> list[float] | None:
         return [now + slope * each for each in _RAMP]
     values = history.last(60)
     count = len(values)
-    if count < 15:
+    if count < _MIN_TREND:
         return None
     center, mean = (count - 1) / 2.0, fmean(values)
     slope = sum((place - center) * each for place, each in enumerate(values)) / (count * (count * count - 1) / 12.0)
@@ -324,7 +305,10 @@ def _mean(history: LoadHistory) -> list[float] | None:
 
 
 def _season(history: LoadHistory, period: int) -> list[float] | None:
-    """Expect what was a period ago, times how the last half hour and, later, the last six hours differ from it."""
+    """Expect what was a period ago, times how the last half hour and, later, the last six hours differ from it.
+
+    After a jump its minutes alone count: one that came a period ago, too, was foreseen.
+    """
     start = history.count - period
     compared = min(6 * HOUR, start - 1)
     if compared < HOUR // 2:
@@ -334,10 +318,19 @@ def _season(history: LoadHistory, period: int) -> list[float] | None:
     smooth = [(a + b + c) / 3.0 for a, b, c in zip(then, then[1:], then[2:], strict=False)]
     more = [now - usual for now, usual in zip(logs[-compared:], smooth, strict=False)]
     long_run = median(more)
-    at_first = min(max(fmean(more[-HOUR // 2 :]) - long_run, -1.4), 1.4)
+    lately = history.lately - smooth[compared] if history.is_fresh else fmean(more[-HOUR // 2 :])
+    at_first = min(max(lately - long_run, -1.4), 1.4)
     ahead = smooth[compared : compared + HORIZON]
     ahead += [ahead[-1]] * (HORIZON - len(ahead))
     return [math.exp(each + long_run + at_first * fade) for each, fade in zip(ahead, _HOUR, strict=True)]
+
+
+def _profile(history: LoadHistory, usual: Sequence[float]) -> list[float] | None:
+    """Expect what is usual, times how the last minutes differ from it, which fades within hours."""
+    if len(usual) <= HORIZON:
+        return None
+    away = min(max(history.lately - math.log(max(usual[0], MIN_LOAD)), -1.4), 1.4)
+    return [each * math.exp(away * fade) for each, fade in zip(usual[1:], _HOUR, strict=False)]
 
 
 def _analog(history: LoadHistory) -> list[float] | None:
@@ -349,7 +342,7 @@ def _analog(history: LoadHistory) -> list[float] | None:
     rough = sorted(_likeness(logs, end, (1, 6, 11)) for end in range(HOUR, len(logs) - HOUR, 2))[:24]
     chosen: list[tuple[float, int]] = []
     for distance, end in sorted(_likeness(logs, end, range(HOUR)) for _, end in rough):
-        if len(chosen) < 3 and all(abs(end - other) > HOUR // 2 for _, other in chosen):
+        if len(chosen) < _ANALOGS and all(abs(end - other) > HOUR // 2 for _, other in chosen):
             chosen.append((distance, end))
     total = [0.0] * HORIZON
     weights = [1.0 / (distance + 4e-4) for distance, _ in chosen]
@@ -381,36 +374,39 @@ class ForecastScores:
     Attributes:
         said: By forecaster and *blend* and by lead, what was said after each of the last buckets and is not due yet,
             oldest first; logarithms of 16 bits.
-        totals: Sums of squared errors by forecaster, newer ones counting for more.
+        totals: Sums of squared errors by forecaster and lead, newer ones counting for more.
         count: Sum of their weights.
-        errors: By lead of :data:`ERROR_LEADS`, ``log need - log blend`` of the last buckets, oldest first, 8 bits each.
+        errors: Of the last buckets, oldest first, what the blend was and ``log need - log blend`` by lead of
+            :data:`ERROR_LEADS`, 8 bits each.
     """
 
     said: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
-    totals: Mapping[str, float] = field(default_factory=dict)
+    totals: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     count: float = 0.0
-    errors: tuple[bytes, ...] = (b"",) * len(ERROR_LEADS)
+    errors: bytes = b""
 
-    def after(self, load: float, needed: float) -> ForecastScores:
+    def after(self, load: float, needed: float, little: float) -> ForecastScores:
         """Return the scores after a bucket is complete: what was said of it is compared.
 
         Args:
             load: Logarithm of its mean.
             needed: Logarithm of its need.
+            little: Load that is added to both sides: by how many times next to nothing was missed tells nothing.
         """
-        fading = 0.5 ** (1.0 / CONSTANTS.half_life)
+        fading, came = 0.5 ** (1.0 / CONSTANTS.half_life), math.log(math.exp(load) + little)
         totals = {}
         for name, said in self.said.items():
             if name == BLEND:
                 continue
-            squares = [(load - log) ** 2 for _, log in _due(said)]
-            before = self.totals.get(name, self._prior * self.count)
-            totals[name] = fading * before + (fmean(squares) if squares else 0.0)
-        errors = dict(_due(self.said.get(BLEND, ())))
-        kept = tuple(
-            (data + bytes([_packed_error(needed - errors[lead])]))[-CONSTANTS.errors :] if lead in errors else data
-            for lead, data in zip(ERROR_LEADS, self.errors, strict=True)
-        )
+            squares = {lead: (came - math.log(math.exp(log) + little)) ** 2 for lead, log in _due(said)}
+            before = self.totals.get(name) or [self.count * each for each in self._prior]
+            totals[name] = tuple(
+                [fading * each + squares.get(lead, 0.0) for lead, each in zip(LEADS, before, strict=True)]
+            )
+        kept, expected = self.errors, dict(_due(self.said.get(BLEND, ())))
+        if all(lead in expected for lead in ERROR_LEADS):
+            new = [_packed_error(needed - expected[lead]) for lead in ERROR_LEADS]
+            kept = (kept + bytes([_packed_level(expected[ERROR_LEADS[0]]), *new]))[-_ERROR_BYTES * CONSTANTS.errors :]
         is_scored = any(name != BLEND for name in self.said)
         return replace(self, totals=totals, count=fading * self.count + is_scored, errors=kept)
 
@@ -429,20 +425,32 @@ class ForecastScores:
         return tuple([(old + each)[-2 * lead :] for old, each, lead in zip(before, new, LEADS, strict=True)])
 
     @property
-    def _prior(self) -> float:
-        """Mean squared error of a forecaster of which nothing is known."""
-        last = self.totals.get(LAST, 0.0) / self.count if self.count > 0.0 else 1e-3
-        return CONSTANTS.prior_error**2 * last
+    def _prior(self) -> list[float]:
+        """Mean squared errors, by lead, of a forecaster of which nothing is known."""
+        last = self.totals.get(LAST) if self.count > 0.0 else None
+        mean = [each / self.count for each in last] if last else [1e-3] * len(LEADS)
+        return [max(CONSTANTS.prior_error**2 * each, 1e-7) for each in mean]
+
+    def error(self, name: str) -> float:
+        """Return the root mean square of a forecaster's errors of a quarter of an hour, relative to the load."""
+        totals = self.totals.get(name)
+        return math.sqrt(totals[1] / self.count) if totals and self.count > 0.0 else 0.0
 
     def weights(self, names: Sequence[str]) -> dict[str, float]:
-        """Return how much each forecaster counts; together 1."""
-        count, prior = CONSTANTS.prior_count, max(self._prior, 1e-7)
-        square = {
-            name: (self.totals.get(name, prior * self.count) + count * prior) / (self.count + count) for name in names
+        """Return how much each forecaster counts, together 1: by its errors, those at every lead counting alike."""
+        count, prior = CONSTANTS.prior_count, self._prior
+        unknown = [self.count * each for each in prior]
+        logs = {
+            name: fmean(
+                [
+                    math.log(total + count * each)
+                    for total, each in zip(self.totals.get(name) or unknown, prior, strict=True)
+                ]
+            )
+            for name in names
         }
-        best = min(square.values())
-        power = -CONSTANTS.sharpness / 2.0
-        raw = {name: (each / best) ** power for name, each in square.items()}
+        best = min(logs.values())
+        raw = {name: math.exp(-CONSTANTS.sharpness / 2.0 * (each - best)) for name, each in logs.items()}
         total = sum(raw.values())
         return {name: each / total for name, each in raw.items()}
 
@@ -458,12 +466,32 @@ def _due(said: Sequence[bytes]) -> Iterator[tuple[int, float]]:
 
 
 def _packed_error(error: float) -> int:
-    return min(max(round(error * _PER_ERROR), -127), 127) + 128
+    return round(127.0 * math.copysign(math.sqrt(min(abs(error) / _MAX_ERROR, 1.0)), error)) + 128
 
 
-def errors_of(data: bytes) -> list[float]:
-    """Return errors of the blend, oldest first."""
-    return [(each - 128) / _PER_ERROR for each in data]
+def _packed_level(log: float) -> int:
+    return min(max(round(log * _PER_LEVEL), -128), 127) + 128
+
+
+_ERRORS: Final = tuple(math.copysign(_MAX_ERROR * (root / 127.0) ** 2, root) for root in range(-128, 128))
+
+
+def like_errors(data: bytes, load: float, lead: int) -> list[float]:
+    """Return errors of the blend, those that were made where it expected the likest loads.
+
+    What strays by night says little about the day, and a load that comes out of nothing much about nothing alone.
+
+    Args:
+        data: See :attr:`ForecastScores.errors`.
+        load: Logarithm of what is expected.
+        lead: Place in :data:`ERROR_LEADS`.
+    """
+    level = _packed_level(load)
+    distances = [abs(each - level) for each in data[::_ERROR_BYTES]][::-1]  # the newest of those that are alike count
+    count = max(CONSTANTS.prior_errors, math.ceil(CONSTANTS.like * len(distances)))
+    like = sorted(range(len(distances)), key=distances.__getitem__)[:count]
+    errors = data[1 + lead :: _ERROR_BYTES][::-1]
+    return [_ERRORS[errors[place]] for place in like]
 
 
 @quick
@@ -482,14 +510,14 @@ class Forecast:
     blend: Sequence[float]
 
 
-def forecast(history: LoadHistory, scores: ForecastScores) -> Forecast | None:
-    """Return what is expected; None where nothing has been seen."""
-    found = courses(history)
+def forecast(history: LoadHistory, scores: ForecastScores, usual: Sequence[float] = ()) -> Forecast | None:
+    """Return what is expected; None where nothing has been seen. See :func:`courses`."""
+    found = courses(history, usual)
     if not found:
         return None
     weights = scores.weights(list(found))
     if history.is_fresh:
-        doubted = {name: each * (1.0 if name in {LAST, TREND} else CONSTANTS.doubt) for name, each in weights.items()}
+        doubted = {name: each * (CONSTANTS.doubt if name in {MEAN, ANALOG} else 1.0) for name, each in weights.items()}
         belief = history.jumps.belief if JUMP in found else 0.0
         total = sum(each for name, each in doubted.items() if name != JUMP) / (1.0 - belief)
         weights = {name: belief if name == JUMP else each / total for name, each in doubted.items()}
@@ -502,8 +530,8 @@ def forecast(history: LoadHistory, scores: ForecastScores) -> Forecast | None:
 
 def learn(
     history: LoadHistory, scores: ForecastScores, load: float, minutes: int, limit: float
-) -> tuple[LoadHistory, ForecastScores, Forecast | None]:
-    """Return history and scores after some minutes of one load, and the forecast where they completed a bucket.
+) -> tuple[LoadHistory, ForecastScores, int]:
+    """Return history and scores after some minutes of one load, and how many buckets they completed.
 
     Args:
         history: Before.
@@ -514,13 +542,10 @@ def learn(
     """
     history, completed = history.after(load, minutes)
     if minutes > CONSTANTS.hole:
-        return history, scores.silent(), None
-    if not completed:
-        return history, scores, None
+        return history, scores.silent(), 0
     known = history.minutes
-    ends = range(len(known) - history.filling - PER_BUCKET * completed + 1, len(known) - history.filling + 1)
-    needed = math.log(max(MIN_LOAD, *(need(known[:end], limit) for end in ends if end > 0)))
-    for log in history.logs(completed):
-        scores = scores.after(log, needed)
-    found = forecast(history, scores)
-    return history, scores if found is None else scores.saying(found.courses, found.blend), found
+    for log, ago in zip(history.logs(completed) if completed else (), range(completed - 1, -1, -1), strict=True):
+        end = len(known) - history.filling - PER_BUCKET * ago
+        needed = math.log(max(MIN_LOAD, need(known[: max(end, 1)], limit)))
+        scores = scores.after(log, needed, CONSTANTS.little * history.day_mean)
+    return history, scores, completed
