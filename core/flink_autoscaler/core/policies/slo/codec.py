@@ -79,8 +79,11 @@ def _decoder(kind: Any) -> Any:
         return lambda stored, texts: {key(name, texts): value(each, texts) for name, each in stored}
     if kind is str:
         return lambda stored, texts: texts[_exactly(int, stored)]
-    simple: Callable[[Any], Any] = {float: _number, bytes: a2b_base64}.get(kind, lambda stored: _exactly(kind, stored))
-    return lambda stored, _: simple(stored)
+    if kind is float:
+        return lambda stored, _: _number(stored)
+    if kind is bytes:
+        return lambda stored, _: a2b_base64(stored)
+    return lambda stored, _: _exactly(kind, stored)
 
 
 def _number(stored: Any) -> float:

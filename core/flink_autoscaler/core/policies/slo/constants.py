@@ -81,7 +81,8 @@ class SloConstants:
         ups: Evaluations in a row that have to call for more.
         downs: Evaluations in a row that have to call for less.
         patience: Share of the price of a scale-down that has to be forgone before it.
-        rescale_price: Of a rescale besides the lateness that it brings, seconds of the usual size.
+        rescales_price: Of all rescales that a day may have besides the lateness that they bring, seconds of the usual
+            size.
         late_price: Of a second above the acceptable lag, seconds of the usual size.
         quiet: After which a quiet job is evaluated again.
         quiet_error: Share by which the load of a quiet job may be off what is expected.
@@ -159,7 +160,7 @@ class SloConstants:
     ups: int = 2
     downs: int = 3
     patience: float = 0.35
-    rescale_price: float = 900.0
+    rescales_price: float = 7200.0
     late_price: float = 30.0
     quiet: float = 300.0
     quiet_error: float = 0.06

@@ -100,6 +100,11 @@ class ErrorBudget:
         kept = math.exp(-elapsed / CONSTANTS.memory)
         return ErrorBudget(at, self.late * kept + new, self.known * kept + elapsed, lag)
 
+    @property
+    def late_share(self) -> float:
+        """Share of the time of which the lag is known that the job was late; 0 where it is not known of any."""
+        return self.late / self.known if self.known > 0.0 else 0.0
+
     def used(self, allowed: float) -> float:
         """Return the share of the budget that is used; a new job counts as having used some.
 

@@ -305,6 +305,7 @@ def _evaluation(
         is_wanted=wanted is not None,
         switching=costs,
         used=memory.budget.used(options.slo_error_budget),
+        late_share=memory.budget.late_share,
         quantile=quantile,
         most=sizes.capacities[-1] if sizes.is_limited else math.inf,
         mean=mean,
@@ -319,7 +320,7 @@ def _switching_costs(given: PolicyInput, memory: SloMemory, mean: float, options
     day_mean = memory.history.day_mean
     usual = max(min(mean, CONSTANTS.usual_load * day_mean), day_mean, 1.0)
     recent = sum(1 for past in given.history if given.obs.now - _DAY < past.at <= given.obs.now)
-    price = CONSTANTS.rescale_price * usual
+    price = CONSTANTS.rescales_price / options.slo_rescales_per_day * usual
     return SwitchingCosts(
         up=price,
         down=price * (1.0 + (recent / options.slo_rescales_per_day) ** 2),

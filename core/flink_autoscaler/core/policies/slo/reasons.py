@@ -54,6 +54,7 @@ class Evaluation:
         is_wanted: Whether it is another one.
         switching: What rescales cost.
         used: Share of the error budget that is used.
+        late_share: Share of the time that the job was late, as far as its lag is known.
         quantile: Of the need that is planned for.
         most: Load that the greatest size can do which the bounds allow; infinite where they do not matter.
         mean: Slots that the job has held lately.
@@ -70,6 +71,7 @@ class Evaluation:
     is_wanted: bool
     switching: SwitchingCosts
     used: float
+    late_share: float
     quantile: float
     most: float
     mean: float
@@ -169,7 +171,14 @@ def _budget(evaluation: Evaluation) -> Reason:
         away = f"its outage of {costs.outage:.0f} s and {costs.replay:.0f} s that are read again"
         text += f"; {away} make every rescale late, by {late:.0f} s at best"
     return _reason(
-        "SLO_BUDGET", text, used=used, quantile=quantile, outage=costs.outage, replay=costs.replay, late=late
+        "SLO_BUDGET",
+        text,
+        used=used,
+        late_share=evaluation.late_share,
+        quantile=quantile,
+        outage=costs.outage,
+        replay=costs.replay,
+        late=late,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -79,7 +80,7 @@ def test_single_outlier_moves_the_rate_by_little() -> None:
 @pytest.mark.parametrize(
     "damage", [{"log_rate": 1e300}, {"slope": 1.0}, {"parallelism": 0.0}, {"rate_variance": -1.0}, {"noise": 0.0}]
 )
-def test_damaged_capacity_is_known_for_one(damage: dict[str, float]) -> None:
+def test_damaged_capacity_is_known_for_one(damage: dict[str, Any]) -> None:
     capacity = Capacity.first(5000.0, 10.0)
 
     assert capacity.is_sound
