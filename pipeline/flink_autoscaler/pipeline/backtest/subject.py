@@ -126,10 +126,17 @@ def _past(name: str, seed: int, workload: Workload) -> list[Quarters]:
     ]
 
 
-def chain(workload: Workload) -> JobModel:
-    """Make the job; where ten times more or less arrives than it is made for, it is as many times faster or slower."""
+def chain(workload: Workload, capacity: float | None = None) -> JobModel:
+    """Make the job that workloads are compared on.
+
+    Args:
+        workload: What arrives.
+        capacity: Records/s that a subtask of its slowest vertex can do; None for 5,000, and ten times more or less
+            where ten times more or less arrives than it is made for.
+    """
     peak = max(sum(row) for row in workload.rows)
-    factor = 10.0 ** round(math.log10(peak / USUAL_PEAK)) if peak > 0 else 1.0
+    usual = 10.0 ** round(math.log10(peak / USUAL_PEAK)) if peak > 0 else 1.0
+    factor = usual if capacity is None else capacity / 5_000.0
     sources = [_vertex(f"a{number}", "source", 12_500.0 * factor) for number in range(len(workload.rows[0]))]
     mapped, window = _vertex("b", "map", 5_000.0 * factor), _vertex("c", "window", 10_000.0 * factor)
     edges = {(source.vertex_id, mapped.vertex_id): 1.0 for source in sources}

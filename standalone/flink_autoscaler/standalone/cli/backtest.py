@@ -50,7 +50,7 @@ StepOption = Annotated[float, cli.valued("--step", "SECONDS", "Step of the simul
 
 @dataclass(frozen=True, slots=True)
 class MaterialOrigin:
-    """The options that say where jobs come from: a history, or a made-up workload."""
+    """The options that say where jobs come from: a history, a made-up workload, or a load of one's own."""
 
     history: Annotated[
         str | None,
@@ -58,6 +58,22 @@ class MaterialOrigin:
     ] = None
     workload: Annotated[
         str | None, cli.valued("--workload", "NAME", "A made-up job under this workload instead of a history.")
+    ] = None
+    load: Annotated[
+        Path | None,
+        cli.valued(
+            "--load",
+            "FILE",
+            "The same job under a load of your own: CSV with timestamp and value (records/s), or Prometheus' JSON.",
+        ),
+    ] = None
+    peak_slots: Annotated[
+        float | None,
+        cli.valued("--peak-slots", "NUMBER", "Slots that the peak of --load keeps busy.", min=1, max=10_000),
+    ] = None
+    capacity: Annotated[
+        float | None,
+        cli.valued("--capacity-per-subtask", "RATE", "Records/s that one subtask can do, instead.", min=1e-3, max=1e12),
     ] = None
 
 
@@ -96,6 +112,7 @@ class Course:
     "flink-autoscaler backtest --history /var/lib/flink-autoscaler/history --since '7 d' --jobs 'orders*' \\\n"
     "      --config autoscaler.yaml --config bold.yaml --output report.html",
     "flink-autoscaler backtest --history hdfs://nn/history --config autoscaler.yaml --master spark://host:7077",
+    "flink-autoscaler backtest --load rates.csv --peak-slots 24 --config capacity.yaml --config slo.yaml --master none",
     codes=_CODES,
     short_help="Show what configurations would have come to.",
 )
@@ -271,6 +288,10 @@ def _material(origin: MaterialOrigin, extent: Extent, settings: Settings, candid
     from flink_autoscaler.standalone.history.access import SMALL, selection_of
 
     past = past_needed(candidates)
+    if origin.load is not None:
+        return _load_material(origin.load, origin, extent, with_past=past is not None)
+    if origin.peak_slots is not None or origin.capacity is not None:
+        raise ConfigError("--peak-slots and --capacity-per-subtask say what a slot can do under a --load")
     if origin.workload is not None:
         of_history = (origin.history, extent.since, extent.until, extent.jobs)
         names = ("--history", "--since", "--until", "--jobs")
@@ -287,6 +308,25 @@ def _material(origin: MaterialOrigin, extent: Extent, settings: Settings, candid
     selection = selection_of(cli.HistorySelection(path, extent.since, extent.until), jobs=extent.jobs)
     choice = Choice(selection, past)
     return history_material(path, choice, lambda: out.progress("reading the history", is_timed=True), small=SMALL)
+
+
+def _load_material(file: Path, origin: MaterialOrigin, extent: Extent, *, with_past: bool) -> Material:
+    """Return the job under a load of one's own.
+
+    Raises:
+        ConfigError: It cannot be read, or something is given that it does not have.
+    """
+    from flink_autoscaler.pipeline.backtest.load_file import load_subject
+    from flink_autoscaler.pipeline.backtest.material import Material
+    from flink_autoscaler.pipeline.backtest.subject import FittedHistory
+
+    others = {"--history": origin.history, "--workload": origin.workload, "--days": extent.days}
+    others |= {"--since": extent.since, "--until": extent.until, "--jobs": extent.jobs}
+    if wrong := [name for name, value in others.items() if value is not None]:
+        raise ConfigError(f"{' and '.join(wrong)} cannot be given with --load, which is simulated as a whole")
+    subject = load_subject(file, peak_slots=origin.peak_slots, capacity=origin.capacity, with_past=with_past)
+    fleet = FittedHistory((subject,))
+    return Material(lambda _: fleet, fleet)
 
 
 def _collect(found: Iterator[Outcome], size: int, outcomes: list[Outcome]) -> bool:

@@ -149,10 +149,10 @@ class SloConstants:
 
     memory: float = 604800.0
     prior: float = 302400.0
-    quantile: float = 0.97
+    quantile: float = 0.98
     free: float = 0.6
     gain: float = 4.0
-    max_quantile: float = 0.99
+    max_quantile: float = 0.995
     longest: float = 900.0
     age_fading: float = 0.95
     load_noise: float = 0.03

@@ -192,9 +192,9 @@ def shortage_table(errors: bytes, lead: int, level: int) -> tuple[float, ...]:
 
 
 def stage_loads(course: Sequence[float]) -> list[float]:
-    """Return the greatest load of every stage."""
+    """Return the greatest load of every stage and of the bucket after it, for which it is too late to rescale then."""
     starts = [0, *accumulate(CONSTANTS.stages)]
-    return [max(course[start : start + length]) for start, length in zip(starts, CONSTANTS.stages, strict=False)]
+    return [max(course[start : start + length + 1]) for start, length in zip(starts, CONSTANTS.stages, strict=False)]
 
 
 _LEADS: Final = tuple(min(bisect_left(ERROR_LEADS, end), len(ERROR_LEADS) - 1) for end in accumulate(CONSTANTS.stages))

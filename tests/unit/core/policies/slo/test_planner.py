@@ -84,7 +84,7 @@ def test_outage_within_the_acceptable_lag_makes_nothing_late() -> None:
 def test_stages_have_the_greatest_load_within_them() -> None:
     loads = stage_loads([float(place) for place in range(HORIZON)])
 
-    assert loads[:4] == [0.0, 1.0, 3.0, 5.0]
+    assert loads[:4] == [1.0, 2.0, 4.0, 6.0]
     assert loads[-1] == HORIZON - 1
 
 
