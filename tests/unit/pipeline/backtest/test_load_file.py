@@ -142,7 +142,11 @@ def test_series_of_prometheus_are_added(tmp_path: Path) -> None:
         pytest.param(["timestamp,value"], "no row with an instant and a rate", id="no rows"),
         pytest.param(["timestamp,value", *minutes(10)], "10 minutes are recorded", id="too little"),
         pytest.param(["timestamp,value", *(f"{START + 60 * n},0" for n in range(90))], "nothing arrives", id="zeros"),
-        pytest.param(["timestamp,value", *(f"{START + 86400 * n},5" for n in range(90))], "a row every 24 h says nothing", id="one a day"),
+        pytest.param(
+            ["timestamp,value", *(f"{START + 86400 * n},5" for n in range(90))],
+            "a row every 24 h says nothing",
+            id="one a day",
+        ),
         pytest.param(['{"data": {"result": [{"value": [1, "2"]}]}}'], "no answer of Prometheus", id="instant query"),
         pytest.param(['{"data": '], "cannot be read", id="cut JSON"),
     ],

@@ -55,6 +55,18 @@ def test_backtest_of_a_workload_compares_configurations(call: Call, tmp_path: Pa
     assert "the work itself" in answer.stdout
 
 
+def test_load_of_ones_own_is_simulated(call: Call, tmp_path: Path) -> None:
+    rows = [f"{1_700_000_040 + 60 * minute},{100 + minute % 7}" for minute in range(90)]
+    file = tmp_path / "rates.csv"
+    file.write_text("\n".join(["timestamp,value", *rows, "never,7"]))
+
+    said = call("backtest", "--load", file, "--peak-slots", "4", *INLINE)
+
+    assert said.returncode == 0
+    assert "defaults" in said.stdout
+    assert "rates.csv: 1 of 91 rows have no instant" in said.stdout
+
+
 def test_options_of_set_go_before_those_of_files(call: Call, tmp_path: Path) -> None:
     option = "job.autoscaler.utilization.target"
     files = [a_file(tmp_path, f"{target}.yaml", f"{option}: {target}") for target in (0.5, 0.6)]
@@ -225,6 +237,12 @@ def test_forecasts_of_a_history_have_what_came_before_the_time_that_is_simulated
             "--history and --since cannot be given with --workload",
             id="two sources",
         ),
+        pytest.param(("backtest", "--load", "none.csv"), "give --peak-slots or --capacity-per-subtask", id="no size"),
+        pytest.param(("backtest", "--load", "none.csv", "--peak-slots", "9"), "none.csv cannot be read", id="no file"),
+        pytest.param(
+            ("tune", "--load", "a.csv", "--days", "1"), "--days cannot be given with --load", id="days of a load"
+        ),
+        pytest.param(("tune", "--workload", "office", "--peak-slots", "9"), "under a --load", id="size of a workload"),
         pytest.param(("backtest", "--history", "/", "--days", "3"), "--days is the length of a --workload", id="days"),
         pytest.param(("backtest", "--history", "/", "--since", "soon"), "--since 'soon': expected an", id="no time"),
         pytest.param(
