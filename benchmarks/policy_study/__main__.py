@@ -24,7 +24,7 @@ from benchmarks.policy_study.table import Result, append_result, read_results, s
 
 ROOT: Final = Path(__file__).parents[2]
 PARTS: Final = ("core", "clients", "stores", "realizers", "pipeline", "standalone")
-SIMULATED: Final = ("core", "pipeline/flink_autoscaler/pipeline/simulator", "benchmarks/policy_study/candidate")
+SIMULATED: Final = ("core", "pipeline/flink_autoscaler/pipeline/simulator")
 """What a result depends on."""
 
 LOOKS: Final = Path(__file__).with_name("looks.md")

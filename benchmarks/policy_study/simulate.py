@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
-from flink_autoscaler.core.ports.plugins import Plugins
 from flink_autoscaler.pipeline.backtest.computing import problem_of
 from flink_autoscaler.pipeline.backtest.subject import chain
 from flink_autoscaler.pipeline.simulator import JobModel, RescaleTerms, Simulation, Workload, run
@@ -44,16 +43,6 @@ def study_job(workload: Workload) -> JobModel:
     return JobModel((*sources, *maps, window), edges)
 
 
-def _plugins() -> Plugins:
-    """Return the installed plug-ins, with the candidate where the checkout is this one."""
-    plugins = installed_plugins()
-    try:
-        from benchmarks.policy_study.candidate.policy import NextSloPolicy  # noqa: PLC0415 - not for other checkouts
-    except ImportError:
-        return plugins
-    return replace(plugins, policies={**plugins.policies, NextSloPolicy.name: NextSloPolicy()})
-
-
 def simulate(case: Mapping[str, Any]) -> dict[str, Any]:
     """Run one backtest.
 
@@ -69,7 +58,7 @@ def simulate(case: Mapping[str, Any]) -> dict[str, Any]:
         SystemExit: Nothing can be run with the options; it says why.
     """
     configuration = {PREFIX + key: value for key, value in case["options"].items()}
-    plugins = _plugins()
+    plugins = installed_plugins()
     if case["options"]["policy"] not in plugins.policies and (problem := problem_of(configuration)):
         sys.exit(problem)
     workload = Workload("study", case["step"], tuple(map(tuple, case["rows"])))

@@ -20,13 +20,16 @@ from flink_autoscaler.standalone.readiness.report import cluster_sentence, findi
 _WORDS: Final = ("true", "false", "null", "yes", "no", "on", "off", "y", "n", "none")
 
 
-def configuration_text(file: str, clusters: Sequence[GivenCluster], looks: Sequence[ClusterLook]) -> str:
+def configuration_text(
+    file: str, clusters: Sequence[GivenCluster], looks: Sequence[ClusterLook], policy: str | None = None
+) -> str:
     """Return a configuration for clusters, each with what was found out about it.
 
     Args:
         file: Its name, for the commands that it shows.
         clusters: As they were given.
         looks: At the same clusters, in the same order.
+        policy: Of all jobs; None leaves the default.
     """
     pages = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -38,7 +41,7 @@ def configuration_text(file: str, clusters: Sequence[GivenCluster], looks: Seque
     pages.filters |= {"scalar": _scalar, "quoted": partial(json.dumps, ensure_ascii=False)}
     entries = [_entry(cluster, look) for cluster, look in zip(clusters, looks, strict=True)]
     page = pages.get_template("configuration.yaml.j2")
-    return page.render(file=printable(file), clusters=entries, enabling_line=ENABLING_LINE)
+    return page.render(file=printable(file), clusters=entries, enabling_line=ENABLING_LINE, policy=policy)
 
 
 def _entry(cluster: GivenCluster, look: ClusterLook) -> dict[str, Any]:

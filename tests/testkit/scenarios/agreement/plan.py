@@ -77,10 +77,7 @@ _OWN: Final[Mapping[str, Mapping[str, str]]] = {
     },
     SLO: {
         "job.autoscaler.policy": SLO,
-        "job.autoscaler.slo.late-weight": "100",
-        "job.autoscaler.slo.rescale-price": "60 s",
-        "job.autoscaler.slo.rescale-price-up": "10 s",
-        "job.autoscaler.slo.rescales-per-day": "100",
+        "job.autoscaler.slo.rescales-per-day": "200",
     },
 }
 

@@ -24,7 +24,7 @@ def test_lateness_between_two_samples_is_measured() -> None:
     result = run(Simulation(JobModel.chain(vertices), workload, {"job.autoscaler.policy": "slo"}, terms=terms))
 
     last = result.decisions[-1]
-    (price,) = (each for each in last.decision.reasons if each.code == "SLO_PRICE")
-    measured = dict(price.figures)["late_share"] * last.instant
+    (budget,) = (each for each in last.decision.reasons if each.code == "SLO_BUDGET")
+    measured = dict(budget.figures)["late_share"] * last.instant
     assert len(result.decisions) > 5
     assert measured == pytest.approx(result.trace.part(0.0, last.instant).late_seconds(LIMIT), rel=0.3)

@@ -255,6 +255,20 @@ def test_init_writes_a_configuration_that_once_runs_with(call: Call, flink: Fake
     assert f"flink-autoscaler once --config {file} --dry-run" in written.stderr
 
 
+def test_init_takes_a_policy_that_there_is(call: Call, flink: FakeFlink, tmp_path: Path) -> None:
+    flink.add_job("orders")
+    file = tmp_path / "autoscaler.yaml"
+
+    written = call("init", "--url", flink.url, "--policy", "slo", "--output", file)
+    checked = call("check-config", "--config", file)
+    refused = call("init", "--url", flink.url, "--policy", "hpa", "--output", "-")
+
+    assert (written.returncode, checked.returncode, refused.returncode) == (0, 0, 2)
+    assert "\njob.autoscaler.policy: slo\n" in file.read_text()
+    assert "\njob.autoscaler.slo.lag: 60 s\n" in file.read_text()
+    assert "there is no policy 'hpa'; known: capacity, varga, slo" in refused.stderr
+
+
 def test_every_line_that_init_comments_out_is_valid(call: Call, flink: FakeFlink, tmp_path: Path) -> None:
     flink.add_job("orders")
     text = call("init", "--url", flink.url, "--output", "-").stdout

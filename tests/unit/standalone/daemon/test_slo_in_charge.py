@@ -113,7 +113,7 @@ def late_seconds(limit: int) -> tuple[float, float]:
             cluster.run()
             lags.append(cluster.waiting["orders"] / 150.0)
         assert cluster.asked("orders") == [2]
-        return figures(cluster, "SLO_PRICE")["late_share"] * 3600.0, max(lags)
+        return figures(cluster, "SLO_BUDGET")["late_share"] * 3600.0, max(lags)
 
 
 def test_what_a_rescale_makes_late_counts_although_it_is_over_before_the_next_pass() -> None:

@@ -11,39 +11,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 
-FIRST_DEVIATION: Final = 0.05
-"""Of the logarithm of the rate, before and of the first measurement."""
-SLOPE_DEVIATION: Final = 0.07
-"""Of the loss with parallelism, before anything is known of it."""
-RATE_DRIFT: Final = 0.002**2
-SLOPE_DRIFT: Final = 0.0005**2
-"""Variance that a minute adds."""
-NOISE_SHARE: Final = 0.05
-LEAST_NOISE: Final = 1e-6
-GREATEST_NOISE: Final = 0.09
-OUTLIER: Final = 4.0
-"""Standard deviations at which an innovation is cut."""
-LEAST_SLOPE: Final = -0.05
-GREATEST_SLOPE: Final = 0.8
-LEAST_BUSY: Final = 0.1
-"""Share of busy time from which on the rate at full load is measured."""
-LEAST_FIRST_BUSY: Final = 0.005
-"""The same for the first estimate, which may be rough."""
-ROUGH_DEVIATION: Final = 0.4
-"""Of a first estimate from little busy time."""
-SMALL: Final = 1e-12
-GREAT: Final = 1e12
-_DIGITS: Final = (6, 6, 6, 9, 9, 9, 9)
-"""To which the numbers of a capacity are remembered."""
-_LEAST_LOG: Final = math.log(SMALL) - 1.0
-_GREATEST_LOG: Final = math.log(GREAT) + 1.0
-GREATEST_DRIFT: Final = 1440.0
+_MIN_NOISE: Final = 1e-6
+_MAX_NOISE: Final = 0.09
+_MIN_SLOPE: Final = -0.05
+_SMALL: Final = 1e-12
+_GREAT: Final = 1e12
+_MIN_LOG, _MAX_LOG = math.log(_SMALL) - 1.0, math.log(_GREAT) + 1.0
+_MAX_DRIFT: Final = 1440.0
 """Minutes of drift at most, however long nothing was seen."""
-GREATEST_VARIANCE: Final = 1.0
+_MAX_VARIANCE: Final = 1.0
 
 
 def effective(parallelism: int, groups: int | None) -> float:
@@ -67,10 +48,10 @@ def measured(records: float, seconds: float, busy: float | None, subtasks: float
         busy: Share of it that the busiest subtask was busy.
         subtasks: See :func:`effective`.
     """
-    if busy is None or busy <= LEAST_FIRST_BUSY or seconds <= 0.0 or records <= 0.0:
+    if busy is None or busy <= CONSTANTS.first_busy or seconds <= 0.0 or records <= 0.0:
         return None
     rate = records / seconds / (min(busy, 1.0) * subtasks)
-    return rate if SMALL < rate < GREAT else None
+    return rate if _SMALL < rate < _GREAT else None
 
 
 @quick
@@ -92,27 +73,34 @@ class Capacity:
     log_rate: float
     slope: float
     parallelism: float
-    rate_variance: float = FIRST_DEVIATION**2
+    rate_variance: float = CONSTANTS.first_deviation**2
     covariance: float = 0.0
-    slope_variance: float = SLOPE_DEVIATION**2
-    noise: float = FIRST_DEVIATION**2
+    slope_variance: float = CONSTANTS.slope_deviation**2
+    noise: float = CONSTANTS.first_deviation**2
     is_rough: bool = False
 
     @classmethod
     def first(cls, rate: float, subtasks: float, *, is_rough: bool = False) -> Capacity:
         """Begin with one measurement."""
-        deviation = ROUGH_DEVIATION if is_rough else FIRST_DEVIATION
+        deviation = CONSTANTS.rough_deviation if is_rough else CONSTANTS.first_deviation
         return cls(math.log(rate), 0.0, subtasks, rate_variance=deviation**2, is_rough=is_rough)
 
     def rate(self, subtasks: float) -> float:
         """Return what a subtask can do, records/s."""
         return math.exp(self.log_rate - self.slope * math.log(subtasks / self.parallelism))
 
-    def deviation(self, subtasks: float) -> float:
-        """Return the standard deviation of the logarithm of :meth:`rate`."""
-        away = -math.log(subtasks / self.parallelism)
-        variance = self.rate_variance + 2.0 * away * self.covariance + away * away * self.slope_variance
-        return math.sqrt(max(variance, 0.0))
+    @property
+    def is_sound(self) -> bool:
+        """Whether all numbers are within their ranges; what is read from a store may be anything."""
+        return (
+            _MIN_LOG <= self.log_rate <= _MAX_LOG
+            and _MIN_SLOPE <= self.slope <= CONSTANTS.max_slope
+            and _SMALL < self.parallelism < _GREAT
+            and 0.0 <= self.rate_variance <= _MAX_VARIANCE
+            and 0.0 <= self.slope_variance <= _MAX_VARIANCE
+            and abs(self.covariance) <= _MAX_VARIANCE
+            and _MIN_NOISE <= self.noise <= _MAX_VARIANCE
+        )
 
     def drifted(self, minutes: float) -> Capacity:
         """Return what is still known after a time."""
@@ -120,10 +108,10 @@ class Capacity:
         return replace(self, rate_variance=rate_variance, slope_variance=slope_variance)
 
     def _variances(self, minutes: float) -> tuple[float, float]:
-        minutes = min(max(minutes, 0.0), GREATEST_DRIFT)
+        minutes = min(max(minutes, 0.0), _MAX_DRIFT)
         return (
-            min(self.rate_variance + RATE_DRIFT * minutes, GREATEST_VARIANCE),
-            min(self.slope_variance + SLOPE_DRIFT * minutes, GREATEST_VARIANCE),
+            min(self.rate_variance + CONSTANTS.rate_drift**2 * minutes, _MAX_VARIANCE),
+            min(self.slope_variance + CONSTANTS.slope_drift**2 * minutes, _MAX_VARIANCE),
         )
 
     def corrected(self, rate: float, subtasks: float, minutes: float = 0.0) -> Capacity:
@@ -134,46 +122,17 @@ class Capacity:
         to_slope = self.covariance + away * slope_variance
         spread = max(to_rate + away * to_slope, 0.0) + self.noise
         error = math.log(rate) - (self.log_rate + away * self.slope)
-        cut = math.copysign(min(abs(error), OUTLIER * math.sqrt(spread)), error)
-        noise = self.noise + NOISE_SHARE * (min(error * error, 9.0 * self.noise) - self.noise)
+        cut = math.copysign(min(abs(error), CONSTANTS.outlier * math.sqrt(spread)), error)
+        noise = self.noise + CONSTANTS.noise_share * (min(error * error, 9.0 * self.noise) - self.noise)
         return Capacity(
             self.log_rate + to_rate / spread * cut,
-            min(max(self.slope + to_slope / spread * cut, LEAST_SLOPE), GREATEST_SLOPE),
+            min(max(self.slope + to_slope / spread * cut, _MIN_SLOPE), CONSTANTS.max_slope),
             self.parallelism,
             max(rate_variance - to_rate * to_rate / spread, 0.0),
             self.covariance - to_rate * to_slope / spread,
             max(slope_variance - to_slope * to_slope / spread, 0.0),
-            min(max(noise, LEAST_NOISE), GREATEST_NOISE),
+            min(max(noise, _MIN_NOISE), _MAX_NOISE),
         )
-
-    def as_json(self) -> list[float]:
-        """Return the numbers, for :meth:`read`."""
-        means = (self.log_rate, self.slope, self.parallelism)
-        variances = (self.rate_variance, self.covariance, self.slope_variance, self.noise)
-        return [*map(round, (*means, *variances), _DIGITS), int(self.is_rough)]
-
-    @classmethod
-    def read(cls, stored: Any) -> Capacity | None:
-        """Read what :meth:`as_json` wrote; None for anything else."""
-        try:
-            log_rate, slope, parallelism, variance, covariance, slope_variance, noise, rough = map(float, stored)
-        except (TypeError, ValueError, OverflowError):
-            return None
-        found = cls(log_rate, slope, parallelism, variance, covariance, slope_variance, noise, is_rough=rough != 0.0)
-        return found if _is_sound(found) else None
-
-
-def _is_sound(capacity: Capacity) -> bool:
-    """Return whether all numbers are within their ranges, which NaN never is."""
-    return (
-        _LEAST_LOG <= capacity.log_rate <= _GREATEST_LOG
-        and LEAST_SLOPE <= capacity.slope <= GREATEST_SLOPE
-        and SMALL < capacity.parallelism < GREAT
-        and 0.0 <= capacity.rate_variance <= GREATEST_VARIANCE
-        and 0.0 <= capacity.slope_variance <= GREATEST_VARIANCE
-        and -GREATEST_VARIANCE <= capacity.covariance <= GREATEST_VARIANCE
-        and LEAST_NOISE <= capacity.noise <= GREATEST_VARIANCE
-    )
 
 
 def learned(
@@ -188,7 +147,7 @@ def learned(
         busy: Share of time that the busiest subtask was busy.
         minutes: Since the pass before.
     """
-    is_rough = busy is None or busy <= LEAST_BUSY
+    is_rough = busy is None or busy <= CONSTANTS.measured_busy
     if before is None or (before.is_rough and not is_rough):
         return before if rate is None else Capacity.first(rate, subtasks, is_rough=is_rough)
     return before.drifted(minutes) if rate is None or is_rough else before.corrected(rate, subtasks, minutes)

@@ -9,26 +9,61 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.quick import quick
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.policies.slo.capacity import Capacity, effective
-from flink_autoscaler.core.policies.slo.model import Deviation, Level, Levels, Mix, SeenVertex
+from flink_autoscaler.core.policies.slo.constants import CONSTANTS
+from flink_autoscaler.core.policies.slo.demand import Seen, SeenVertex
 
-FINE: Final = 64
-"""Parallelisms up to which each is a size of its own."""
-COARSE: Final = 1.02
-"""Above them the next is this much larger."""
-SPARE: Final = 1.1
-"""What a vertex gets of what it needs where its group has the slots anyway."""
-NEAR: Final = 1.1
-"""A vertex is one of the weakest below this many times what the weakest can do."""
-GREATEST: Final = 32768
+_MAX_SUBTASKS: Final = 32768
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A size of the job.
+
+    Attributes:
+        slots: What it holds.
+        capacity: Demand up to which it keeps pace.
+        parallelism: By vertex.
+    """
+
+    slots: int
+    capacity: float
+    parallelism: Mapping[VertexId, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Sizes among which to choose.
+
+    Attributes:
+        slots: Ascending, each once.
+        capacities: Of each of them, ascending.
+        vector_of: Gives the parallelism by vertex for a capacity; it takes time, so it is asked when needed.
+        is_limited: Whether bounds keep the job from being larger than the last of them.
+    """
+
+    slots: tuple[int, ...]
+    capacities: tuple[float, ...]
+    vector_of: Callable[[float], Mapping[VertexId, int]]
+    is_limited: bool = False
+
+    def index(self, slots: int) -> int:
+        """Return the place of the least level that has as many slots, the last one if none has."""
+        return min(bisect_left(self.slots, slots), len(self.slots) - 1)
+
+    def level(self, index: int) -> Level:
+        """Return the level at a place."""
+        capacity = self.capacities[index]
+        return Level(self.slots[index], capacity, self.vector_of(capacity))
 
 
 @quick
@@ -46,7 +81,7 @@ class Strength:
     vertex: SeenVertex
     capacity: Capacity
     share: float
-    spare: float = SPARE
+    spare: float = CONSTANTS.spare
 
     def at(self, parallelism: int) -> float:
         """Return the demand up to which it keeps pace."""
@@ -72,7 +107,7 @@ class Strength:
         exponent = 1.0 / (1.0 - self.capacity.slope)
         needed = exponent * math.log(max(demand / one, 1.0))
         uneven = 1 if self.vertex.groups is None else 2
-        return min(uneven * math.ceil(math.exp(min(needed, math.log(GREATEST)))), GREATEST)
+        return min(uneven * math.ceil(math.exp(min(needed, math.log(_MAX_SUBTASKS)))), _MAX_SUBTASKS)
 
 
 def most_usable(vertex: SeenVertex, slots: int) -> int:
@@ -122,7 +157,8 @@ class _Group:
 def strengths(
     vertices: Mapping[VertexId, SeenVertex],
     capacities: Mapping[VertexId, Capacity],
-    mix: Mapping[VertexId, float | Mix],
+    mix: Mapping[VertexId, float],
+    max_mix: Mapping[VertexId, float],
 ) -> dict[VertexId, Strength]:
     """Return what the vertices can do of which something is known.
 
@@ -130,12 +166,12 @@ def strengths(
         vertices: All of the job.
         capacities: Of their subtasks.
         mix: Records/s that one slot equivalent of demand brings to each of them.
+        max_mix: The greatest of these lately.
     """
-    mixes = {key: each if isinstance(each, Mix) else Mix(each, each) for key, each in mix.items()}
     return {
-        key: Strength(vertex, capacities[key], mixes[key].soon, SPARE * mixes[key].ever / mixes[key].soon)
+        key: Strength(vertex, capacities[key], mix[key], CONSTANTS.spare * max(max_mix.get(key, 0.0) / mix[key], 1.0))
         for key, vertex in vertices.items()
-        if key in capacities and key in mixes and mixes[key].soon > 0.0
+        if key in capacities and mix.get(key, 0.0) > 0.0
     }
 
 
@@ -157,12 +193,10 @@ def levels(
     groups = [_group(each, known, reach) for each in members.values()]
     limit = min(each.reached[-1] for each in groups)
     found = dict(_sizes(groups, reach, limit))
-    return Levels(
-        tuple(found), tuple(found.values()), partial(_vector, groups), present(vertices, known), limit < reach[1]
-    )
+    return Levels(tuple(found), tuple(found.values()), partial(_vector, groups), is_limited=limit < reach[1])
 
 
-def _vector(groups: Iterable[_Group], _slots: int, demand: float) -> dict[VertexId, int]:
+def _vector(groups: Iterable[_Group], demand: float) -> dict[VertexId, int]:
     return {vertex_id: found for group in groups for vertex_id, found in group.vector(demand).items()}
 
 
@@ -214,7 +248,7 @@ def _steps(low: int, high: int) -> Iterable[int]:
     each = low
     while each < high:
         yield each
-        each = each + 1 if each < FINE else math.ceil(each * COARSE)
+        each = each + 1 if each < CONSTANTS.fine else math.ceil(each * CONSTANTS.coarse)
 
 
 def present(vertices: Mapping[VertexId, SeenVertex], known: Mapping[VertexId, Strength]) -> Level:
@@ -226,15 +260,25 @@ def present(vertices: Mapping[VertexId, SeenVertex], known: Mapping[VertexId, St
     return Level(sum(slots.values()), capacity, {key: each.parallelism for key, each in vertices.items()})
 
 
-def deviation_of(known: Mapping[VertexId, Strength]) -> Deviation:
-    """Return how far the capacity of a level is known: as far as that of the least known of its weakest vertices."""
+def one_way(target: Level, size: Level, now: Seen) -> Level:
+    """Return a size to go to in which no vertex goes the other way where that saves no slot.
 
-    def deviation(level: Level) -> float:
-        found = 0.0
-        for vertex_id, parallelism in level.parallelism.items():
-            strength = known.get(vertex_id)
-            if strength is not None and strength.at(parallelism) <= NEAR * level.capacity:
-                found = max(found, strength.capacity.deviation(effective(parallelism, strength.vertex.groups)))
-        return found
-
-    return deviation
+    Args:
+        target: The size.
+        size: The present one.
+        now: The job.
+    """
+    if target.capacity <= size.capacity:  # what each vertex has is enough for less
+        kept = {v: min(each, size.parallelism.get(v, each)) for v, each in target.parallelism.items()}
+        return replace(target, parallelism=kept)
+    slots: dict[str, int] = {}
+    for v, each in target.parallelism.items():
+        group = now.vertices[v].slot_group
+        slots[group] = max(slots.get(group, 0), each)
+    kept = {
+        v: max(
+            each, most_usable(now.vertices[v], min(size.parallelism.get(v, each), slots[now.vertices[v].slot_group]))
+        )
+        for v, each in target.parallelism.items()
+    }
+    return replace(target, parallelism=kept)

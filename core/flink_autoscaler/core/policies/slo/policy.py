@@ -1,161 +1,165 @@
-"""``slo``: the cheapest parallelism that keeps the lag acceptable.
+"""``slo``: the fewest slots with which a job is late for no more than its error budget.
 
-Once a pass it reckons what arrives from the counters of the latest sample, forecasts it in several ways that are
-trusted by how well they did lately, prices every size of the job in slot-seconds (slots, lateness, rescales) and goes
-where that is least: up when that is confirmed, down when waiting has cost enough. There is no utilization target, no
-metric window and no timer.
+Once a pass it reckons what arrives from the counters of the latest sample, forecasts it, and plans the size: slots,
+expected shortage and rescales against each other, as carefully as what was used of the error budget calls for.
+There is no utilization target, no metric window and no timer.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.policy_values import JobObservation, Outage, PolicyInput, Proposal
+from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies.base.proposals import (
-    METRIC_MISSING,
-    abstention,
-    direction_of,
-    missing,
-    not_usable,
-)
+from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of, missing, not_usable
 from flink_autoscaler.core.policies.base.quantities import subtasks
-from flink_autoscaler.core.policies.slo.acting import Acting, Moment, price_down
-from flink_autoscaler.core.policies.slo.budget import NEARLY_USED, NOTHING_USED, Budget, Restart
-from flink_autoscaler.core.policies.slo.explained import (
-    cost_reasons,
-    floor_reason,
-    forecast_reason,
-    limited_reason,
-    noise_reason,
-    outcome_reason,
-    price_reason,
-    quiet_reason,
-    size_reason,
+from flink_autoscaler.core.policies.slo.codec import decode, encode
+from flink_autoscaler.core.policies.slo.constants import CONSTANTS
+from flink_autoscaler.core.policies.slo.demand import Demand, DemandState, Seen, observe, seen, usual_loads
+from flink_autoscaler.core.policies.slo.error_budget import ErrorBudget, ReplayAge, Restart
+from flink_autoscaler.core.policies.slo.forecasters import (
+    BUCKET,
+    Forecast,
+    ForecastScores,
+    LoadHistory,
+    forecast,
+    learn,
 )
-from flink_autoscaler.core.policies.slo.lateness import LagTerms, Spread
-from flink_autoscaler.core.policies.slo.learning import Learned, expected, learn
-from flink_autoscaler.core.policies.slo.levels import deviation_of, levels, most_usable, present
-from flink_autoscaler.core.policies.slo.model import Level, Noise, Seen, seen
-from flink_autoscaler.core.policies.slo.price import Prices, downs_of_a_day, mean_slots, rescales_of_the_day
-from flink_autoscaler.core.policies.slo.programme.choices import COMMIT, reach
-from flink_autoscaler.core.policies.slo.programme.value import Outlook, Valuation, valued
-from flink_autoscaler.core.policies.slo.replayed import DELAY, NOTHING_REPLAYED, WILD, Replayed, share_at
-from flink_autoscaler.core.policies.slo.restarts import NO_RESTARTS, Restarts
-from flink_autoscaler.core.policies.slo.state import Graph, SloState
-from flink_autoscaler.core.policies.slo.turns import patience, reversals
+from flink_autoscaler.core.policies.slo.levels import Level, levels, one_way, present, strengths
+from flink_autoscaler.core.policies.slo.planner import ActionSet, Planner, SwitchingCosts
+from flink_autoscaler.core.policies.slo.reasons import Evaluation, Situation, quiet_reason, reasons, size_reason
 
-LEAST_MINUTES: Final = 2
-"""Of history, before anything is said."""
-_SPARE: Final = 1.1
-"""Times the greatest demand of an hour: there the capacity has to be known."""
-MOST_REVERSALS: Final = 3
-"""Within a day; a job that had more of them and is late is not made smaller than the last days allow."""
-MOST_HELD: Final = 5.0
-"""Times the demand of the last day: more than that is held for bursts, and does not make the next ones dearer."""
-_GREATEST_OUTAGE: Final = 3600.0
+_DAY: Final = 86400.0
+_MAX_OUTAGE: Final = 3600.0
+_MIN_MINUTES: Final = 2
+_SAID: Final = 4
+"""Buckets of the last blend that are kept, to tell surprises."""
 _LEARNING: Final = Reason("SLO_LEARNING", "a few minutes of samples are needed before anything can be said")
+_NOT_READ: Final = Reason(
+    "SLO_LEARNING", "what an earlier version remembered is not read: a few minutes of samples are needed"
+)
 
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Memory:
+class Intent:
+    """What evaluations have called for since the last rescale.
+
+    Attributes:
+        at: Of the last evaluation, epoch seconds; None before the first.
+        slots: What the job held then.
+        ups: Evaluations in a row that called for more.
+        downs: Evaluations in a row that called for less.
+        forgone: Slot-seconds that could have been saved.
+        target: Greatest of the smaller sizes that were called for lately, 0 for none; it fades to the last one.
+    """
+
+    at: float | None = None
+    slots: int = 0
+    ups: int = 0
+    downs: int = 0
+    forgone: float = 0.0
+    target: float = 0.0
+
+    def after(self, at: float, slots: int, best: int) -> Intent:
+        """Return it after an evaluation; after a rescale only of this one."""
+        ups, downs = int(best > slots), int(best < slots)
+        if self.at is None or self.slots != slots:
+            return Intent(at, slots, ups, downs, 0.0, float(best) if downs else 0.0)
+        elapsed = min(max(at - self.at, 0.0), 2 * CONSTANTS.quiet)
+        kept = CONSTANTS.kept ** (elapsed / 60.0)
+        if downs:
+            target = best + kept * max(self.target - best, 0.0)
+            return Intent(at, slots, 0, self.downs + 1, self.forgone + elapsed * (slots - best), target)
+        forgone = max(self.forgone * kept - elapsed, 0.0)
+        return Intent(at, slots, self.ups + 1 if ups else 0, 0, forgone, self.target if forgone else 0.0)
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class SloMemory:
     """What is handed back in the next pass.
 
     Attributes:
-        learned: Of the load and of the capacity.
-        acting: What evaluations have called for.
-        mean: Slots that the job has held lately; None at first.
-        budget: How late it has been lately.
-        replayed: How late it would have been with other head-rooms.
-        restarts: What they went back to.
+        graph: Marks of the vertices and of the sources that it is about.
+        demand: Of capacities and counters.
+        history: Of the load.
+        scores: Of the forecasters.
+        blend: What was expected of the minutes after the last forecast, by bucket.
+        said_at: When that was, epoch seconds.
+        budget: How late the job has been.
+        replay: To which age restarts go back.
+        intent: What evaluations have called for.
+        mean: Slots that the job has held lately; 0 at first.
     """
 
-    learned: SloState
-    acting: Acting
-    mean: float | None = None
-    budget: Budget = NOTHING_USED
-    replayed: Replayed = NOTHING_REPLAYED
-    restarts: Restarts = NO_RESTARTS
+    graph: tuple[int, ...] = ()
+    demand: DemandState = field(default_factory=DemandState)
+    history: LoadHistory = field(default_factory=LoadHistory)
+    scores: ForecastScores = field(default_factory=ForecastScores)
+    blend: tuple[float, ...] = ()
+    said_at: float = 0.0
+    budget: ErrorBudget = field(default_factory=ErrorBudget)
+    replay: ReplayAge = field(default_factory=ReplayAge)
+    intent: Intent = field(default_factory=Intent)
+    mean: float = 0.0
 
     @classmethod
-    def read(cls, stored: Mapping[str, Any], now: Seen) -> Memory:
-        """Read what :meth:`as_json` wrote; what cannot be read is forgotten."""
-        mean = stored.get("mean")
-        is_known = isinstance(mean, float) and 0.0 < mean < math.inf
-        learned = SloState.read(stored.get("learned"), Graph.of(now))
-        budget = Budget.read(stored.get("budget"))
-        replayed = Replayed.read(stored.get("replayed"))
-        acting, restarts = Acting.read(stored.get("acting")), Restarts.read(stored.get("restarts"))
-        return cls(learned, acting, mean if is_known else None, budget, replayed, restarts)
+    def read(cls, stored: object, now: Seen) -> SloMemory:
+        """Return what was remembered; nothing where it cannot be read, and of another graph only what is still true."""
+        sources = tuple(sorted(key for key, each in now.vertices.items() if each.is_source))
+        marks = (_mark((tuple(sorted(now.vertices)), sources, tuple(sorted(set(now.edges))))), _mark(sources))
+        try:
+            memory = decode(cls, stored)
+        except ValueError:
+            return cls(marks)
+        if not all(each.is_sound for each in memory.demand.capacities.values()):
+            return cls(marks)
+        if memory.graph == marks:
+            return memory
+        if memory.graph[-1:] != marks[-1:]:
+            return cls(marks)
+        return cls(marks, history=replace(memory.history, minutes=(), filling=0), budget=memory.budget)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return {
-            "learned": self.learned.as_json(),
-            "acting": self.acting.as_json(),
-            "mean": self.mean,
-            "budget": self.budget.as_json(),
-            "replayed": self.replayed.as_json(),
-            "restarts": self.restarts.as_json(),
-        }
+    def expected(self, at: float) -> float | None:
+        """Return the load that was expected of an instant; None where nothing was."""
+        place = (at - self.said_at) / BUCKET
+        return self.blend[int(place)] if 0.0 <= place < len(self.blend) else None
+
+    def is_quiet(self, situation: Situation, limit: float) -> bool:
+        """Tell whether nothing can have changed since the last evaluation.
+
+        Args:
+            situation: Of the job.
+            limit: Acceptable lag, seconds.
+        """
+        intent, size, load = self.intent, situation.size, situation.load
+        if intent.at is None or intent.ups or intent.downs >= CONSTANTS.downs or intent.slots != size.slots:
+            return False
+        expected, since = self.expected(situation.at), self.history.since
+        if expected is None or not 0.0 <= situation.at - intent.at < CONSTANTS.quiet:
+            return False
+        is_settled = since is None or since > CONSTANTS.fresh + BUCKET / 60.0
+        is_expected = abs(load - expected) <= CONSTANTS.quiet_error * expected
+        is_ahead = load < CONSTANTS.quiet_load * size.capacity
+        return is_settled and is_expected and is_ahead and (situation.lag or 0.0) <= CONSTANTS.quiet_lag * limit
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """All sizes compared.
-
-    Attributes:
-        moment: The job.
-        outlook: What was weighed.
-        noise: Of demand.
-        deviation: How far the capacity is known that will soon be needed.
-        valuation: What it came to.
-        acting: What this evaluation and those before call for.
-        price: What has to be forgone before a scale-down.
-        wanted: Slots to go to now; None to stay.
-        least: Slots below which the job is not made smaller although that is cheaper; 0 where nothing is kept.
-    """
-
-    moment: Moment
-    outlook: Outlook
-    noise: Noise
-    deviation: float
-    valuation: Valuation
-    acting: Acting
-    price: float
-    wanted: int | None
-    least: int = 0
-
-    @property
-    def target(self) -> Level:
-        """The size to go to now, which may be the present one."""
-        sizes = self.outlook.levels
-        return self.outlook.present if self.wanted is None else sizes.level(sizes.index(self.wanted))
-
-    def reasons(self) -> Iterator[Reason]:
-        """Yield why, what came of it first."""
-        outlook = self.outlook
-        if self.valuation.best != self.moment.slots or not self.least:
-            yield outcome_reason(self.acting, self.moment, self.valuation, self.price, outlook.terms.limit)
-        if self.least:
-            yield floor_reason(self.least, self.moment.slots)
-        if outlook.levels.is_limited and self.moment.demand > outlook.levels.capacities[-1]:
-            yield limited_reason(self.moment, outlook.levels.capacities[-1])
-        yield size_reason(self.moment)
-        yield forecast_reason(outlook.forecasts)
-        yield from cost_reasons(self.valuation, self.moment.slots)
-        yield noise_reason(self.noise, self.deviation)
-        yield price_reason(outlook.prices, outlook.terms)
+@lru_cache(maxsize=1024)
+def _mark(names: tuple[Any, ...]) -> int:
+    """Return a number that another graph hardly has."""
+    return zlib.crc32(repr(names).encode())
 
 
 class SloPolicy:
-    """Goes where slots, lateness and rescales together cost least."""
+    """Goes where slots, expected shortage and rescales together cost least."""
 
     name = "slo"
     needs_no_window = True
@@ -169,83 +173,51 @@ class SloPolicy:
         options, now = AutoscalerOptions.of(given.config), seen(given)
         if now is None or _why_not(given.obs, now):
             return abstention(self.name, _why_not(given.obs, now), given.state)
-        memory = Memory.read(given.state, now)
-        known = learn(memory.learned, now)
-        memory = replace(memory, learned=known.state)
-        size = present(known.seen.vertices, known.strengths)
-        moment = _moment(known, size, given.obs.now)
-        if moment is None:
-            return abstention(self.name, (_LEARNING,), memory.as_json())
-        limit, replayed = options.slo_lag.exact_seconds, memory.replayed
-        restart = _restart(memory, known, moment, given.downtime.replay)
-        budget = memory.budget.after(moment.at, moment.lag, limit, restart)
-        if known.is_new:
-            foreseen, mean = known.state.foreseen_in(DELAY) or moment.demand, known.state.history.day_mean
-            short = moment.capacity if budget.is_short else 0.0
-            replayed = replayed.after(moment.at, moment.demand, foreseen, mean, limit, short)
-        memory = replace(memory, budget=budget, replayed=replayed, restarts=_restarts(memory.restarts, known))
-        if memory.acting.is_quiet(moment, known.noise.s, limit):
-            reasons = (quiet_reason(memory.acting, moment), size_reason(moment))
-            return self._proposal(given.obs, size, reasons, memory)
-        known = expected(known)
-        memory = replace(memory, learned=known.state)
-        size = present(known.seen.vertices, known.strengths)
-        return self._evaluated(given, known, size, moment, memory, options)
-
-    def _evaluated(
-        self,
-        given: PolicyInput,
-        known: Learned,
-        size: Level,
-        moment: Moment,
-        memory: Memory,
-        options: AutoscalerOptions,
-    ) -> Proposal:
-        """Compare all sizes, and go to the cheapest one when it is time."""
-        elapsed = moment.at - (moment.at if memory.acting.at is None else memory.acting.at)
-        memory = replace(memory, mean=mean_slots(memory.mean, size.slots, elapsed))
-        evaluation = _evaluation(given, known, size, moment, memory, options)
+        limit = options.slo_lag.exact_seconds
+        memory = SloMemory.read(given.state.get("memory"), now)
+        demand, completed = observe(memory.demand, now), 0
+        history, scores = memory.history, memory.scores
+        if demand.load is not None:
+            history, scores, completed = learn(history, scores, demand.load, demand.minutes, limit)
+        memory = replace(memory, demand=demand.state, history=history, scores=scores)
+        size = present(now.vertices, _strengths(now, demand.state))
+        if len(history.minutes) < _MIN_MINUTES or not 0.0 < size.capacity < math.inf:
+            learning = _NOT_READ if "learned" in given.state else _LEARNING
+            return abstention(self.name, (learning,), {"memory": encode(memory)})
+        load = history.minutes[-1]
+        situation = Situation(given.obs.now, load, None if demand.is_blind else demand.backlog / load, size)
+        restart = _restart(memory, demand, now, situation, given.downtime.replay)
+        budget = memory.budget.after(situation.at, situation.lag, limit, restart)
+        memory = replace(memory, budget=budget, replay=_replay(memory, demand))
+        is_quiet = memory.is_quiet(situation, limit)
+        found = None if is_quiet and not completed else forecast(history, scores, usual_loads(now, demand.state))
+        if found is not None:
+            said = scores.saying(found.courses, found.blend) if completed else scores
+            memory = replace(memory, scores=said, blend=tuple(found.blend[:_SAID]), said_at=situation.at)
+        if is_quiet:
+            shown = (quiet_reason(situation, memory.intent.at), size_reason(situation))
+            return self._proposal(given.obs, size, memory, shown)
+        evaluation = None if found is None else _evaluation(given, now, demand, situation, memory, found, options)
         if evaluation is None:
-            return abstention(self.name, (_LEARNING,), memory.as_json())
-        memory = replace(memory, acting=evaluation.acting)
-        target = one_way(evaluation.target, size, known.seen)
-        return self._proposal(given.obs, target, evaluation.reasons(), memory)
+            return abstention(self.name, (_LEARNING,), {"memory": encode(memory)})
+        memory = replace(memory, intent=evaluation.intent, mean=evaluation.mean)
+        return self._proposal(given.obs, evaluation.target, memory, tuple(reasons(evaluation)))
 
-    def _proposal(self, obs: JobObservation, size: Level, reasons: Iterable[Reason], memory: Memory) -> Proposal:
+    def _proposal(self, obs: JobObservation, size: Level, memory: SloMemory, shown: tuple[Reason, ...]) -> Proposal:
         targets = {v: subtasks(each, obs.vertices[v]) for v, each in size.parallelism.items() if v in obs.vertices}
-        capacity = {v: size.capacity * rate for v, rate in memory.learned.mix.items() if v in targets}
-        direction = direction_of(obs, targets)
-        return Proposal(self.name, targets, direction, capacity, 1.0, tuple(reasons), state=memory.as_json())
+        capacity = {v: size.capacity * rate for v, rate in memory.demand.mix.items() if v in targets}
+        state = {"memory": encode(memory)}
+        return Proposal(self.name, targets, direction_of(obs, targets), capacity, 1.0, shown, state=state)
 
 
-def one_way(target: Level, size: Level, now: Seen) -> Level:
-    """Return a size to go to in which no vertex goes the other way where that saves no slot.
-
-    Args:
-        target: The size.
-        size: The present one.
-        now: The job.
-    """
-    if target.capacity <= size.capacity:  # what each vertex has is enough for less
-        kept = {v: min(each, size.parallelism.get(v, each)) for v, each in target.parallelism.items()}
-        return replace(target, parallelism=kept)
-    slots: dict[str, int] = {}
-    for v, each in target.parallelism.items():
-        group = now.vertices[v].slot_group
-        slots[group] = max(slots.get(group, 0), each)
-    kept = {
-        v: max(
-            each, most_usable(now.vertices[v], min(size.parallelism.get(v, each), slots[now.vertices[v].slot_group]))
-        )
-        for v, each in target.parallelism.items()
-    }
-    return replace(target, parallelism=kept)
+def _strengths(now: Seen, state: DemandState) -> Mapping[str, Any]:
+    return strengths(now.vertices, state.capacities, state.mix, state.max_mix)
 
 
 def _why_not(obs: JobObservation, now: Seen | None) -> tuple[Reason, ...]:
     """Return why nothing can be learned from a pass; empty when something can."""
-    if reasons := not_usable(obs):
-        return reasons
+    if unusable := not_usable(obs):
+        return unusable
     if now is None:
         return (Reason(METRIC_MISSING, "there is no sample of all running vertices yet"),)
     return tuple(
@@ -255,122 +227,106 @@ def _why_not(obs: JobObservation, now: Seen | None) -> tuple[Reason, ...]:
     )
 
 
-def _moment(known: Learned, size: Level, at: float) -> Moment | None:
-    """Return the job as it is now; None where too little is known of it."""
-    demand, foreseen = known.demand, known.state.foreseen_now
-    is_known = len(known.state.history.minutes) >= LEAST_MINUTES and 0.0 < size.capacity < math.inf
-    if demand is None or not is_known:
-        return None
-    return Moment(
-        at=at,
-        slots=size.slots,
-        capacity=size.capacity,
-        demand=demand,
-        lag=None if known.is_blind else known.backlog / demand,
-        expected=demand if foreseen is None else foreseen,
-        since=known.state.history.since,
-    )
-
-
-def _evaluation(
-    given: PolicyInput, known: Learned, size: Level, moment: Moment, memory: Memory, options: AutoscalerOptions
-) -> Evaluation | None:
-    """Compare all sizes; None where there are none, or nothing to expect."""
-    forecasts, strong = known.forecasts, known.strengths
-    if forecasts is None:
-        return None
-    replay = memory.restarts.age(given.downtime.replay)
-    terms = _terms(replace(given.downtime, replay=replay), options.slo_lag.exact_seconds)
-    kept = _kept(given, known, memory, terms.turn, options.slo_error_budget)
-    lowest, highest = reach(forecasts)
-    sizes = levels(known.seen.vertices, strong, (lowest, max(highest, kept)))
-    if sizes is None:
-        return None
-    deviation = deviation_of(strong)(sizes.next_to(_SPARE * max(forecasts.mixed[:COMMIT])))
-    usual = _usual(memory.mean or float(size.slots), known)
-    prices = _prices(given, moment, memory.budget, usual, forecasts.mixed, options)
-    spread = Spread.of(known.noise, deviation, memory.replayed.shares)
-    outlook = Outlook(sizes, size, forecasts, spread, terms, prices, known.backlog)
-    valuation, least = valued(outlook), sizes.next_to(kept).slots if kept else 0
-    is_held = valuation.best < min(least, size.slots)
-    if is_held:
-        valuation = replace(valuation, best=min(least, size.slots))
-    acting = memory.acting.evaluated(moment, valuation.best)
-    price = price_down(acting, moment, sizes.capacities[sizes.index(acting.target)], terms, prices)
-    wanted = acting.wanted(moment, price, terms.limit)
-    acting = replace(acting, is_due=wanted is not None)
-    held = least if is_held else 0
-    return Evaluation(moment, outlook, known.noise, deviation, valuation, acting, price, wanted, held)
-
-
-def _prices(
-    given: PolicyInput,
-    moment: Moment,
-    budget: Budget,
-    usual: float,
-    mixed: Sequence[float],
-    options: AutoscalerOptions,
-) -> Prices:
-    """Return the prices by what the day has had of rescales, and the last days of lateness."""
-    recent = rescales_of_the_day([past.at for past in given.history], moment.at)
-    prices = Prices.of(options, usual, mixed, recent, budget, downs_of_a_day(options.rescales_per_day))
-    return replace(prices, patience=patience(prices.patience, given.history, moment.at))
-
-
-def _usual(held: float, known: Learned) -> float:
-    """Return the slots by which prices go: what the job has held lately, as far as it is not held for bursts."""
-    demand = known.state.history.day_mean
-    return max(min(held, MOST_HELD * demand), demand) if demand > 0.0 else held
-
-
-def _kept(given: PolicyInput, known: Learned, memory: Memory, turn: float, allowed: float) -> float:
-    """Return the capacity below which a job that is late whatever is foreseen is not made smaller; 0 for all others.
-
-    A load that comes out of nothing cannot be followed: what is saved between two bursts, the next one costs. A job of
-    such a load is held from the first; one that only turns often, when its budget is nearly used; and one that grows
-    faster than it can be followed when what is left of the budget does not pay for a rescale and its undoing.
-
-    Args:
-        given: With the rescales before.
-        known: Of the load.
-        memory: Of lateness.
-        turn: Seconds that such two rescales make the job late.
-        allowed: Share of the time that the job may be late.
-    """
-    budget, replayed = memory.budget, memory.replayed
-    is_turning = reversals(given.history, given.obs.now) > MOST_REVERSALS and budget.factor(allowed) >= NEARLY_USED
-    is_wild = share_at(replayed.shares, WILD) > allowed
-    is_spent = replayed.is_sudden and not budget.pays_for(turn, allowed)
-    if not (is_turning or is_wild or is_spent):
-        return 0.0
-    return replayed.capacity_kept(known.state.history.day_mean, budget.left(allowed))
-
-
-def _restart(memory: Memory, known: Learned, moment: Moment, replay: float) -> Restart | None:
+def _restart(memory: SloMemory, demand: Demand, now: Seen, situation: Situation, assumed: float) -> Restart | None:
     """Return the restart since the last pass, with the lag right after it; None for none.
 
     What was processed since then and what waits now is what waited then and what has come since then.
     """
-    last, until = memory.budget.at, known.seen.execution
-    if last is None or not last < until < moment.at or moment.lag is None or (processed := known.processed) is None:
+    last, until, lag = memory.budget.at, now.execution, situation.lag
+    if last is None or not last < until < situation.at or lag is None:
         return None
-    again, interval = memory.restarts.age(replay), known.restarted or moment.at - last
-    demand = moment.demand * interval / (interval + again)  # what is read again seems to arrive again
-    lag = moment.lag + processed / demand - (moment.at - until)
-    return Restart(until, max(lag, 0.0), again, moment.capacity / demand - 1.0)
+    processed = demand.processed(now)
+    if processed is None:
+        return None
+    again, interval = memory.replay.seconds(assumed), demand.restarted or situation.at - last
+    load = situation.load * interval / (interval + again)  # what is read again seems to arrive again
+    peak = max(lag + processed / load - (situation.at - until), 0.0)
+    return Restart(until, peak, again, situation.size.capacity / load - 1.0)
 
 
-def _restarts(restarts: Restarts, known: Learned) -> Restarts:
+def _replay(memory: SloMemory, demand: Demand) -> ReplayAge:
     """Return what restarts have shown, after a pass."""
-    if not known.is_new or known.demand is None:
-        return restarts
-    if known.restarted:
-        minutes, length = known.state.history.minutes, round(known.restarted / 60.0)
-        is_known = 0 < length < len(minutes) and not known.is_blind
-        before = minutes[-1 - length] if is_known else None
-        return restarts.begun(known.restarted, known.demand, before)
-    return restarts if restarts.last is None else restarts.after(known.demand, known.noise.s)
+    age, minutes = memory.replay, memory.history.minutes
+    if demand.load is None:
+        return age
+    if demand.restarted:
+        length = round(demand.restarted / 60.0)
+        is_known = 0 < length < len(minutes) and not demand.is_blind
+        return age.began(demand.restarted, demand.load, minutes[-1 - length] if is_known else None)
+    return age.after(demand.load)
 
 
-def _terms(outage: Outage, limit: float) -> LagTerms:
-    return LagTerms(limit, min(max(outage.mean, 0.0), _GREATEST_OUTAGE), min(max(outage.replay, 0.0), _GREATEST_OUTAGE))
+def _evaluation(
+    given: PolicyInput,
+    now: Seen,
+    demand: Demand,
+    situation: Situation,
+    memory: SloMemory,
+    found: Forecast,
+    options: AutoscalerOptions,
+) -> Evaluation | None:
+    """Compare all sizes; None where nothing is known of any."""
+    size, at, before = situation.size, situation.at, memory.intent
+    lowest, highest = min(map(min, found.courses.values())), max(map(max, found.courses.values()))
+    sizes = levels(now.vertices, _strengths(now, demand.state), (0.6 * lowest, 2.5 * highest + 2.0))
+    if sizes is None:
+        return None
+    elapsed = 0.0 if before.at is None else max(at - before.at, 0.0)
+    mean = memory.mean or float(size.slots)
+    mean += (size.slots - mean) * min(elapsed / (CONSTANTS.usual_days * _DAY), 1.0)
+    costs = _switching_costs(given, memory, mean, options)
+    actions = ActionSet.of(list(zip(sizes.slots, sizes.capacities, strict=True)), (size.slots, size.capacity))
+    quantile = memory.budget.quantile(options.slo_error_budget)
+    planner = Planner(actions, quantile, memory.scores.errors, costs)
+    late = actions.lateness(found.blend[:6], demand.backlog, costs)
+    compared = planner.costs(found, late)
+    is_late = (situation.lag or 0.0) > costs.limit or late[actions.present] > 0.0
+    best = actions.slots[planner.best(compared, is_late=is_late)]
+    intent = before.after(at, size.slots, best)
+    wanted, price = None, 0.0
+    if best > size.slots:
+        wanted = best if intent.ups >= CONSTANTS.ups else None
+    elif best < size.slots:
+        place = min(range(len(actions.slots)), key=lambda each: abs(actions.slots[each] - intent.target))
+        late_after = costs.late_after(actions.capacities[place] / situation.load - 1.0)
+        price = CONSTANTS.patience * (costs.down + costs.late * late_after)
+        is_calm = situation.lag is not None and situation.lag < CONSTANTS.calm_lag * costs.limit
+        if intent.downs >= CONSTANTS.downs and is_calm and intent.forgone >= price:
+            wanted = actions.slots[place]
+    return Evaluation(
+        situation=situation,
+        found=found,
+        scores=memory.scores,
+        costs=dict(zip(actions.slots, compared, strict=True)),
+        best=best,
+        intent=intent,
+        price=price,
+        target=size if wanted is None else one_way(sizes.level(sizes.index(wanted)), size, now),
+        is_wanted=wanted is not None,
+        switching=costs,
+        used=memory.budget.used(options.slo_error_budget),
+        late_share=memory.budget.late_share,
+        quantile=quantile,
+        most=sizes.capacities[-1] if sizes.is_limited else math.inf,
+        mean=mean,
+    )
+
+
+def _switching_costs(given: PolicyInput, memory: SloMemory, mean: float, options: AutoscalerOptions) -> SwitchingCosts:
+    """Return the prices, by the slots that the job usually holds; what it holds for bursts makes the next no dearer.
+
+    A scale-down is the dearer the more rescales the day has had.
+    """
+    day_mean = memory.history.day_mean
+    usual = max(min(mean, CONSTANTS.usual_load * day_mean), day_mean, 1.0)
+    recent = sum(1 for past in given.history if given.obs.now - _DAY < past.at <= given.obs.now)
+    price = CONSTANTS.rescales_price / options.slo_rescales_per_day * usual
+    return SwitchingCosts(
+        up=price,
+        down=price * (1.0 + (recent / options.slo_rescales_per_day) ** 2),
+        late=CONSTANTS.late_price * usual,
+        short=day_mean,
+        outage=min(max(given.downtime.mean, 0.0), _MAX_OUTAGE),
+        replay=min(max(memory.replay.seconds(given.downtime.replay), 0.0), _MAX_OUTAGE),
+        limit=options.slo_lag.exact_seconds,
+    )

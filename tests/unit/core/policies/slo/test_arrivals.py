@@ -9,18 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.policies.slo.arrivals import (
+from flink_autoscaler.core.policies.slo.demand import (
+    MIN_DEMAND,
     Counted,
-    Needs,
+    Seen,
+    SeenVertex,
     begun,
     continued,
     counted,
-    demand,
-    gains,
+    in_slots,
+    learned_gains,
     mixed,
     reaching,
 )
-from flink_autoscaler.core.policies.slo.model import LEAST_DEMAND, Seen, SeenVertex
 
 
 def a_source(consumed: float | None, pending: float | None = 0.0, *, busy: float | None = 0.5) -> SeenVertex:
@@ -114,7 +115,9 @@ def test_gains_follow_what_edges_bring() -> None:
     seen = Seen(0.0, 0.0, {key: SeenVertex(1) for key in ("source", "map", "side", "join")}, EDGES)
     flows = {"source": (100.0, 150.0), "map": (50.0, 25.0), "side": (100.0, 300.0), "join": (325.0, 0.0)}
 
-    found = gains({("source", "map"): 1.0, ("gone", "map"): 1.0}, seen, Counted(60.0, {}, flows, is_blind=False))
+    found = learned_gains(
+        {("source", "map"): 1.0, ("gone", "map"): 1.0}, seen, Counted(60.0, {}, flows, is_blind=False)
+    )
 
     assert found == pytest.approx(
         {("source", "map"): 0.95, ("source", "side"): 1.0, ("map", "join"): 0.5, ("side", "join"): 3.0}
@@ -136,52 +139,16 @@ def test_circle_in_the_graph_does_no_harm() -> None:
 def test_demand_adds_the_most_needy_vertices_of_the_groups_of_slots() -> None:
     vertices = {"a": SeenVertex(1), "b": SeenVertex(1), "c": SeenVertex(1, slot_group="other"), "new": SeenVertex(1)}
 
-    found = demand({"a": 100.0, "b": 300.0, "c": 50.0, "new": 9e9}, {"a": 10.0, "b": 100.0, "c": 25.0}, vertices)
+    found = in_slots({"a": 100.0, "b": 300.0, "c": 50.0, "new": 9e9}, {"a": 10.0, "b": 100.0, "c": 25.0}, vertices)
 
     assert found == 12.0
-    assert demand({"a": 0.0}, {"a": 10.0}, vertices) == LEAST_DEMAND
-    assert demand({"a": 100.0}, {}, vertices) is None
-
-
-def test_needs_give_the_demand_of_many_instants_at_once() -> None:
-    vertices = {
-        "a": SeenVertex(1, is_source=True, slot_group="s"),
-        "b": SeenVertex(1, is_source=True, slot_group="s"),
-        "join": SeenVertex(1, slot_group="s"),
-        "sink": SeenVertex(1),
-    }
-    edges = (("a", "join"), ("b", "join"), ("join", "sink"))
-    units = {"a": 10.0, "b": 20.0, "join": 5.0, "sink": 100.0}
-
-    gain = {("a", "join"): 0.1, ("b", "join"): 0.2}
-    needs = Needs.of(Seen(0.0, 0.0, vertices, edges), gain, units, [{"a": 1.0}, {"b": 1.0}])
-
-    assert needs.alone == pytest.approx([0.101, 0.052])
-    assert needs.reached("join", [[100.0], [50.0]]) == pytest.approx([20.0])
-    assert needs.demand([[100.0, 0.0, 10.0], [0.0, 200.0, 0.0]]) == pytest.approx([10.1, 10.4, 1.01])
-
-
-RATES = st.floats(0.0, 1e6)
-
-
-@given(st.tuples(RATES, RATES), st.lists(st.floats(0.1, 1e3), min_size=4, max_size=4), st.floats(0.01, 10.0))
-def test_needs_are_those_of_what_reaches_the_vertices(
-    arriving: tuple[float, float], each: list[float], gain: float
-) -> None:
-    vertices = {key: SeenVertex(1, is_source=key in "ab", slot_group=str(key in "ac")) for key in "abcd"}
-    edges = (("a", "c"), ("b", "c"), ("b", "d"))
-    units, seen = dict(zip("abcd", each, strict=True)), Seen(0.0, 0.0, vertices, edges)
-
-    needs = Needs.of(seen, {("b", "c"): gain}, units, [{"a": 1.0}, {"b": 1.0}])
-    (found,) = needs.demand([[rate] for rate in arriving])
-
-    rates = reaching(dict(zip("ab", arriving, strict=True)), edges, {("b", "c"): gain})
-    assert found == pytest.approx(demand(rates, units, vertices))
+    assert in_slots({"a": 0.0}, {"a": 10.0}, vertices) == MIN_DEMAND
+    assert in_slots({"a": 100.0}, {}, vertices) is None
 
 
 def test_mix_follows_slowly_and_not_while_nothing_arrives() -> None:
     assert mixed({"a": 10.0}, {"a": 40.0}, 2.0, 0.1) == {"a": 11.0}
-    assert mixed({"a": 10.0}, {"a": 0.0}, LEAST_DEMAND, 0.1) == {"a": 10.0}
+    assert mixed({"a": 10.0}, {"a": 0.0}, MIN_DEMAND, 0.1) == {"a": 10.0}
 
 
 ANY = st.none() | st.floats()
@@ -202,4 +169,4 @@ def test_no_counters_give_a_rate_that_cannot_be_reckoned_with(passes: list[tuple
         if found is not None:
             rates = dict(found.rates)
             assert all(0.0 <= each < math.inf for each in rates.values())
-            assert all(0.0 <= each < math.inf for each in gains({}, seen, found).values())
+            assert all(0.0 <= each < math.inf for each in learned_gains({}, seen, found).values())

@@ -93,7 +93,7 @@ class Week:
         assert all(1 <= target <= MOST for target in (proposal.targets or {}).values()), episode.name
         figures = [value for reason in proposal.reasons for _, value in reason.figures]
         assert all(map(math.isfinite, figures)), (episode.name, figures)
-        assert len(json.dumps(self.state, separators=(",", ":"))) <= 8192, episode.name
+        assert len(json.dumps(self.state, separators=(",", ":"))) <= 12_000, episode.name
 
 
 def _said(sample: JobSample, shown: dict[str, Any]) -> JobSample:

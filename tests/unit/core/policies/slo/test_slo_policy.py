@@ -3,15 +3,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import pytest
 
 from flink_autoscaler.core.model.policy_values import Outage, PastRescale, PolicyInput, Proposal, ProposalDirection
 from flink_autoscaler.core.options.option import ValueParseError
-from flink_autoscaler.core.policies.slo.model import Level, Seen, SeenVertex
-from flink_autoscaler.core.policies.slo.policy import SloPolicy, one_way
+from flink_autoscaler.core.policies.slo.demand import Seen, SeenVertex
+from flink_autoscaler.core.policies.slo.levels import Level, one_way
+from flink_autoscaler.core.policies.slo.policy import SloPolicy
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 from flink_autoscaler.core.policies.testing.model_job import Meter, ModelJob, ModelVertex
 from flink_autoscaler.core.ports.plugins import ScalingPolicy, confirms_plans, needs_no_window
@@ -92,25 +92,11 @@ def test_a_job_of_the_right_size_is_left_alone_and_mostly_not_compared() -> None
     assert len(quiet) > 40
 
 
-@pytest.mark.parametrize(
-    ("held", "counted"),
-    [pytest.param(15.0, 15.0, id="all that it has held"), pytest.param(500.0, 50.0, id="five times its demand of ten")],
-)
-def test_a_late_second_is_no_dearer_for_slots_that_are_held_for_bursts(held: float, counted: float) -> None:
-    passes = Passes()
-    passes.passes(11)
-    passes.state["mean"], passes.state["acting"] = held, None  # so that sizes are compared in the next pass
-
-    price = price_of(passes.once())
-
-    assert price["late"] == pytest.approx(32.0 * counted, rel=0.02)
-
-
 def test_an_evaluation_says_what_it_weighed() -> None:
     proposal = Passes().passes(3)[-1]
 
     assert codes(proposal)[0] in {"SLO_STAYS", "SLO_DOWN_WAITS"}
-    assert {"SLO_SIZE", "SLO_NOISE", "SLO_FORECAST", "SLO_COST", "SLO_PRICE"} <= set(codes(proposal))
+    assert {"SLO_SIZE", "SLO_FORECAST", "SLO_COST", "SLO_BUDGET"} <= set(codes(proposal))
 
 
 class UnevenPasses(Passes):
@@ -168,17 +154,17 @@ def test_load_that_triples_is_followed_within_three_minutes_with_both_directions
     assert vector[SOURCE] * 500.0 >= 3000.0
 
 
-def price_of(proposal: Proposal) -> dict[str, float]:
-    return dict(next(each for each in proposal.reasons if each.code == "SLO_PRICE").figures)
+def budget_of(proposal: Proposal) -> dict[str, float]:
+    return dict(next(each for each in proposal.reasons if each.code == "SLO_BUDGET").figures)
 
 
 def test_how_old_a_restored_checkpoint_is_is_measured_by_the_first_rescale() -> None:
     passes = Passes()
-    assumed = price_of(passes.passes(3)[-1])
+    assumed = budget_of(passes.passes(3)[-1])
     passes.passes(30)
     passes.job = JOB.under(3.0)
     following = passes.passes(20)
-    measured = price_of(next(each for each in reversed(following) if "SLO_PRICE" in codes(each)))
+    measured = budget_of(next(each for each in reversed(following) if "SLO_BUDGET" in codes(each)))
 
     assert passes.moves
     assert assumed["replay"] == 5.0
@@ -195,57 +181,6 @@ def test_what_is_too_large_goes_down_once_waiting_has_cost_enough() -> None:
     assert vector[MAP] < 6
 
 
-def after_a_busy_hour(*sizes: int, late: float) -> Passes:
-    """Return passes in which the load has just fallen to a third.
-
-    Args:
-        sizes: That the job has had lately.
-        late: Seconds of the last days above the acceptable lag.
-    """
-    passes = Passes()
-    passes.passes(60)
-    passes.state["budget"] = [passes.now - 60.0, late, 500_000.0]
-    changes = enumerate(pairwise(sizes))
-    passes.history = tuple(PastRescale(START + each, {MAP: old}, {MAP: new}) for each, (old, new) in changes)
-    passes.job = JOB.under(0.3)
-    return passes
-
-
-def test_a_restless_job_that_was_late_keeps_what_its_last_day_needed() -> None:
-    restless = after_a_busy_hour(4, 12, 5, 12, 6, 12, late=50_000.0)
-    steady = after_a_busy_hour(4, 12, late=50_000.0)
-    punctual = after_a_busy_hour(4, 12, 5, 12, 6, 12, late=0.0)
-
-    said = {code for proposal in restless.passes(60) for code in codes(proposal)}
-    steady.passes(60)
-    punctual.passes(60)
-
-    assert "SLO_FLOOR" in said
-    assert all(vector[MAP] >= 7 for _, vector in restless.moves)
-    assert steady.moves[-1][1][MAP] < 6
-    assert punctual.moves[-1][1][MAP] < 6
-
-
-def test_measured_lateness_makes_lateness_dearer() -> None:
-    late, punctual = after_a_busy_hour(late=50_000.0).once(), after_a_busy_hour(late=0.0).once()
-
-    dearer = next(each for each in late.reasons if each.code == "SLO_PRICE")
-
-    assert dict(dearer.figures)["late"] == pytest.approx(4 * price_of(punctual)["late"], rel=0.05)
-    assert "4 times as dear" in dearer.text
-
-
-def test_patience_makes_it_wait() -> None:
-    hasty = Passes(JOB.under(0.3), {"job.autoscaler.slo.patience": "0"})
-    patient = Passes(JOB.under(0.3), {"job.autoscaler.slo.patience": "5"})
-
-    hasty.passes(30)
-    patient.passes(30)
-
-    assert hasty.moves
-    assert patient.moves == []
-
-
 def test_bounds_that_are_too_small_are_said() -> None:
     vertices = tuple(replace(vertex, greatest=8, parallelism=8) for vertex in JOB.vertices)
     passes = Passes(replace(JOB, vertices=vertices))
@@ -257,7 +192,7 @@ def test_bounds_that_are_too_small_are_said() -> None:
 
 
 @pytest.mark.parametrize(
-    "state", [{"acting": 3}, {"learned": [1]}, {"mean": "x"}, {"learned": {}, "acting": {}, "mean": -1.0}]
+    "state", [{"memory": 3}, {"memory": [[], []]}, {"learned": {"format": 1}, "acting": [1.0], "mean": 12.0}]
 )
 def test_a_damaged_state_is_forgotten(state: dict[str, Any]) -> None:
     given = replace(Passes().given(), state=state)
@@ -265,18 +200,58 @@ def test_a_damaged_state_is_forgotten(state: dict[str, Any]) -> None:
     assert codes(SloPolicy().propose(given)) == ["SLO_LEARNING"]
 
 
-def test_a_setting_that_cannot_be_read_is_an_error() -> None:
-    passes = Passes(config={"job.autoscaler.slo.late-weight": "much"})
-
-    with pytest.raises(ValueParseError, match=r"slo\.late-weight"):
-        passes.passes(4)
-
-
-def test_its_state_is_bounded() -> None:
+def test_state_of_the_policy_before_is_not_read_and_that_is_said() -> None:
     passes = Passes()
-    passes.passes(400)
+    passes.state = {"learned": {"format": 1}, "acting": [1.0], "mean": 12.0}
 
-    assert len(json.dumps(passes.state)) < 8_000
+    first, second = passes.passes(2)
+
+    assert "earlier version" in first.reasons[0].text
+    assert "earlier version" not in second.reasons[0].text
+    assert set(passes.state) == {"memory"}
+    assert passes.passes(20)[-1].targets == JOB.parallelism
+
+
+def figures_of(proposals: list[Proposal], code: str) -> dict[str, float]:
+    """Return the figures of the last reason with a code."""
+    return dict([each.figures for proposal in proposals for each in proposal.reasons if each.code == code][-1])
+
+
+def test_job_that_was_late_holds_more() -> None:
+    punctual, late = Passes(JOB.under(0.3)), Passes(JOB.under(0.3))
+    late.passes(3)
+    texts, memory = late.state["memory"]
+    memory[6][1] = 50_000.0  # seconds of the last days above the acceptable lag
+    late.state = {"memory": [texts, memory]}
+
+    budgets = [figures_of(each.passes(8), "SLO_BUDGET") for each in (punctual, late)]
+
+    assert budgets[0]["used"] < 1.0 < budgets[1]["used"]
+    assert budgets[0]["quantile"] < budgets[1]["quantile"]
+
+
+def test_rescales_of_the_day_make_a_scale_down_dearer() -> None:
+    rested, restless = Passes(JOB.under(0.3)), Passes(JOB.under(0.3))
+    restless.history = tuple(PastRescale(START - each, {MAP: 5}, {MAP: 6}) for each in range(16))
+
+    prices = [figures_of(each.passes(6), "SLO_DOWN_WAITS")["price"] for each in (rested, restless)]
+
+    assert prices[1] > 3 * prices[0]
+
+
+def test_outage_beyond_the_acceptable_lag_is_told() -> None:
+    proposals = Passes(config={"job.autoscaler.slo.lag": "30 s"}).passes(3)
+
+    [text] = [each.text for each in proposals[-1].reasons if each.code == "SLO_BUDGET"]
+
+    assert "make every rescale late, by 35 s at best" in text
+
+
+def test_a_setting_that_cannot_be_read_is_an_error() -> None:
+    passes = Passes(config={"job.autoscaler.slo.error-budget": "much"})
+
+    with pytest.raises(ValueParseError, match=r"slo\.error-budget"):
+        passes.passes(4)
 
 
 SHARED = Seen(0.0, 0.0, {SOURCE: SeenVertex(10, slot_group="g"), MAP: SeenVertex(10, slot_group="g")})

@@ -1,1 +1,0 @@
-"""Opinions on the load to come, and how far each is trusted."""

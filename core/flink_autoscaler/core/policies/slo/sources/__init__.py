@@ -1,1 +1,0 @@
-"""Several sources whose loads go different ways: what has arrived at each, and what that says of every vertex."""
