@@ -17,9 +17,9 @@ from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.policies.slo.arrivals import Seen, SeenVertex
 from flink_autoscaler.core.policies.slo.capacity import Capacity, effective
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
-from flink_autoscaler.core.policies.slo.demand import Seen, SeenVertex
 
 _MAX_SUBTASKS: Final = 32768
 

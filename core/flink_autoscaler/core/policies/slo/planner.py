@@ -21,7 +21,8 @@ from typing import Final
 from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 from flink_autoscaler.core.policies.slo.error_budget import seconds_above
-from flink_autoscaler.core.policies.slo.forecasters import BUCKET, ERROR_LEADS, Forecast, like_errors
+from flink_autoscaler.core.policies.slo.forecasters import ERROR_LEADS, Forecast, like_errors
+from flink_autoscaler.core.policies.slo.load_history import BUCKET
 
 _STEP: Final = 0.02
 """Of tables over the logarithm of capacity by demand."""

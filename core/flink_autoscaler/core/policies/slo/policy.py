@@ -20,19 +20,14 @@ from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of, missing, not_usable
 from flink_autoscaler.core.policies.base.quantities import subtasks
+from flink_autoscaler.core.policies.slo.arrivals import Seen, seen
 from flink_autoscaler.core.policies.slo.codec import decode, encode
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
-from flink_autoscaler.core.policies.slo.demand import Demand, DemandState, Seen, observe, seen, usual_loads
+from flink_autoscaler.core.policies.slo.demand import Demand, DemandState, observe, usual_loads
 from flink_autoscaler.core.policies.slo.error_budget import ErrorBudget, ReplayAge, Restart
-from flink_autoscaler.core.policies.slo.forecasters import (
-    BUCKET,
-    Forecast,
-    ForecastScores,
-    LoadHistory,
-    forecast,
-    learn,
-)
+from flink_autoscaler.core.policies.slo.forecasters import Forecast, ForecastScores, forecast, learn
 from flink_autoscaler.core.policies.slo.levels import Level, levels, one_way, present, strengths
+from flink_autoscaler.core.policies.slo.load_history import BUCKET, LoadHistory
 from flink_autoscaler.core.policies.slo.planner import ActionSet, Planner, SwitchingCosts
 from flink_autoscaler.core.policies.slo.reasons import Evaluation, Situation, quiet_reason, reasons, size_reason
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
-from flink_autoscaler.core.policies.slo.forecasters import ERROR_LEADS, HOUR, Forecast, ForecastScores, like_errors
+from flink_autoscaler.core.policies.slo.forecasters import ERROR_LEADS, Forecast, ForecastScores, like_errors
 from flink_autoscaler.core.policies.slo.levels import Level
+from flink_autoscaler.core.policies.slo.load_history import HOUR
 from flink_autoscaler.core.policies.slo.planner import Cost, SwitchingCosts
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.policies.slo.demand import (
+from flink_autoscaler.core.policies.slo.arrivals import (
     MIN_DEMAND,
     Counted,
     Seen,

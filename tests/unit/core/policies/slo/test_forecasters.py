@@ -11,8 +11,6 @@ import pytest
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 from flink_autoscaler.core.policies.slo.forecasters import (
     ANALOG,
-    DAY,
-    HORIZON,
     JUMP,
     LAST,
     MEAN,
@@ -20,13 +18,12 @@ from flink_autoscaler.core.policies.slo.forecasters import (
     TREND,
     Forecast,
     ForecastScores,
-    LoadHistory,
     courses,
     forecast,
     learn,
     like_errors,
-    need,
 )
+from flink_autoscaler.core.policies.slo.load_history import DAY, HORIZON, LoadHistory, need
 
 LIMIT = 60.0
 

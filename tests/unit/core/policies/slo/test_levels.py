@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flink_autoscaler.core.policies.slo.arrivals import SeenVertex
 from flink_autoscaler.core.policies.slo.capacity import Capacity
-from flink_autoscaler.core.policies.slo.demand import SeenVertex
 from flink_autoscaler.core.policies.slo.levels import Levels, levels, present, strengths
 
 EASY = Capacity.first(100.0, 4.0)

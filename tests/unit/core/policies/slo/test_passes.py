@@ -14,7 +14,8 @@ import pytest
 from flink_autoscaler.core.model.policy_values import Outage, PastRescale, PolicyInput, Proposal, ProposalDirection
 from flink_autoscaler.core.policies.slo.codec import decode, encode
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
-from flink_autoscaler.core.policies.slo.forecasters import DAY, HORIZON, ForecastScores, LoadHistory, forecast, learn
+from flink_autoscaler.core.policies.slo.forecasters import ForecastScores, forecast, learn
+from flink_autoscaler.core.policies.slo.load_history import DAY, HORIZON, LoadHistory
 from flink_autoscaler.core.policies.slo.policy import SloMemory, SloPolicy
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 from flink_autoscaler.core.policies.testing.model_job import Meter, ModelJob, ModelVertex

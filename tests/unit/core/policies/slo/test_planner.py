@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
-from flink_autoscaler.core.policies.slo.forecasters import HORIZON, LAST, OF_DAY, Forecast
+from flink_autoscaler.core.policies.slo.forecasters import LAST, OF_DAY, Forecast
+from flink_autoscaler.core.policies.slo.load_history import HORIZON
 from flink_autoscaler.core.policies.slo.planner import ActionSet, Planner, SwitchingCosts, shortage_table, stage_loads
 
 COSTS = SwitchingCosts(up=3600.0, down=3600.0, late=300.0, short=10.0, outage=60.0, replay=5.0, limit=60.0)

@@ -9,7 +9,7 @@ import pytest
 
 from flink_autoscaler.core.model.policy_values import Outage, PastRescale, PolicyInput, Proposal, ProposalDirection
 from flink_autoscaler.core.options.option import ValueParseError
-from flink_autoscaler.core.policies.slo.demand import Seen, SeenVertex
+from flink_autoscaler.core.policies.slo.arrivals import Seen, SeenVertex
 from flink_autoscaler.core.policies.slo.levels import Level, one_way
 from flink_autoscaler.core.policies.slo.policy import SloPolicy
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
