@@ -62,6 +62,11 @@ def test_valid_expressions(expression: str) -> None:
     "expression",
     [
         pytest.param("&&9:00-10:00", id="an empty first part"),
+        pytest.param("24:00-25:00", id="hours out of range"),
+        pytest.param("9:60-10:00", id="minutes out of range"),
+        pytest.param("* * 24 * * ?", id="hour out of range in cron"),
+        pytest.param("* * * ? * 8", id="day 8"),
+        pytest.param("* * * 0 * ?", id="day of month 0"),
         pytest.param("10:00-9:00", id="end before start"),
         pytest.param("9:00 - 10:00", id="inner blanks"),
         pytest.param("9:00:00:000:0-10:00", id="five components"),
