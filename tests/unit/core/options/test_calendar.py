@@ -24,7 +24,9 @@ def at(text: str) -> int:
         pytest.param("* * * LW * ?", "2024-03-29T00:00:00.000", True, id="last weekday"),
         pytest.param("* * * 1W 6 ?", "2024-06-03T00:00:00.000", True, id="Saturday the 1st stays in its month"),
         pytest.param("* * * ? * 4#1", "2024-01-03T00:00:00.000", True, id="first Wednesday"),
+        pytest.param("* * * ? * 1#1", "2024-01-07T00:00:00.000", True, id="first Sunday, the seventh"),
         pytest.param("* * * ? * WEDL", "2024-01-31T00:00:00.000", True, id="last Wednesday"),
+        pytest.param("* * * ? * 4L", "2024-01-24T00:00:00.000", False, id="not the last Wednesday"),
     ],
 )
 def test_instants_are_excluded_as_expressions_say(expression: str, instant: str, expected: bool) -> None:
