@@ -65,7 +65,7 @@ def test_valid_expressions(expression: str) -> None:
     [
         pytest.param("&&9:00-10:00", id="an empty first part"),
         pytest.param("24:00-25:00", id="hours out of range"),
-        pytest.param("9:60-10:00", id="minutes out of range"),
+        pytest.param("9:60-11:00", id="minutes out of range"),
         pytest.param("* * 24 * * ?", id="hour out of range in cron"),
         pytest.param("* * * ? * 8", id="day 8"),
         pytest.param("* * * 0 * ?", id="day of month 0"),
