@@ -24,7 +24,9 @@ def at(text: str) -> int:
         pytest.param("* * * LW * ?", "2024-03-29T00:00:00.000", True, id="last weekday"),
         pytest.param("* * * 1W 6 ?", "2024-06-03T00:00:00.000", True, id="Saturday the 1st stays in its month"),
         pytest.param("* * * ? * 4#1", "2024-01-03T00:00:00.000", True, id="first Wednesday"),
+        pytest.param("* * * ? * 1#1", "2024-01-07T00:00:00.000", True, id="first Sunday, the seventh"),
         pytest.param("* * * ? * WEDL", "2024-01-31T00:00:00.000", True, id="last Wednesday"),
+        pytest.param("* * * ? * 4L", "2024-01-24T00:00:00.000", False, id="not the last Wednesday"),
     ],
 )
 def test_instants_are_excluded_as_expressions_say(expression: str, instant: str, expected: bool) -> None:
@@ -62,6 +64,11 @@ def test_valid_expressions(expression: str) -> None:
     "expression",
     [
         pytest.param("&&9:00-10:00", id="an empty first part"),
+        pytest.param("24:00-25:00", id="hours out of range"),
+        pytest.param("9:60-11:00", id="minutes out of range"),
+        pytest.param("* * 24 * * ?", id="hour out of range in cron"),
+        pytest.param("* * * ? * 8", id="day 8"),
+        pytest.param("* * * 0 * ?", id="day of month 0"),
         pytest.param("10:00-9:00", id="end before start"),
         pytest.param("9:00 - 10:00", id="inner blanks"),
         pytest.param("9:00:00:000:0-10:00", id="five components"),

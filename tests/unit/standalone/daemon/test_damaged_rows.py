@@ -14,7 +14,7 @@ from testkit.scenarios.damage import HEALTHY, SICK, Damage, Site, Unwanted, dama
 from testkit.scenarios.damage.site import Seen
 
 SEED = 20_260_101
-MOST = os.environ.get("DAMAGED_ROWS", "40")
+MOST = os.environ.get("DAMAGED_ROWS", "24")
 """How many of the damages are done: a number, or ``all``."""
 SET_ASIDE = ("orders_set_aside", "state_set_aside")
 
