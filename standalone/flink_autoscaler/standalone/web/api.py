@@ -61,10 +61,11 @@ class _Route(APIRoute):
         handle = super().get_route_handler()
 
         async def answered(request: Request) -> Response:
-            if self.body_field is not None and await request.body():
+            if self.body_field is not None:
                 # Whatever a client calls its body, it is read as JSON: curl and urllib say that it is a form.
                 MutableHeaders(scope=request.scope)["content-type"] = _JSON
-                if not await _is_json(request):
+                request = Request(request.scope, request.receive)  # the other one may remember its headers
+                if await request.body() and not await _is_json(request):
                     return problem(400, "the body is no JSON")
             answer = await handle(request)
             text = escaped_json(bytes(answer.body).decode())

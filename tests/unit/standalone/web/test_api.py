@@ -71,9 +71,9 @@ def test_a_poll_of_an_unchanged_fleet_is_answered_without_a_body(web: WebSite) -
 
 def test_a_pause_over_the_api_stops_the_next_rescale(web: WebSite) -> None:
     web.run()
-    given = web.client.post(
-        "/api/v1/orders", json={"job_key": "main/orders", "order": "pause", "reason": "release 7", "seconds": 3600}
-    )
+    order = {"job_key": "main/orders", "order": "pause", "reason": "release 7", "seconds": 3600}
+    form = {"Content-Type": "application/x-www-form-urlencoded"}  # as curl -d has it
+    given = web.client.post("/api/v1/orders", content=json.dumps(order), headers=form)
     web.run()
     (order,) = web.get("/orders", job="main/orders")["orders"]
     (job,) = web.get("/jobs")["jobs"]
