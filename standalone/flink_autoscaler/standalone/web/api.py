@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, FastAPI, Query
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -111,8 +111,7 @@ class _OrderRoute(_Route):
 
         async def answered(request: Request) -> Response:
             access: Access = request.app.state.access()
-            # Not request.headers, which would be kept as they are before the body is called JSON.
-            if refusal := access.refusal(request.state.visitor, Headers(scope=request.scope)):
+            if refusal := access.refusal(request.state.visitor, request.headers):
                 raise ForbiddenError(refusal)
             return await handle(request)
 
