@@ -15,6 +15,7 @@ class SloConstants:
 
     Attributes:
         smoothing: What a minute adds to gains along edges and to the mix of vertices.
+        mix_ahead: Times the rise of a vertex's share over its smoothed one that is expected.
         mix_fading: What a minute leaves of the greatest mix: half of it after six hours.
         saturated: Busy share above which a job without lag metric may consume less than arrives.
         blind_growth: Times more that is assumed to arrive then, by minute.
@@ -95,6 +96,7 @@ class SloConstants:
     """
 
     smoothing: float = 0.1
+    mix_ahead: float = 2.0
     mix_fading: float = 0.998
     saturated: float = 0.95
     blind_growth: float = 1.1

@@ -14,6 +14,7 @@ from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.policies.slo.arrivals import (
     MAX_RATE,
+    MIN_DEMAND,
     Counted,
     Edge,
     Interval,
@@ -93,6 +94,19 @@ class Demand:
 def work(records: Mapping[VertexId, float], seen: Seen, state: DemandState) -> float | None:
     """Return what records at the sources are to one slot, seconds; None while nothing is known of any vertex."""
     return in_slots(reaching(records, seen.edges, state.gains), state.units, seen.vertices)
+
+
+def mix_ahead(seen: Seen, state: DemandState) -> Mapping[VertexId, float]:
+    """Return the records/s that one slot equivalent will soon bring to every vertex; a share that rises goes on to.
+
+    What is smoothed lies some ten minutes behind: by as much it is looked ahead. A job of one source has one mix.
+    """
+    rates = reaching(state.rates, seen.edges, state.gains)
+    load = in_slots(rates, state.units, seen.vertices)
+    if load is None or load <= MIN_DEMAND:
+        return state.mix
+    ahead = CONSTANTS.mix_ahead
+    return {key: each + ahead * max(rates.get(key, 0.0) / load - each, 0.0) for key, each in state.mix.items()}
 
 
 def usual_loads(seen: Seen, state: DemandState) -> list[float]:

@@ -23,7 +23,7 @@ from flink_autoscaler.core.policies.base.quantities import subtasks
 from flink_autoscaler.core.policies.slo.arrivals import Seen, seen
 from flink_autoscaler.core.policies.slo.codec import decode, encode
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
-from flink_autoscaler.core.policies.slo.demand import Demand, DemandState, observe, usual_loads
+from flink_autoscaler.core.policies.slo.demand import Demand, DemandState, mix_ahead, observe, usual_loads
 from flink_autoscaler.core.policies.slo.error_budget import ErrorBudget, ReplayAge, Restart
 from flink_autoscaler.core.policies.slo.forecasters import Forecast, ForecastScores, forecast, learn
 from flink_autoscaler.core.policies.slo.levels import Level, levels, one_way, present, strengths
@@ -206,7 +206,7 @@ class SloPolicy:
 
 
 def _strengths(now: Seen, state: DemandState) -> Mapping[str, Any]:
-    return strengths(now.vertices, state.capacities, state.mix, state.max_mix)
+    return strengths(now.vertices, state.capacities, mix_ahead(now, state), state.max_mix)
 
 
 def _why_not(obs: JobObservation, now: Seen | None) -> tuple[Reason, ...]:

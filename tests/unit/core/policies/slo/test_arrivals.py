@@ -22,6 +22,8 @@ from flink_autoscaler.core.policies.slo.arrivals import (
     mixed,
     reaching,
 )
+from flink_autoscaler.core.policies.slo.constants import CONSTANTS
+from flink_autoscaler.core.policies.slo.demand import DemandState, mix_ahead
 
 
 def a_source(consumed: float | None, pending: float | None = 0.0, *, busy: float | None = 0.5) -> SeenVertex:
@@ -170,3 +172,12 @@ def test_no_counters_give_a_rate_that_cannot_be_reckoned_with(passes: list[tuple
             rates = dict(found.rates)
             assert all(0.0 <= each < math.inf for each in rates.values())
             assert all(0.0 <= each < math.inf for each in learned_gains({}, seen, found).values())
+
+
+def test_share_that_rises_is_expected_to_go_on_and_one_that_falls_is_not() -> None:
+    sources = {key: SeenVertex(4, is_source=True, pending=0.0) for key in "ab"}
+    state = DemandState(rates={"a": 60.0, "b": 40.0}, units=dict.fromkeys("ab", 10.0), mix={"a": 10.0, "b": 5.0})
+
+    ahead = mix_ahead(Seen(0.0, 0.0, sources), state)
+
+    assert ahead == pytest.approx({"a": 10.0, "b": 5.0 + CONSTANTS.mix_ahead * (40.0 / 6.0 - 5.0)})

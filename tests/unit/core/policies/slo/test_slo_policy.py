@@ -239,6 +239,23 @@ def test_rescales_of_the_day_make_a_scale_down_dearer() -> None:
     assert prices[1] > 3 * prices[0]
 
 
+def test_a_decision_up_and_one_down_are_told_with_their_figures() -> None:
+    passes = Passes()
+    passes.passes(30)
+    passes.job = JOB.under(3.0)
+    ups = passes.passes(20)
+    passes.job = JOB.under(0.3)
+    downs = passes.passes(120)
+
+    up = next(each for each in ups if each.direction is ProposalDirection.UP)
+    down = next(each for each in downs if each.direction is ProposalDirection.DOWN)
+    assert (codes(up)[0], codes(down)[0]) == ("SLO_UP", "SLO_DOWN")
+    assert figures_of([up], "SLO_UP")["saved"] > 0.0
+    assert figures_of([up], "SLO_COST")["shortage"] >= 0.0
+    assert {"low", "high", "beyond", "last weight", "last error"} <= figures_of([up], "SLO_FORECAST").keys()
+    assert figures_of([down], "SLO_DOWN")["forgone"] >= figures_of([down], "SLO_DOWN")["price"] > 0.0
+
+
 def test_outage_beyond_the_acceptable_lag_is_told() -> None:
     proposals = Passes(config={"job.autoscaler.slo.lag": "30 s"}).passes(3)
 
