@@ -193,7 +193,8 @@ def test_slo_grows_with_the_load_of_a_short_cut_but_not_at_its_end(options: Mapp
 
     found = changes(outcome)
     assert found.pop(3, 0) <= 8
-    assert found == {1: 16, 2: 16}
+    assert found.keys() == {1, 2}
+    assert found[1] == found[2] >= 16
 
 
 def test_reference_believes_the_senders() -> None:
