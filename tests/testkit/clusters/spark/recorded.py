@@ -12,7 +12,7 @@ from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from testkit.builders.pipeline import Fleet, comparable
 from testkit.clusters.flink.waiting import wait_until
 
-JOB_DEADLINE = 2.0
+JOB_DEADLINE = 15.0
 """As the inline engine of a fleet has it."""
 
 PASS_DEADLINE = 20.0

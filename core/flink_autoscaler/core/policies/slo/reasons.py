@@ -103,7 +103,7 @@ def quiet_reason(situation: Situation, evaluated: float | None) -> Reason:
 def size_reason(situation: Situation) -> Reason:
     """Say what arrives, what the job can do, and how late it is."""
     size, lag = situation.size, situation.lag
-    told = "lag unknown" if lag is None else f"lag {lag:.0f} s"
+    told = "lag unknown" if lag is None else f"lag {lag:.4g} s"
     text = f"{size.slots} slots can do {size.capacity:.3g} slots of work, {situation.load:.3g} arrive, {told}"
     figures = {} if lag is None else {"lag": lag}
     return _reason("SLO_SIZE", text, demand=situation.load, capacity=size.capacity, slots=size.slots, **figures)
