@@ -52,8 +52,7 @@ def signature(outcome: PassOutcome) -> str:
     Returns:
         Phase and kind of the decision, a digest of what does not change by itself, and one of what may come and go.
     """
-    kind = "rescale" if isinstance(outcome.decision, Rescale) else "hold"
-    return f"{outcome.phase.value} {kind} {_digest(_firm(outcome))} {_digest(_loose(outcome))}"
+    return f"{outcome.phase.value} {outcome.decision.kind} {_digest(_firm(outcome))} {_digest(_loose(outcome))}"
 
 
 def _firm(outcome: PassOutcome) -> tuple[object, ...]:

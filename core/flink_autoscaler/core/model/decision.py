@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics
@@ -64,6 +65,8 @@ class RestartTime:
 class Hold:
     """Leave the job as it is."""
 
+    kind: ClassVar[str] = "hold"
+
     reasons: tuple[Reason, ...]
 
     @classmethod
@@ -75,6 +78,8 @@ class Hold:
 @dataclass(frozen=True, slots=True)
 class Rescale:
     """Change the parallelism of some vertices."""
+
+    kind: ClassVar[str] = "rescale"
 
     summaries: ScalingSummaries
     reasons: tuple[Reason, ...]

@@ -111,11 +111,6 @@ def _problem_of(topic: TopicLag) -> str:
     )
 
 
-def hot_partition(lags: Mapping[str, float]) -> str:
-    """Return the partition whose lag more subtasks would not shrink; empty where there is none."""
-    return spread_lag("", "", lags).hot
-
-
 def _is_hot(most: float, total: float, partitions: int) -> bool:
     """Tell whether one partition has so much of the lag that more subtasks would not shrink it.
 

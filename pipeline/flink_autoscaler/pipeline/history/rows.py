@@ -185,7 +185,7 @@ def _decision(outcome: PassOutcome, context: JobAutoScalerContext, mask: Mask) -
     return {
         "phase": outcome.phase.value,
         "status": context.status.value,
-        "decision": "rescale" if isinstance(decision, Rescale) else "hold",
+        "decision": decision.kind,
         "reasons": [
             {"code": reason.code, "text": mask(reason.text), "vertex_id": reason.vertex_id}
             for reason in decision.reasons

@@ -189,11 +189,10 @@ def _replay(record: PassRecord) -> int:
     from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
     from flink_autoscaler.standalone.records.replay import differences, replayed
     from flink_autoscaler.standalone.views.explanation_text import moment
-    from flink_autoscaler.standalone.views.outcomes import decision_of
 
     found = list(differences(record, replayed(record, installed_plugins())))
     subject = f"{record.request.context.job_key} at {moment(record.request.now_ms)}"
-    kind = decision_of(record.outcome)
+    kind = record.outcome.decision.kind
     if not found:
         out.write_out(f"{subject}: the same again ({record.outcome.phase.value}, {kind})\n")
         return 0

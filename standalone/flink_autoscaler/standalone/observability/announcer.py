@@ -26,7 +26,6 @@ from flink_autoscaler.standalone.observability.gauges import NO_ENGINE, Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.observability.reasons import codes, identity_of, request_facts, sentences
 from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.views.outcomes import decision_of
 
 log = structlog.get_logger(__name__)
 
@@ -234,7 +233,7 @@ class Announcer:
         write(
             event,
             phase=outcome.phase.value,
-            decision=decision_of(outcome),
+            decision=outcome.decision.kind,
             reasons=sentences(outcome),
             codes=codes(outcome),
             **more,

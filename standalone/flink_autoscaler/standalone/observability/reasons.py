@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.numbers import plain
 from flink_autoscaler.core.model.supervision import Origin
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.supervise.tracking import WANTED_BEFORE, WANTED_BY_PERSON
-from flink_autoscaler.standalone.views.outcomes import decision_of, names_of
+from flink_autoscaler.standalone.views.outcomes import names_of
 
 _DIGITS: Final = 6
 """Significant digits of a figure."""
@@ -25,7 +25,7 @@ def identity_of(outcome: PassOutcome) -> str:
     Texts and figures are left out: they are others in every pass.
     """
     codes = sorted({f"{reason.code} {reason.vertex_id or ''}" for reason in outcome.decision.reasons})
-    return "; ".join((outcome.phase.value, decision_of(outcome), *codes))
+    return "; ".join((outcome.phase.value, outcome.decision.kind, *codes))
 
 
 def sentences(outcome: PassOutcome) -> list[str]:

@@ -11,7 +11,6 @@ import structlog
 from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.cycle.recording import RecordStore, StoredRecord, is_worth, signature
 from flink_autoscaler.core.errors import AutoscalerError, StoreError
-from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest, Recorded
 from flink_autoscaler.standalone.background import BackgroundWriter
@@ -146,9 +145,8 @@ class PassRecorder(BackgroundWriter[PassRecord]):
 def _stored(record: PassRecord) -> StoredRecord | None:
     """Write a pass as text; None where that cannot be done, which must not keep the others from being written."""
     outcome, request = record.outcome, record.request
-    decision = "rescale" if isinstance(outcome.decision, Rescale) else "hold"
     text = attempted(lambda: encode(record))  # a plug-in may have put anything into an outcome
     if isinstance(text, AutoscalerError):
         log.warning("pass_not_recorded", job_key=request.context.job_key, error=str(text))
         return None
-    return StoredRecord(request.context.job_key, request.now_ms, outcome.phase.value, decision, text)
+    return StoredRecord(request.context.job_key, request.now_ms, outcome.phase.value, outcome.decision.kind, text)

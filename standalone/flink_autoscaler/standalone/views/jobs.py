@@ -21,7 +21,6 @@ from flink_autoscaler.standalone.settings.secrets import shown
 from flink_autoscaler.standalone.views.base import Number, Text, View
 from flink_autoscaler.standalone.views.fleet import JobNow
 from flink_autoscaler.standalone.views.outcomes import (
-    decision_of,
     headline_of,
     names_of,
     next_steps,
@@ -160,7 +159,7 @@ def _described(job: JobNow) -> dict[str, Any]:
         "labels": context.labels,
         "at_ms": job.at_ms,
         "phase": None if outcome is None else outcome.phase.value,
-        "decision": None if outcome is None else decision_of(outcome),
+        "decision": None if outcome is None else outcome.decision.kind,
         "headline": headline_of(outcome) if outcome is not None else job.failure or "not looked at yet",
         "reasons": [] if outcome is None else reason_views(why(outcome), names),
         "concerns": concerns_of(job),

@@ -18,11 +18,6 @@ def names_of(outcome: PassOutcome | None) -> Mapping[VertexId, str]:
     return {} if outcome is None else {each.vertex_id: each.name or each.vertex_id for each in vertices_of(outcome)}
 
 
-def decision_of(outcome: PassOutcome) -> str:
-    """Return ``rescale`` or ``hold``."""
-    return "rescale" if isinstance(outcome.decision, Rescale) else "hold"
-
-
 def decided_changes(outcome: PassOutcome) -> dict[VertexId, int]:
     """Return what a pass decided to change, parallelism by vertex."""
     decision = outcome.decision

@@ -19,7 +19,7 @@ from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.views.base import Text, Value, View
 from flink_autoscaler.standalone.views.explanation import PassView
 from flink_autoscaler.standalone.views.jobs import ReasonView, reason_views
-from flink_autoscaler.standalone.views.outcomes import decision_of, names_of
+from flink_autoscaler.standalone.views.outcomes import names_of
 from flink_autoscaler.standalone.views.series import RescaleView
 
 PASS_COLUMNS: Final = {"JOB": "job_key", "STATUS": "status", "PHASE": "phase", "DECISION": "decision", "WHY": "why"}
@@ -145,7 +145,7 @@ def pass_rows(reports: Iterable[PassReport]) -> Iterator[dict[str, Any]]:
 
 def _changes_text(outcome: PassOutcome) -> str:
     if not isinstance(outcome.decision, Rescale):
-        return decision_of(outcome)
+        return outcome.decision.kind
     names = names_of(outcome)
     changes = outcome.decision.summaries.items()
     return ", ".join(f"{names.get(v, v)} {summary.current} → {summary.new}" for v, summary in changes)
@@ -181,7 +181,7 @@ def _job_view(context: JobAutoScalerContext, pass_report: PassReport, needs: Seq
         outcome = report.outcome
         known |= {
             "phase": outcome.phase.value,
-            "decision": decision_of(outcome),
+            "decision": outcome.decision.kind,
             "reasons": reason_views(outcome.decision.reasons, names_of(outcome)),
             "samples": outcome.sample_count,
             "vertices": list(_vertex_views(outcome)),

@@ -18,6 +18,9 @@ from flink_autoscaler.pipeline.engine.inline import InlineEngine
 from testkit.fakes.flink import FakeFlink, FakeJob, Fault, chain
 
 NOW_MS = 1_900_000_000_000
+JOB_DEADLINE = 15.0
+"""Seconds that both engines of a comparison give a job, since a failure tells them."""
+
 CONFIGURATION = {
     "job.autoscaler.enabled": "true",
     "job.autoscaler.stabilization.interval": "0s",
@@ -42,7 +45,7 @@ def a_request(endpoint: Endpoint, name: str, **values: Any) -> PassRequest:
 class Fleet:
     """Jobs on a fake cluster, and an inline engine to compare with."""
 
-    def __init__(self, flink: FakeFlink, loop: EventLoopThread, *, job_deadline: float = 15.0) -> None:
+    def __init__(self, flink: FakeFlink, loop: EventLoopThread, *, job_deadline: float = JOB_DEADLINE) -> None:
         self.flink = flink
         self.endpoint = flink.endpoint()
         self.clients = ClientCache(loop)

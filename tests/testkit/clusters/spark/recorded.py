@@ -9,11 +9,8 @@ from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.pipeline.spark.live import SparkEngine
 from flink_autoscaler.pipeline.spark.session import PassSession, open_driver
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
-from testkit.builders.pipeline import Fleet, comparable
+from testkit.builders.pipeline import JOB_DEADLINE, Fleet, comparable
 from testkit.clusters.flink.waiting import wait_until
-
-JOB_DEADLINE = 15.0
-"""As the inline engine of a fleet has it."""
 
 PASS_DEADLINE = 20.0
 START_SECONDS = 240.0

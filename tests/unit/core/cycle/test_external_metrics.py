@@ -20,7 +20,6 @@ from flink_autoscaler.core.model.source_lag import (
     FLINK,
     SourceLag,
     TopicLag,
-    hot_partition,
     spread_lag,
     topic_lag,
     topics_read,
@@ -154,7 +153,7 @@ def test_what_others_say_restricts_a_pass_without_changing_what_people_configure
     ],
 )
 def test_a_partition_is_hot_that_has_most_of_the_lag_by_itself(lags: Mapping[str, float], hot: str) -> None:
-    assert hot_partition(lags) == hot
+    assert spread_lag("", "", lags).hot == hot
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -1.0])

@@ -16,8 +16,6 @@ INCOMPLETE_WINDOW = "INCOMPLETE_WINDOW"
 NOT_RUNNING = "NOT_RUNNING"
 UNKNOWN_RATE = "UNKNOWN_RATE"
 HELD_BACK = "HELD_BACK"
-INVALID_METRICS = frozenset({METRIC_MISSING, INCOMPLETE_WINDOW, NOT_RUNNING, UNKNOWN_RATE})
-"""Codes of the reasons for which a policy abstains because it lacks an input."""
 
 
 def not_usable(obs: JobObservation) -> tuple[Reason, ...]:

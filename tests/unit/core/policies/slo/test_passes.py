@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -17,9 +17,7 @@ from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 from flink_autoscaler.core.policies.slo.forecasters import ForecastScores, forecast, learn
 from flink_autoscaler.core.policies.slo.load_history import DAY, HORIZON, LoadHistory
 from flink_autoscaler.core.policies.slo.policy import SloMemory, SloPolicy
-from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 from flink_autoscaler.core.policies.testing.model_job import Meter, ModelJob, ModelVertex
-from flink_autoscaler.core.ports.plugins import ScalingPolicy
 
 START = 1_700_000_000.0
 SOURCE, MAP = "a" * 32, "b" * 32
@@ -30,15 +28,6 @@ def a_job(rate: float, parallelism: int = 12) -> ModelJob:
     """Return a job of which each slot does 100 records/s."""
     source = ModelVertex(SOURCE, {}, 500.0, parallelism, greatest=64)
     return ModelJob((source, ModelVertex(MAP, {SOURCE: 1.0}, 100.0, parallelism, greatest=64)), rate)
-
-
-class TestSloPolicy(ScalingPolicyContract):
-    interval: ClassVar[float] = 300.0
-    patience: ClassVar[int] = 6
-    needs: ClassVar[tuple[str, ...]] = ("rate_in",)
-
-    def make_policy(self) -> ScalingPolicy:
-        return SloPolicy()
 
 
 class Passes:
