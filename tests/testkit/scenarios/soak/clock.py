@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -46,6 +47,10 @@ class Clock:
         """Set the clock ahead by so many seconds, or back; within a second everybody goes by it."""
         self.offset += seconds
         self._write()
+
+    def now(self) -> float:
+        """Return epoch seconds by it."""
+        return time.time() + self.offset
 
     def _write(self) -> None:
         draft = self._file.with_suffix(".draft")

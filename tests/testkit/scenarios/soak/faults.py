@@ -21,10 +21,16 @@ _BROKEN: Sequence[Fault | Canned | None] = (
 
 
 class Due(NamedTuple):
-    """Something that is done at a part of a round, between 0 and 1."""
+    """Something that is done at a part of a round, between 0 and 1.
+
+    Attributes:
+        waits: Whether the round stands still before it until the daemon has got over what came before: what is kept
+            for a day goes in the hours after a step of the clock, however few passes a busy machine has time for.
+    """
 
     at: float
     do: Callable[[], None]
+    waits: bool = False
 
 
 def faults(site: Site, number: int) -> Sequence[Due]:
@@ -47,9 +53,9 @@ def faults(site: Site, number: int) -> Sequence[Due]:
         Due(0.44, site.expire_tokens),
         Due(0.50, site.renew_token_file),
         Due(0.54, lambda: site.clock.step(30 * _HOUR)),
-        Due(0.58, site.fill_disk),
+        Due(0.58, site.fill_disk, waits=True),
         Due(0.66, site.empty_disk),
-        Due(0.70, lambda: site.clock.step(-24 * _HOUR)),
+        Due(0.70, lambda: site.clock.step(-24 * _HOUR), waits=True),
         Due(0.72, lambda: _refuse(site)),
         Due(0.78, site.receiver.answers.clear),
         Due(0.82, lambda: site.clock.step(-90)),

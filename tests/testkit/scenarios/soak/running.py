@@ -13,11 +13,12 @@ from testkit.clusters.flink.waiting import wait_until
 from testkit.scenarios.soak.faults import faults
 from testkit.scenarios.soak.outcome import Outcome, Round
 from testkit.scenarios.soak.plan import Plan
-from testkit.scenarios.soak.sampling import Sample, passes_of
+from testkit.scenarios.soak.sampling import Sample, passes_of, tidied_at
 from testkit.scenarios.soak.site import Site
 
 _TICK = 0.25
 _LOOK = 1.0
+_HOUR = 3600.0
 
 Tell = Callable[[Round], None]
 
@@ -59,8 +60,14 @@ class _Run:
         length, begun = self._site.plan.round_seconds, time.monotonic()
         due, samples = deque(faults(self._site, number)), list[Sample]()
         rescales, gone = self._site.fleet.rescales, self._site.fleet.gone
+        settling: _Settling | None = None
         while (passed := time.monotonic() - begun) < length:
             while due and due[0].at * length <= passed:
+                settling = settling or (_Settling(self._site) if due[0].waits else None)
+                if settling is not None and not settling.is_over():
+                    begun += _TICK
+                    break
+                settling = None
                 due.popleft().do()
             self._site.fleet.tick(time.monotonic() - self._began)
             if len(samples) < self._site.plan.samples * passed / length:
@@ -92,6 +99,29 @@ class _Run:
         except (HarnessError, OSError) as error:
             return str(error).strip()
         return ""
+
+
+class _Settling:
+    """A wait for another pass over every cluster, and for the history to be tidied by the clock of now.
+
+    Raises:
+        HarnessError: The patience of the plan is over.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._passes = passes_of(site.sampler.page("/metrics"))
+        self._deadline = time.monotonic() + site.plan.patience
+
+    def is_over(self) -> bool:
+        page = self._site.sampler.page("/metrics")
+        passes = passes_of(page)
+        is_tidied = tidied_at(page) > self._site.clock.now() - _HOUR
+        if is_tidied and all(passes.get(name, 0.0) > count for name, count in self._passes.items()):
+            return True
+        if time.monotonic() > self._deadline:
+            raise HarnessError(f"no passes, or a history that is not tidied ({is_tidied=})\n{self._site.told()}")
+        return False
 
 
 def _medians(samples: Sequence[Sample]) -> dict[str, float]:

@@ -17,6 +17,7 @@ from testkit.processes import descendants_of
 from testkit.scenarios.soak.growth import Tolerance
 
 _PASSES = re.compile(r'^flink_autoscaler_passes_total\{cluster="([^"]*)".*result="succeeded".*\} (\S+)$', re.MULTILINE)
+_TIDIED = re.compile(r"^flink_autoscaler_history_last_compaction_timestamp_seconds(?:\{.*\})? (\S+)$", re.MULTILINE)
 _OWN = re.compile(r"^(?:Anonymous|Swap):\s+(\d+)", re.MULTILINE)
 
 TOLERANCES: Mapping[str, Tolerance] = {
@@ -111,6 +112,11 @@ def passes_of(page: str) -> dict[str, float]:
     return found
 
 
+def tidied_at(page: str) -> float:
+    """Return when the history was last compacted and what is too old removed, in epoch seconds; 0 before the first."""
+    return max(map(float, _TIDIED.findall(page)), default=0.0)
+
+
 def family(pid: int) -> list[int]:
     """Return a process and all that it has started, as far as they live."""
     return [pid, *descendants_of(pid)]
@@ -119,9 +125,7 @@ def family(pid: int) -> list[int]:
 def of_processes(pids: Sequence[int]) -> dict[str, float]:
     """Return what processes take: memory that is theirs alone and not the copy of a file, descriptors and threads."""
     rolled = [_text(Path(f"/proc/{pid}/smaps_rollup")) for pid in pids]
-    kilobytes = sum(
-        int(found) for text in rolled for found in re.findall(r"^(?:Anonymous|Swap):\s+(\d+)", text, re.MULTILINE)
-    )
+    kilobytes = sum(int(found) for text in rolled for found in _OWN.findall(text))
     return {
         "memory, MB": kilobytes / 1024,
         "descriptors": float(sum(len(_listed(f"/proc/{pid}/fd")) for pid in pids)),
