@@ -15,9 +15,9 @@ from flink_autoscaler.core.evaluate.downtime import ENOUGH, ClusterOutages, newe
 from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import SHARED_JOB_ID, JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
-from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, CollectorMemory
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import (
     AutoScalerEventHandler,
@@ -40,8 +40,7 @@ ALWAYS: Final = 0
 _NEVER: Final = -1
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class JobPassReport:
     """One pass over one job, after its effects.
 
@@ -67,8 +66,7 @@ class _Effects:
     realization: Realization | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class _Kept:
     """What is kept in memory about one job.
 

@@ -20,7 +20,6 @@ from flink_autoscaler.core.errors import (
     ResponseError,
 )
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import (
     EMPTY_MEMORY,
     ClusterReading,
@@ -30,6 +29,7 @@ from flink_autoscaler.core.model.reading import (
     VertexAggregates,
 )
 from flink_autoscaler.core.model.topology import JobDetails, JobTopology, build_topology
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.metric_names import (
     JOBMANAGER_METRICS,
     TASKMANAGER_METRICS,

@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from flink_autoscaler.core.model.metrics import Aggregate, VertexId
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, VertexDetails
+from flink_autoscaler.core.model.value import replace
 
 _NEEDED: Final = ("numRecordsIn", "numRecordsOut", "accumulateBusyTimeMs")
 _WAITED: Final = ("accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")

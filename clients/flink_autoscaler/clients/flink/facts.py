@@ -15,10 +15,10 @@ from flink_autoscaler.core.errors import AutoscalerError, RefusedError, Response
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.orders import MOST_PARALLELISM
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleAttempt, RescaleFacts
 from flink_autoscaler.core.model.topology import JobDetails
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.wanted_facts import FactsWanted, facts_wanted
 from flink_autoscaler.core.ports.passes import PassRequest
 

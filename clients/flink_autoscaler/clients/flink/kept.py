@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import KeptDetails
 from flink_autoscaler.core.model.topology import JobDetails
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.gathering import late_ms
 from flink_autoscaler.core.ports.passes import PassRequest
 

@@ -22,9 +22,9 @@ from flink_autoscaler.clients.prometheus.questions import (
 from flink_autoscaler.clients.prometheus.vectors import VectorReader
 from flink_autoscaler.core.errors import AutoscalerError, MissingMetricError
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import VertexAggregates
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, JobTopology, Vertex, VertexDetails
+from flink_autoscaler.core.model.value import replace
 
 Figures = dict[str, float]
 """Figure to value of one vertex; those of operators by ``figure operator``, topics by ``topic name``."""

@@ -23,9 +23,9 @@ from flink_autoscaler.core.errors import AutoscalerError, ConnectError, Response
 from flink_autoscaler.core.log_once import LogOnce
 from flink_autoscaler.core.model.job import JobStatus, PrometheusSource
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading, VertexAggregates
 from flink_autoscaler.core.model.topology import JobDetails, build_topology
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.plausibility import active_partitions
 from flink_autoscaler.core.ports.metric_source import ReadJob
 from flink_autoscaler.core.ports.passes import PassRequest

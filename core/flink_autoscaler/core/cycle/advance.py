@@ -40,9 +40,9 @@ from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import FlinkMetric, MetricSample, ScalingMetric, VertexId
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.gathering import at_reading_time, stale
 from flink_autoscaler.core.observe.observation import (
     Observed,

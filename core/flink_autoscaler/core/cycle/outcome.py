@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from flink_autoscaler.core.cycle.external_metrics import ExternalMetrics
@@ -16,10 +15,10 @@ from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Re
 from flink_autoscaler.core.model.events import Event, EventType, Reason, exception_event
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.model.supervision import Vector
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.observe.observation import Observed, unknown_facts
 from flink_autoscaler.core.observe.wanted_facts import FactsWanted, facts_wanted, waits_for_slots
 from flink_autoscaler.core.options.checks import validate
@@ -37,8 +36,7 @@ _NOT_READ: Final = JobReading(None)
 _NO_CLUSTER: Final = ClusterReading()
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class PassProgress:
     """What a pass found out before it decides; what was found before an error stays visible.
 

@@ -16,8 +16,8 @@ from flink_autoscaler.core.decide.slots import slots_of
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import Proposal, ShadowProposal
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import JobState, PolicyMemories
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import direction_from
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import isqrt
 from typing import NamedTuple
@@ -15,8 +14,8 @@ from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import VertexLimits, VertexSizing
-from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy, Vertex
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.options.job import AutoscalerOptions, LegacyAlignmentMode
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.ports.passes import EvaluatedJob
@@ -34,8 +33,7 @@ BALANCED = "BALANCED"
 EVENLY_SPREAD = "EVENLY_SPREAD"
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Aligned:
     """An aligned parallelism.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from flink_autoscaler.core.decide.alignment import AlignmentSettings, align, alignment_request, limited_event
@@ -15,9 +14,9 @@ from flink_autoscaler.core.model.events import Event, EventType, NamedFigures, R
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import NAN, plain, two_decimals
 from flink_autoscaler.core.model.policy_values import VertexSizing
-from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import DelayedRecommendation, DelayedVertex, ScalingSummary
 from flink_autoscaler.core.model.topology import Vertex
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.observe.window import window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import HELD_BACK, held_back_text
@@ -75,8 +74,7 @@ def delayed(
     return pending._replace(queue=recent), recent[0]
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class VertexChange:
     """What becomes of one vertex.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from flink_autoscaler.core.decide.changes import changes_of
 from flink_autoscaler.core.decide.filters import filtered
@@ -24,9 +24,9 @@ from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import plain
-from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.core.model.supervision import Vector
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.observe.observation import add_to_history
 from flink_autoscaler.core.options import calendar
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -37,8 +37,7 @@ from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import Plugins
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Decision:
     """What a pass decides about a job, or why it decides nothing.
 

@@ -15,10 +15,10 @@ from flink_autoscaler.core.evaluate.downtime import downtime_at, replay_seconds,
 from flink_autoscaler.core.model.events import Figures
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.orders import PauseScope
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import ScalingSummary
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Stage
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy, Vertex
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.options.safety import DOWN_SHARE
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from flink_autoscaler.core.model.events import Event, EventType, Figures, Reason, ScalingReport, VertexReport
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import NAN, two_decimals
-from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import (
     ConfigChanges,
     DelayedVertex,
@@ -19,11 +18,11 @@ from flink_autoscaler.core.model.state import (
 )
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.model.topology import JobTopology
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Plan:
     """What is to change, and what there is to say about it.
 

@@ -30,8 +30,8 @@ from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import trunc32
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.syntax import shortened
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of

@@ -34,7 +34,7 @@ from flink_autoscaler.core.decide.slots import slots_text
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import Capacity, Headroom, JobKey, JobStatus, SlotShare
-from flink_autoscaler.core.model.quick import replace
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.wanted_facts import shares_slots
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 

@@ -20,10 +20,10 @@ from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import Headroom, JobKey, JobStatus, SlotNeed
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.orders import Orders, PauseScope, Pin
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.supervision import Requirements, SupervisionPhase
 from flink_autoscaler.core.model.topology import Vertex, VertexDetails
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.model.vertex_patterns import matches
 from flink_autoscaler.core.options import calendar
 from flink_autoscaler.core.options.context import JobAutoScalerContext

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from statistics import median
@@ -18,10 +17,10 @@ from typing import Final, NamedTuple
 from flink_autoscaler.core.model.decision import RestartBasis, RestartSource, RestartTime
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.policy_values import Outage
-from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Mechanism, RescaleRecord, Stage, Supervision, Vector
+from flink_autoscaler.core.model.value import value
 from flink_autoscaler.core.observe.observation import is_restart_tracked, restart_time
 from flink_autoscaler.core.observe.plausibility import is_possible
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -146,8 +145,7 @@ _DEVIATIONS: Final[dict[Mechanism, Row]] = {
 }
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Size:
     """What the outage of a rescale depends on.
 
@@ -170,8 +168,7 @@ class Size:
         return (1.0, self.state_gb, float(self.subtasks))
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class DowntimeEstimate:
     """How long a rescale takes the job away, seconds.
 

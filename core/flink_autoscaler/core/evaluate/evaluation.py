@@ -29,10 +29,10 @@ from flink_autoscaler.core.model.metrics import (
     made,
 )
 from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3, round64, rounded
-from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import HistoryEntry, ScalingHistory
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.observe.window import MetricWindow, WaitingShares, mean_of, waiting_shares, window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
 
@@ -167,8 +167,7 @@ _UNKNOWN: Final = EvaluatedMetric(NAN, NAN)
 _NO_HISTORY: Final[ScalingHistory] = {}
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class EvaluationSettings:
     """The option values that evaluation needs; durations in whole seconds."""
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from flink_autoscaler.core.forecast.online import RECENT, Bucket, OpenBucket, correction, expected, gather
 from flink_autoscaler.core.model.load_profile import BUCKET, DAY, LEAST_WEEKS, LoadProfile, bucket_start
 from flink_autoscaler.core.model.numbers import divide
-from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.options.forecast import ForecastSettings
 
 LEAD: Final = 1800
@@ -30,8 +29,7 @@ FULL_DAY: Final = 77
 _HOUR: Final = 3600
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Issued:
     """A forecast: the beginning of the quarter hour it is about, the median and the upper quantile, records/s."""
 
@@ -40,8 +38,7 @@ class Issued:
     f90: float
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Score:
     """A forecast whose time has come, and the rate that was measured."""
 
@@ -51,8 +48,7 @@ class Score:
     f90: float
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class SourceState:
     """What is remembered about the forecasts of one source.
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
 from flink_autoscaler.core.model.load_profile import AHEAD, BUCKET, LEAST_MINUTES, LoadProfile, bucket_start
 from flink_autoscaler.core.model.policy_values import Outage, SourceForecast
-from flink_autoscaler.core.model.quick import quick
+from flink_autoscaler.core.model.value import value
 from flink_autoscaler.core.options.forecast import ForecastSettings
 
 RECENT: Final = 4
@@ -26,8 +25,7 @@ LEAST_DOWN: Final = 3600.0
 """Shortest horizon of a scale-down, seconds."""
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Bucket:
     """A complete quarter hour: its beginning, and the mean rate in records/s."""
 
@@ -35,8 +33,7 @@ class Bucket:
     rate: float
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Horizons:
     """How far to look ahead, seconds.
 
@@ -139,8 +136,7 @@ def source_forecast(
     return None if up is None or down is None else SourceForecast(up, down, profile.level)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class OpenBucket:
     """A quarter hour that is not over, or whose end nobody has noticed yet.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
@@ -16,8 +16,8 @@ from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult,
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.numbers import r3
 from flink_autoscaler.core.model.policy_values import DemandForecast, LoadProfiles, Outage, SourceForecast
-from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import ForecastMemory
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.options.forecast import ForecastSettings, forecast_settings
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.policies import DEFAULT_POLICY, OPTIONS_OF
@@ -106,8 +106,7 @@ DISABLED = "FORECAST_DISABLED"
 """Code of the reason why a source is planned without a forecast."""
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class DemandStep:
     """What a pass makes of the forecasts of a job.
 
@@ -197,8 +196,7 @@ _TO_USE: Final = (
 Profiles = Mapping[VertexId, ProfileResult]
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class PassForecast:
     """What a pass makes of the forecasts of a job.
 

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics
-from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.model.state import ScalingSummaries
 from flink_autoscaler.core.model.topology import JobTopology
+from flink_autoscaler.core.model.value import value
 
 
 class PassPhase(StrEnum):
@@ -35,8 +35,7 @@ class RestartSource(StrEnum):
     MEASURED_OF_CLUSTER = "measured of the cluster"
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class RestartBasis:
     """What the assumed duration of a restart rests on.
 
@@ -51,8 +50,7 @@ class RestartBasis:
     elsewhere: int = 0
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class RestartTime:
     """How long a restart is assumed to take, in seconds, and what that rests on."""
 
@@ -60,8 +58,7 @@ class RestartTime:
     basis: RestartBasis
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Hold:
     """Leave the job as it is."""
 
@@ -85,8 +82,7 @@ class Rescale:
     reasons: tuple[Reason, ...]
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Evaluation:
     """What a pass made of the metric window.
 

@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import overload
 
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.model.syntax import Duration
+from flink_autoscaler.core.model.value import value
 
 Figures = Sequence[tuple[str, float]]
 """Numbers by name, in the order in which they are shown."""
@@ -50,8 +50,7 @@ class NamedFigures(Sequence[tuple[str, float]]):
         return repr(tuple(self))
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Reason:
     """Why a decision is what it is.
 

@@ -19,8 +19,8 @@ from zoneinfo import ZoneInfo
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.syntax import shortened
+from flink_autoscaler.core.model.value import replace
 
 _ZONE_NAME: Final = re.compile(r"[A-Za-z0-9_+/-]{1,100}", re.ASCII)
 

@@ -7,13 +7,13 @@ Rates are records/s, shares are 0..1, NaN is "unknown" (see the docs, decision 0
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import partial
 from typing import Final, NamedTuple
 
 from flink_autoscaler.core.model.numbers import NAN, r3
-from flink_autoscaler.core.model.quick import quick
+from flink_autoscaler.core.model.value import value
 
 VertexId = str
 """32 lower-case hex digits."""
@@ -125,8 +125,7 @@ class WaitingTime(NamedTuple):
     backpressured_ms: float
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class MetricSample:
     """What was collected in one pass.
 
@@ -145,8 +144,7 @@ class MetricSample:
     waited: Mapping[VertexId, WaitingTime] = field(default_factory=dict)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class EvaluatedMetrics:
     """The metrics of one evaluation, per vertex in topological order and for the whole cluster."""
 

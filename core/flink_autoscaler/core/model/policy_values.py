@@ -14,12 +14,11 @@ from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import JobKey, JobStatus
 from flink_autoscaler.core.model.load_profile import LoadProfile
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.value import replace, value
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class VertexObs:
     """One vertex over one metric window.
 
@@ -71,8 +70,7 @@ class VertexObs:
     aligned: Sequence[int] | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class JobObservation:
     """One job over one metric window.
 
@@ -135,8 +133,7 @@ class VertexSample(NamedTuple):
     is_complete: bool = True
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class JobSample:
     """What one pass read about one job, as it is: not averaged over a window.
 
@@ -155,8 +152,7 @@ LATEST_SAMPLES: Final = 8
 """So many samples policies are shown at most."""
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class SourceForecast:
     """What a forecast says about one source, in records/s.
 
@@ -182,8 +178,7 @@ NO_READING: Final = JobReading(None)
 """Of a job of which no more is known than its metrics."""
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class PastRescale:
     """One rescale of a job: when, from what, to what, and how long it was away; None while that is not known."""
 
@@ -193,8 +188,7 @@ class PastRescale:
     outage: float | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Outage:
     """What a rescale is expected to cost, in seconds.
 
@@ -211,8 +205,7 @@ class Outage:
     replay: float = 0.0
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class VertexLimits:
     """Bounds of the parallelism of one vertex.
 
@@ -235,8 +228,7 @@ class VertexLimits:
         return min(max(self.lower, parallelism), self.bound)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class VertexSizing:
     """What one vertex should have.
 
@@ -271,8 +263,7 @@ class VertexSizing:
         return replace(self, limits=limits, target=limits.clamp(self.target))
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class PolicyInput:
     """Everything a policy may look at.
 
@@ -308,8 +299,7 @@ class ProposalDirection(StrEnum):
     NONE = "none"
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Proposal:
     """What a policy would do.
 

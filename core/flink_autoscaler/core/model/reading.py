@@ -8,9 +8,9 @@ from typing import Final
 
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
-from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.topology import JobDetails
+from flink_autoscaler.core.model.value import value
 
 MetricNames = Mapping[str, FlinkMetric]
 """Metric id on the wire to its meaning."""
@@ -80,8 +80,7 @@ class KeptDetails:
     read_ms: int
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class CollectorMemory:
     """What the collector remembers about a job from pass to pass.
 
@@ -109,8 +108,7 @@ class CollectorMemory:
 EMPTY_MEMORY = CollectorMemory()
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class JobReading:
     """One job, read once.
 

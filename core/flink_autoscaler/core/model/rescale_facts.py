@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.model.supervision import Fingerprint, Requirements, Vector
+from flink_autoscaler.core.model.value import value
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,7 @@ class JobException:
     text: str
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class TaskManagerFacts:
     """One TaskManager.
 
@@ -41,8 +40,7 @@ class TaskManagerFacts:
     cpu: float | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class CheckpointFacts:
     """Checkpoints of a job.
 
@@ -75,8 +73,7 @@ class RescaleAttempt:
         return self.end_ms is not None and created_ms is not None and self.start_ms <= created_ms <= self.end_ms
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class RescaleFacts:
     """Everything that is asked about a job whose rescale is followed. What could not be read is None.
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from flink_autoscaler.core.model.metrics import EvaluatedVertex, MetricSample, VertexId
-from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Supervision
+from flink_autoscaler.core.model.value import value
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,7 @@ ForecastMemory = Mapping[str, Any]
 """What the forecasts of a job need in the next pass; JSON values."""
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class JobState:
     """Everything that is remembered about one job.
 

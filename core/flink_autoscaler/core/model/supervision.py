@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.model.value import replace, value
 
 Vector = Mapping[VertexId, int]
 """Parallelism of every vertex of a job."""
@@ -114,8 +114,7 @@ class SupervisionPhase(StrEnum):
     PAUSED = "paused"
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Fingerprint:
     """What tells that a cluster was restarted or changed.
 
@@ -184,8 +183,7 @@ class ForeignEdit:
     before: Requirements = field(default_factory=dict)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Supervision:
     """Everything that is remembered about the rescales of one job.
 

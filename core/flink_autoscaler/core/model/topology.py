@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
 from flink_autoscaler.core.errors import NotReadyError, ResponseError
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.quick import quick
+from flink_autoscaler.core.model.value import value
 
 
 class ShipStrategy(StrEnum):
@@ -34,8 +33,7 @@ class ShipStrategy(StrEnum):
         return cls.__members__.get(text.upper(), cls.UNKNOWN)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class IoMetrics:
     """Counters of a vertex since its execution began.
 
@@ -56,8 +54,7 @@ class IoMetrics:
     backpressured_ms: float | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class VertexDetails:
     """One entry of ``vertices`` in the job details.
 
@@ -77,8 +74,7 @@ class VertexDetails:
     is_settled: bool = True
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class PlanNode:
     """One node of the plan: its parallelism and inputs, upstream id to strategy as written, in order."""
 
@@ -87,8 +83,7 @@ class PlanNode:
     inputs: tuple[tuple[VertexId, ShipStrategy], ...] = ()
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class JobDetails:
     """``GET /jobs/:jobid``, as far as the autoscaler needs it.
 
@@ -117,8 +112,7 @@ class JobDetails:
         return bool(self.vertices) and all(vertex.is_settled for vertex in self.vertices)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Vertex:
     """A vertex of the job graph.
 
@@ -151,8 +145,7 @@ class Vertex:
         return self.parallelism - self.idle_subtasks
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class JobTopology:
     """The vertices of a job, inputs before outputs."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from flink_autoscaler.core.last import keeping_last
@@ -19,9 +19,9 @@ from flink_autoscaler.core.model.metrics import (
     WaitingTime,
 )
 from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, rounded
-from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading, VertexAggregates
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.observe import metric_names
 from flink_autoscaler.core.observe.plausibility import (
     MOST,
@@ -49,8 +49,7 @@ LEAST_OF_BUSY_RATE: Final = 0.5
 """Least share of the rate that follows from the busy share of a sample to which a rate observed in it may lower it."""
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Conversion:
     """How the metrics of a job are converted.
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId, VertexMetrics
 from flink_autoscaler.core.model.numbers import NAN
-from flink_autoscaler.core.model.quick import replace
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.window import COUNTERS, RECORD_COUNTERS, MetricWindow
 
 BACK_WITHIN: Final = 3

@@ -12,9 +12,9 @@ from typing import Final
 from flink_autoscaler.core.errors import MissingMetricError
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import MetricSample
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.topology import JobDetails
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.ports.passes import PassRequest
 
 OLD: Final = 2

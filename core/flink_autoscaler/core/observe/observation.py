@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from flink_autoscaler.core.errors import (
     EvaluationError,
@@ -13,10 +12,10 @@ from flink_autoscaler.core.errors import (
 )
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
-from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.state import HistoryEntry, JobState, ScalingHistory, ScalingRecord, ScalingSummaries
 from flink_autoscaler.core.model.topology import JobDetails, JobTopology, build_topology
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.model.vertex_patterns import matching
 from flink_autoscaler.core.observe.conversion import Conversion, base_taskmanager_metrics, convert
 from flink_autoscaler.core.observe.counters import CountedWindow, counted
@@ -28,8 +27,7 @@ from flink_autoscaler.core.options.safety import LowerBound
 from flink_autoscaler.core.ports.passes import PassRequest
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Observed:
     """A job after its sample has been added to the window.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
 from operator import add, attrgetter, itemgetter
@@ -20,8 +19,8 @@ from weakref import WeakValueDictionary
 from flink_autoscaler.core.last import keeping_last
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId, VertexMetrics, WaitingTime
 from flink_autoscaler.core.model.numbers import INFINITY, NAN
-from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.model.topology import Vertex
+from flink_autoscaler.core.model.value import value
 
 Shape = tuple[tuple[VertexId, tuple[ScalingMetric, ...]], ...]
 """The metrics of every vertex, in order."""
@@ -279,8 +278,7 @@ def mean_of(values: Sequence[float], minimum: int) -> float:
     return total / len(values) if len(values) >= max(1, minimum) else NAN
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class WindowSettings:
     """How long samples count.
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from datetime import date
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.load_profile import LEAST_WEEKS
-from flink_autoscaler.core.model.quick import quick
+from flink_autoscaler.core.model.value import value
 from flink_autoscaler.core.options.declare import limits_text, number_from, option, positive_duration, time_zone
 from flink_autoscaler.core.options.option import OptionSet
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class ForecastSettings:
     """How forecasts are made and when they are trusted.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from flink_autoscaler.core.evaluate.evaluation import (
@@ -26,7 +25,7 @@ from flink_autoscaler.core.model.policy_values import (
     VertexObs,
     VertexSizing,
 )
-from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.observe.window import window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import (
@@ -62,8 +61,7 @@ from flink_autoscaler.core.policies.base.sizing import SizingSettings, sized_ver
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class CapacitySettings:
     """What sizing by capacity goes by.
 
@@ -121,8 +119,7 @@ class CapacitySettings:
         return replace(self, lower=0.0, may_lower=False)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class VertexLoad:
     """What arrives at one vertex.
 
@@ -164,8 +161,7 @@ def _steady(load: VertexLoad, utilization: float) -> float:
     return load.rate / utilization if utilization > 0 else math.inf
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class SizedVertex:
     """What one vertex should have.
 
@@ -360,8 +356,7 @@ def _expectations(
             yield Reason("FORECAST_HIGHER", text, v, (("now", now), ("soon", up), ("later", down)))
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class _View:
     """What a proposal is made of.
 

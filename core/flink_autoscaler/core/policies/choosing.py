@@ -20,8 +20,8 @@ from flink_autoscaler.core.model.policy_values import (
     Proposal,
     VertexSizing,
 )
-from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import PolicyMemories
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import (
     INCOMPLETE_WINDOW,
@@ -46,8 +46,7 @@ SHADOW: Final = "policies.shadow"
 """Under which the memory of the second policy of a job is kept, beside that of the policy in charge."""
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class PolicyPlan:
     """What the policy of a job would do.
 

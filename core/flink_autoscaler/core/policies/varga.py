@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
-from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.policies import RateLimit, RateUnit, ScalingRules, Select
 from flink_autoscaler.core.policies.base.proposals import (
@@ -45,8 +44,7 @@ _CATCHING_UP: Final = "CATCHING_UP"
 Timed = tuple[float, int]  # an instant, and a recommended number or a change
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class ScalingHistory:
     """The parallelism of a job at the last look, recommendations that can still matter, and what was added or removed.
 
@@ -118,16 +116,15 @@ def _reach(limit: RateLimit, history: ScalingHistory, sign: int) -> int:
 def _that_matter(recommendations: tuple[Timed, ...], now: float, up: float, down: float) -> tuple[Timed, ...]:
     """Keep what can still be the least or the greatest recommendation of a window."""
     kept: list[Timed] = []
-    for at, value in reversed(recommendations):
-        is_greatest = at > now - down and all(value > later for _, later in kept)
-        is_least = at > now - up and all(value < later for _, later in kept)
+    for at, wanted in reversed(recommendations):
+        is_greatest = at > now - down and all(wanted > later for _, later in kept)
+        is_least = at > now - up and all(wanted < later for _, later in kept)
         if is_greatest or is_least:
-            kept.append((at, value))
+            kept.append((at, wanted))
     return tuple(reversed(kept))
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class VargaMemory:
     """What is remembered about a job; of another job graph only when it stopped, and its lags.
 
@@ -201,8 +198,7 @@ def _saved(history: ScalingHistory) -> dict[str, Any]:
     return {"seen_at": float(history.seen_at), "size": history.size, **lists}
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Backlog:
     """What the sources of a job have before them: records, their change and what is read, records/s.
 
@@ -231,8 +227,7 @@ def advised(current: int, ratio: float, tolerance: float) -> int:
     return current if abs(ratio - 1.0) <= tolerance + _NOISE else rounded_up(current * ratio)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Advice:
     """What metrics advise for a job: a number for all vertices, and whether one of them needs more than it has."""
 

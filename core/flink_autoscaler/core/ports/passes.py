@@ -14,11 +14,11 @@ from flink_autoscaler.core.model.metrics import EvaluatedMetrics, MetricSample, 
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.outside_number import OutsideNumber
 from flink_autoscaler.core.model.policy_values import NO_READING, DemandForecast, LoadProfiles, Outage, ShadowProposal
-from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, CollectorMemory, JobReading, Origins
 from flink_autoscaler.core.model.source_lag import SourceLag
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.model.topology import JobTopology
+from flink_autoscaler.core.model.value import value
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 
 
@@ -37,8 +37,7 @@ class Recorded:
     interval_ms: int = 600_000
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class PassRequest:
     """A job to look at.
 
@@ -96,8 +95,7 @@ class EngineUse:
     reason: str
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class PassOutcome:
     """What one pass found out about one job. Nothing has been written or changed yet.
 
@@ -162,8 +160,7 @@ class PassOutcome:
     origins: Origins = field(default_factory=dict)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class EvaluatedJob:
     """A job whose metric window has been evaluated: all that policies, forecasts and the decision depend on.
 

@@ -23,12 +23,12 @@ from flink_autoscaler.core.model.metrics import (
     VertexId,
 )
 from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
-from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.rescale_facts import JobException, RescaleFacts
 from flink_autoscaler.core.model.state import ScalingSummaries
 from flink_autoscaler.core.model.supervision import RescaleRecord
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
+from flink_autoscaler.core.model.value import value
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.option import LEGACY_PREFIX, PREFIX
 
@@ -104,8 +104,7 @@ class ScalingExecutor(Protocol):
         ...
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class AlignmentRequest:
     """A target parallelism to align.
 

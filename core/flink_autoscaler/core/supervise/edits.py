@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
     ForeignEdit,
@@ -15,6 +14,7 @@ from flink_autoscaler.core.model.supervision import (
     SupervisionPhase,
     Vector,
 )
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.supervise.rolling_back import abandoned
 from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, hold, remember, superseded, tell
 

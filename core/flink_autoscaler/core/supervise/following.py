@@ -41,9 +41,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.core.model.supervision import Stage, Supervision, SupervisionPhase
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.supervise.edits import has_strayed, notice_edit, respect_edit
 from flink_autoscaler.core.supervise.order_book import apply_orders
 from flink_autoscaler.core.supervise.other_job import in_order, meet_graph, meet_job, note_clock

@@ -13,9 +13,9 @@ from typing import Final
 from flink_autoscaler.core.decide.slot_sharing import PinnedJob, pin_problems
 from flink_autoscaler.core.model.job import JobKey, cluster_of, name_key
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Pin, Signed, still_to_do
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Origin, Stage, Supervision
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.order_book import OrderBook, Ordered
 from flink_autoscaler.core.supervise.paused import end_pause

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import SupervisionPhase
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.supervise.paused import end_pause
 from flink_autoscaler.core.supervise.rolling_back import abandoned
 from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, remember, superseded, void

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
     Fingerprint,
@@ -16,6 +15,7 @@ from flink_autoscaler.core.model.supervision import (
     Supervision,
     SupervisionPhase,
 )
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.options.safety import MEMORY_PRESSURE
 from flink_autoscaler.core.supervise.error_checkers import NETWORK_MEMORY
 from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, hold, remember, settled, tell

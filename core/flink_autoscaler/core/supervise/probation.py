@@ -12,9 +12,9 @@ from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Stage, Supervision, SupervisionPhase
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.window import MetricWindow, window_of
 from flink_autoscaler.core.ports.plugins import CheckInput
 from flink_autoscaler.core.supervise.error_checkers import RESTARTS

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
     Origin,
@@ -16,6 +15,7 @@ from flink_autoscaler.core.model.supervision import (
     SupervisionPhase,
     Vector,
 )
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.options.safety import RollbackTarget
 from flink_autoscaler.core.supervise.paused import (
     ROLLBACK_FAILED,

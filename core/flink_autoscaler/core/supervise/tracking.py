@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from flink_autoscaler.core.last import keeping_last
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
-from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.supervision import (
@@ -22,6 +21,7 @@ from flink_autoscaler.core.model.supervision import (
     SupervisionPhase,
     Vector,
 )
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.observe.conversion import convert_globals
 from flink_autoscaler.core.observe.wanted_facts import FactsWanted, facts_wanted
 from flink_autoscaler.core.options.safety import LowerBound
@@ -80,8 +80,7 @@ def pressure(cluster: ClusterReading) -> Mapping[str, float]:
     return {name: value for name, value in known.items() if math.isfinite(value)}
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class DesiredState:
     """What a pass wants of a job.
 
@@ -105,8 +104,7 @@ class DesiredState:
         return _differs(self.wanted, self.running)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class TrackingUpdate:
     """What is remembered of what a pass wants, and how it is to be realized.
 

@@ -7,12 +7,11 @@ nothing may be decided. It has no other effect, so that a pass can be repeated a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from flink_autoscaler.core.evaluate.downtime import mechanism_of
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
@@ -24,6 +23,7 @@ from flink_autoscaler.core.model.supervision import (
     Vector,
     described,
 )
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.passes import PassRequest
@@ -31,8 +31,7 @@ from flink_autoscaler.core.ports.plugins import UnrecoverableErrorChecker
 from flink_autoscaler.core.ports.task_managers import is_reactive
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class SupervisionInput:
     """What one pass sees of a job whose rescales are followed.
 
@@ -97,8 +96,7 @@ class SupervisionInput:
         return described(self.names, before, after)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Transition:
     """What a step comes to.
 

@@ -7,10 +7,10 @@ from typing import Final
 from flink_autoscaler.core.decide.resources import too_small
 from flink_autoscaler.core.evaluate.downtime import possible_state
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase, Vector
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.ports.task_managers import slots_came
 from flink_autoscaler.core.supervise.timers import accept_ms, allowed_ms, expected_downtime
 from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, remember, settled, tell, void

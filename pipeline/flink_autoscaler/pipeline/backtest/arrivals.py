@@ -12,7 +12,7 @@ from typing import Final, TypeGuard
 
 from flink_autoscaler.core.model.load_profile import BUCKET, LEAST_MINUTES, MINUTE, MINUTES, slot_of, zone_named
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.quick import quick
+from flink_autoscaler.core.model.value import value
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.fit import Series
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, Row, Workload
@@ -38,8 +38,7 @@ class UnfitError(ValueError):
     """A job cannot be simulated; the message says why."""
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Sample:
     """What was seen at one source.
 

@@ -11,8 +11,8 @@ from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.cycle.outcome import failed, without_reading
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.job import Endpoint
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import ClusterReading
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest
 
 INLINE: Final = "inline"

@@ -24,8 +24,8 @@ from flink_autoscaler.core.cycle.outcome import failed, is_only_waiting, waiting
 from flink_autoscaler.core.cycle.recording import is_worth
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError
 from flink_autoscaler.core.model.job import Endpoint
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.ports.metric_source import MetricSource, ReadJob
 from flink_autoscaler.core.ports.passes import PassInputs, PassOutcome, PassRequest
 from flink_autoscaler.pipeline.engine.base import Answer, Deadlines, Group, name_of

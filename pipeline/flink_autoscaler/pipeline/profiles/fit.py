@@ -22,7 +22,7 @@ from flink_autoscaler.core.model.load_profile import (
     base_rate,
     upper_quantile,
 )
-from flink_autoscaler.core.model.quick import quick
+from flink_autoscaler.core.model.value import value
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 
 _FEW: Final = 64
@@ -90,8 +90,7 @@ class Quantiles(NamedTuple):
     q90: float
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Fit:
     """What is known at an origin.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.quick import quick
+from flink_autoscaler.core.model.value import value
 from flink_autoscaler.pipeline.simulator.model import VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import RescalingJob
 
@@ -36,8 +36,7 @@ class MeterSettings:
     runs_on: bool = False
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class VertexFlow:
     """One vertex between two reports.
 

@@ -16,7 +16,7 @@ import structlog
 
 from flink_autoscaler.core.cycle.outcome import failed
 from flink_autoscaler.core.model.job import Endpoint
-from flink_autoscaler.core.model.quick import replace
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest
 from flink_autoscaler.pipeline.engine.base import (
     CONFIGURED,

@@ -17,7 +17,7 @@ from flink_autoscaler.core.decide.slot_sharing import more_slots
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.quick import replace
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.core.supervise.left_alone import left_alone
 from flink_autoscaler.standalone.daemon.pass_report import job_facts

@@ -13,7 +13,7 @@ from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreErro
 from flink_autoscaler.core.forecast.pass_forecast import Profiles, profiles_around
 from flink_autoscaler.core.log_once import LogOnce
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.quick import replace
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
 from flink_autoscaler.core.ports.passes import PassRequest

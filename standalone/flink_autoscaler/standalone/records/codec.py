@@ -31,9 +31,9 @@ from flink_autoscaler.core.model.metrics import (
     VertexId,
     VertexMetrics,
 )
-from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY
 from flink_autoscaler.core.model.state import JobState, ScalingSummary
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.window import VertexTable
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.ports.passes import PassInputs, PassOutcome, PassRequest

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from flink_autoscaler.core.evaluate.evaluation import is_held_back, is_residual
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import DemandForecast, JobObservation, SourceForecast, VertexObs
-from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.observe.window import WaitingShares
 
 LEAST_BUSY = 0.02
@@ -26,8 +26,7 @@ KEPT = 86_400.0
 Edge = tuple[VertexId, VertexId]
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class KnownRate:
     """Records/s of one always busy subtask, and when that was last seen."""
 
@@ -35,8 +34,7 @@ class KnownRate:
     at: float
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Raise:
     """A vertex before it was last scaled up: when, parallelism, and true rate of the whole vertex, records/s."""
 
@@ -57,8 +55,7 @@ class Raise:
         return (rate * vertex.parallelism - self.rate) / expected if expected > 0 else None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Memory:
     """What has been learned about a job graph; another graph begins anew.
 
@@ -217,8 +214,7 @@ def _shares(vertex: VertexObs) -> WaitingShares | None:
     return WaitingShares(vertex.idle or 0.0, vertex.backpressured or 0.0) if known else None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class SourceRates:
     """Records/s by source that a job is sized for.
 
@@ -276,8 +272,7 @@ def lags_to_drain(obs: JobObservation) -> dict[VertexId, float]:
     return {v: max(lag, obs.vertices[v].lag_to_drain or 0.0) if lag else 0.0 for v, lag in lags(obs).items()}
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Need:
     """What one vertex has to sustain.
 

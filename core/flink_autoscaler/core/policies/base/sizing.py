@@ -12,8 +12,8 @@ from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, FlinkMetric, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN, divide, trunc32, two_decimals
 from flink_autoscaler.core.model.policy_values import VertexLimits, VertexSizing
-from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.model.vertex_patterns import VertexBounds, bounds_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import UNKNOWN_RATE
@@ -23,8 +23,7 @@ from flink_autoscaler.core.ports.passes import EvaluatedJob
 _MAX_INT32 = 2**31 - 1
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class SizingSettings:
     """The option values that sizing needs.
 

@@ -10,13 +10,13 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from flink_autoscaler.core.evaluate.evaluation import Sender, edge_rates
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import LoadProfiles, PolicyInput, VertexObs, VertexSample
-from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 
 Edge = tuple[VertexId, VertexId]
@@ -26,8 +26,7 @@ MIN_DEMAND: Final = 1e-3
 MAX_RATE: Final = 1e15
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class SeenVertex:
     """A vertex in the latest sample.
 
@@ -60,8 +59,7 @@ class SeenVertex:
     is_source: bool = False
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Seen:
     """One pass, the latest sample alone.
 
@@ -131,8 +129,7 @@ def number(value: float | None) -> float | None:
     return value if value is not None and 0.0 <= value < math.inf else None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Tally:
     """Counters of a source since an interval began.
 
@@ -160,8 +157,7 @@ class Tally:
         return self.carried + self.latest - self.base
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Interval:
     """What has been counted since the last value of demand.
 
@@ -180,8 +176,7 @@ class Interval:
     vertices: Mapping[VertexId, tuple[float, float | None]]
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Counted:
     """What an interval has shown.
 

@@ -10,10 +10,9 @@ parallelism is how many subtasks would do the same if they had equal shares.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 
 _MIN_NOISE: Final = 1e-6
@@ -54,8 +53,7 @@ def measured(records: float, seconds: float, busy: float | None, subtasks: float
     return rate if _SMALL < rate < _GREAT else None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Capacity:
     """What is known of the subtasks of one vertex.
 

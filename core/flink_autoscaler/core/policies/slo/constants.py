@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.core.model.quick import quick
+from flink_autoscaler.core.model.value import value
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class SloConstants:
     """All that was chosen; times are seconds where no other unit is named.
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.policies.slo.arrivals import (
     MAX_RATE,
     MIN_DEMAND,
@@ -37,8 +37,7 @@ _MAX_MINUTES: Final = 12_000
 _QUARTER: Final = 900.0
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class DemandState:
     """What is remembered of a job besides its load.
 
@@ -63,8 +62,7 @@ class DemandState:
     max_mix: Mapping[VertexId, float] = field(default_factory=dict)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Demand:
     """What a pass has shown.
 

@@ -6,10 +6,9 @@ What was used of the error budget says from which quantile of the need the size 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.core.model.quick import quick
+from flink_autoscaler.core.model.value import value
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 
 _MIN_DEVIATION: Final = 1.0
@@ -28,8 +27,7 @@ def seconds_above(before: float, after: float, limit: float, seconds: float) -> 
     return seconds if low >= limit else seconds * (high - limit) / (high - low)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Restart:
     """A restart between two samples, of which neither has seen how far the job was behind right after it.
 
@@ -62,8 +60,7 @@ class Restart:
         return late + drain
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class ErrorBudget:
     """How late a job has been lately.
 
@@ -121,8 +118,7 @@ class ErrorBudget:
         return min(1.0 / (1.0 + math.exp(-logit)), CONSTANTS.max_quantile)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class RestartInterval:
     """The minutes of a restart.
 
@@ -137,8 +133,7 @@ class RestartInterval:
     before: float
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class ReplayAge:
     """How old the checkpoint is that a restart goes back to, from what counters show of it.
 

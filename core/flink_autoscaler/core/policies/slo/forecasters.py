@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from statistics import fmean, median
 from typing import Final
 
-from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 from flink_autoscaler.core.policies.slo.load_history import (
     DAY,
@@ -170,8 +170,7 @@ def _likeness(logs: Sequence[float], end: int, places: Sequence[int]) -> tuple[f
 # How they have done, and their blend.
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class ForecastScores:
     """What forecasters said, how right they were, and how far the need was from the blend.
 
@@ -298,8 +297,7 @@ def like_errors(data: bytes, load: float, lead: int) -> list[float]:
     return [_ERRORS[errors[place]] for place in like]
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Forecast:
     """What the next hours may bring.
 

@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.policies.slo.arrivals import Seen, SeenVertex
 from flink_autoscaler.core.policies.slo.capacity import Capacity, effective
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
@@ -24,8 +24,7 @@ from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 _MAX_SUBTASKS: Final = 32768
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Level:
     """A size of the job.
 
@@ -66,8 +65,7 @@ class Levels:
         return Level(self.slots[index], capacity, self.vector_of(capacity))
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Strength:
     """What a vertex can do, in demand of the job.
 

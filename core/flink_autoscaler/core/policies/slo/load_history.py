@@ -9,12 +9,11 @@ import math
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from statistics import fmean, median
 from typing import Final
 
-from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 
 BUCKET: Final = 300.0
@@ -39,8 +38,7 @@ AGES: Final = (3.0, 6.0, 12.0, 30.0, 60.0)
 """Minutes after a jump at which it is noted what is left of it."""
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Jumps:
     """What became of jumps upwards.
 
@@ -92,8 +90,7 @@ class Jumps:
         return [self.base + height * known[min(bisect_left(AGES, since + at), len(known) - 1)] for at in MIDDLES]
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class LoadHistory:
     """Load of the past.
 

@@ -12,13 +12,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from statistics import NormalDist
 from typing import Final
 
-from flink_autoscaler.core.model.quick import quick
+from flink_autoscaler.core.model.value import value
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 from flink_autoscaler.core.policies.slo.error_budget import seconds_above
 from flink_autoscaler.core.policies.slo.forecasters import ERROR_LEADS, Forecast, like_errors
@@ -37,8 +36,7 @@ _MIN_SHRINKING: Final = 0.01
 _MAX_OVERLOAD: Final = 10.0
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class SwitchingCosts:
     """What shortage, lateness and a rescale cost.
 
@@ -66,8 +64,7 @@ class SwitchingCosts:
         return min(excess * (1.0 + 1.0 / max(headroom, CONSTANTS.min_headroom)), CONSTANTS.max_drain)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class ActionSet:
     """The sizes that the job may go to, the present one included.
 
@@ -139,8 +136,7 @@ def _lateness(path: Sequence[float], backlog: float, phases: Iterable[tuple[floa
     return late + excess / max(1.0 - overload, _MIN_SHRINKING) * (1.0 + 10.0 * max(overload - 1.0, 0.0))
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Cost:
     """What a first step comes to, slot-seconds.
 

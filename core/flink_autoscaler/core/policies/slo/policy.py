@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, Final
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
-from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of, missing, not_usable
 from flink_autoscaler.core.policies.base.quantities import subtasks
@@ -42,8 +42,7 @@ _NOT_READ: Final = Reason(
 )
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class Intent:
     """What evaluations have called for since the last rescale.
 
@@ -77,8 +76,7 @@ class Intent:
         return Intent(at, slots, self.ups + 1 if ups else 0, 0, forgone, self.target if forgone else 0.0)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
+@value
 class SloMemory:
     """What is handed back in the next pass.
 

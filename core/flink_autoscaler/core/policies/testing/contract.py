@@ -32,7 +32,7 @@ from flink_autoscaler.core.model.policy_values import (
     Proposal,
     ProposalDirection,
 )
-from flink_autoscaler.core.model.quick import replace
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.policies.base.proposals import INCOMPLETE_WINDOW, METRIC_MISSING, NOT_RUNNING, direction_of
 from flink_autoscaler.core.policies.testing.model_job import Meter, ModelJob, balanced_jobs, model_jobs
 from flink_autoscaler.core.ports.plugins import ScalingPolicy

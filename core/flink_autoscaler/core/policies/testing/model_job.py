@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, JobSample, VertexObs, VertexSample
-from flink_autoscaler.core.model.quick import replace
+from flink_autoscaler.core.model.value import replace
 
 WINDOW = 900.0
 """Seconds of the metric window."""
