@@ -14,6 +14,8 @@ Conversation = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[
 """What is done with one connection; it is closed afterwards."""
 
 HOST: Final = "127.0.0.1"
+_DEADLINE: Final = 120.0
+"""Seconds for what takes none on a quiet machine."""
 
 
 class LoopbackThread:
@@ -36,7 +38,7 @@ class LoopbackThread:
     def __exit__(self, *_: object) -> None:
         self.drop()
         self.call(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(_DEADLINE)
         self._loop.close()
 
     def listen(self, converse: Conversation, port: int = 0) -> int:
@@ -63,17 +65,18 @@ class LoopbackThread:
         self._loop.call_soon_threadsafe(function)
 
     def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_DEADLINE)
 
     async def _drop(self) -> None:
         while self._listeners:
             self._listeners.pop().close()
         for _ in range(5):
             await asyncio.sleep(0)  # who was accepted just now becomes a connection first
-        connections = asyncio.all_tasks() - {asyncio.current_task()}
-        for connection in connections:
-            connection.cancel()
-        await asyncio.gather(*connections, return_exceptions=True)
+        while connections := asyncio.all_tasks() - {asyncio.current_task()}:
+            for connection in connections:
+                connection.cancel()
+            await asyncio.gather(*connections, return_exceptions=True)
+            await asyncio.sleep(0)
 
 
 async def forward(

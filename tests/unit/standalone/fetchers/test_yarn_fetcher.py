@@ -204,10 +204,10 @@ class TestTroubles:
         for host in _spellings(30):
             site.yarn.add("bad", bad, extra={"amRPCAddress": f"{host}:{urlsplit(bad.url).port}"})
         site.yarn.add("good", good)
-        fetcher = site.fetcher(timeout=2.0, access="direct")
+        fetcher = site.fetcher(timeout=4.0, access="direct")
 
         asked = []
-        for _ in range(4):
+        for _ in range(3):
             before = len(bad.requests)
             job_list = fetcher.fetch()
             asked.append(len(bad.requests) - before)
