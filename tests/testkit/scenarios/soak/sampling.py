@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import re
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +18,7 @@ from psycopg import sql
 from testkit.processes import descendants_of
 from testkit.scenarios.soak.growth import Tolerance
 
+_PATIENCE = 180.0
 _PASSES = re.compile(r'^flink_autoscaler_passes_total\{cluster="([^"]*)".*result="succeeded".*\} (\S+)$', re.MULTILINE)
 _TIDIED = re.compile(r"^flink_autoscaler_history_last_compaction_timestamp_seconds(?:\{.*\})? (\S+)$", re.MULTILINE)
 _OWN = re.compile(r"^(?:Anonymous|Swap):\s+(\d+)", re.MULTILINE)
@@ -77,9 +80,22 @@ class Sampler:
         return Sample(figures, passes_of(page))
 
     def page(self, path: str) -> str:
-        """Return a page of the daemon. Raises OSError."""
-        with self._opener.open(self._url + path, timeout=30) as answer:
-            return str(answer.read().decode())
+        """Return a page of the daemon, which cuts an answer off that takes half a minute, as on a busy machine.
+
+        Raises:
+            OSError: It cannot be had for minutes, or says that something is wrong.
+        """
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                with self._opener.open(self._url + path, timeout=60) as answer:
+                    return str(answer.read().decode())
+            except urllib.error.HTTPError:
+                raise
+            except (OSError, http.client.HTTPException) as error:
+                if time.monotonic() > deadline:
+                    raise OSError(f"{path} cannot be had: {error}") from error
+                time.sleep(1.0)
 
     def readiness(self) -> str:
         """Return why the daemon cannot do its work; empty where it can."""
