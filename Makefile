@@ -83,6 +83,7 @@ check: setup ## Check format, lint, types and import directions.
 
 .PHONY: test
 test: jdk $(VENV)/.setup-test ## Run all tests but the suites, and one of each of these; real Flink clusters included.
+	@.ci/check-tools room
 	@.ci/check-tools skips
 	@if .ci/check-tools kerberos >/dev/null 2>&1; then $(MAKE) --no-print-directory $(VENV)/.setup-kerberos; fi
 	$(BIN)/python -m pytest $(IN_PARALLEL) -m "guard or not suite" $(PYTEST_ARGS)
