@@ -151,8 +151,8 @@ class SloConstants:
     memory: float = 604800.0
     prior: float = 302400.0
     quantile: float = 0.98
-    free: float = 0.6
-    gain: float = 4.0
+    free: float = 0.5
+    gain: float = 5.0
     max_quantile: float = 0.998
     longest: float = 900.0
     age_fading: float = 0.95
