@@ -82,7 +82,8 @@ class SloConstants:
         patience: Share of the price of a scale-down that has to be forgone before it.
         rescales_price: Of all rescales that a day may have besides the lateness that they bring, seconds of the usual
             size.
-        late_price: Of a second above the acceptable lag, seconds of the usual size.
+        late_price: Of a second above the acceptable lag: seconds of the usual size times this over ``1 - quantile``, as
+            for shortage.
         quiet: After which a quiet job is evaluated again.
         quiet_error: Share by which the load of a quiet job may be off what is expected.
         quiet_load: Share of the capacity below which the load of a quiet job lies.
@@ -150,9 +151,9 @@ class SloConstants:
     memory: float = 604800.0
     prior: float = 302400.0
     quantile: float = 0.98
-    free: float = 0.6
-    gain: float = 4.0
-    max_quantile: float = 0.995
+    free: float = 0.5
+    gain: float = 5.0
+    max_quantile: float = 0.998
     longest: float = 900.0
     age_fading: float = 0.95
     load_noise: float = 0.03
@@ -161,7 +162,7 @@ class SloConstants:
     downs: int = 3
     patience: float = 0.35
     rescales_price: float = 7200.0
-    late_price: float = 30.0
+    late_price: float = 0.6
     quiet: float = 300.0
     quiet_error: float = 0.06
     quiet_load: float = 0.97

@@ -201,18 +201,16 @@ _LEADS: Final = tuple(min(bisect_left(ERROR_LEADS, end), len(ERROR_LEADS) - 1) f
 class Planner:
     """The programmes of one decision."""
 
-    def __init__(self, actions: ActionSet, quantile: float, errors: bytes, costs: SwitchingCosts) -> None:
+    def __init__(self, actions: ActionSet, errors: bytes, costs: SwitchingCosts) -> None:
         """Make what all programmes share.
 
         Args:
             actions: The sizes.
-            quantile: Of the need that is planned for.
             errors: Of the blend; see :func:`like_errors`.
             costs: Of shortage and rescales.
         """
         self._actions, self._costs, self._errors = actions, costs, errors
         self._places = [round(math.log(capacity) / _STEP) + _BELOW for capacity in actions.capacities]
-        self._short = costs.short / (1.0 - quantile)
         self._drain = [costs.late * costs.late_after(math.expm1(log)) for log in _LOGS]
         self._rows = dict[tuple[int, int], tuple[list[float], list[float]]]()
         slots = actions.slots
@@ -226,7 +224,7 @@ class Planner:
         if found is None:
             table = shortage_table(self._errors, lead, round(math.log(load) / _LEVEL))
             places = [min(max(place - log, 0), last) for place in self._places]
-            found = [self._short * table[place] for place in places], [self._drain[place] for place in places]
+            found = [self._costs.short * table[place] for place in places], [self._drain[place] for place in places]
             self._rows[lead, log] = found
         return found
 

@@ -267,10 +267,10 @@ def _evaluation(
     elapsed = 0.0 if before.at is None else max(at - before.at, 0.0)
     mean = memory.mean or float(size.slots)
     mean += (size.slots - mean) * min(elapsed / (CONSTANTS.usual_days * _DAY), 1.0)
-    costs = _switching_costs(given, memory, mean, options)
-    actions = ActionSet.of(list(zip(sizes.slots, sizes.capacities, strict=True)), (size.slots, size.capacity))
     quantile = memory.budget.quantile(options.slo_error_budget)
-    planner = Planner(actions, quantile, memory.scores.errors, costs)
+    costs = _switching_costs(given, memory, mean, options, quantile)
+    actions = ActionSet.of(list(zip(sizes.slots, sizes.capacities, strict=True)), (size.slots, size.capacity))
+    planner = Planner(actions, memory.scores.errors, costs)
     late = actions.lateness(found.blend[:6], demand.backlog, costs)
     compared = planner.costs(found, late)
     is_late = (situation.lag or 0.0) > costs.limit or late[actions.present] > 0.0
@@ -305,10 +305,13 @@ def _evaluation(
     )
 
 
-def _switching_costs(given: PolicyInput, memory: SloMemory, mean: float, options: AutoscalerOptions) -> SwitchingCosts:
+def _switching_costs(
+    given: PolicyInput, memory: SloMemory, mean: float, options: AutoscalerOptions, quantile: float
+) -> SwitchingCosts:
     """Return the prices, by the slots that the job usually holds; what it holds for bursts makes the next no dearer.
 
-    A scale-down is the dearer the more rescales the day has had.
+    A scale-down is the dearer the more rescales the day has had, and what makes the job late, shortage or outage, the
+    more of the error budget is used.
     """
     day_mean = memory.history.day_mean
     usual = max(min(mean, CONSTANTS.usual_load * day_mean), day_mean, 1.0)
@@ -317,8 +320,8 @@ def _switching_costs(given: PolicyInput, memory: SloMemory, mean: float, options
     return SwitchingCosts(
         up=price,
         down=price * (1.0 + (recent / options.slo_rescales_per_day) ** 2),
-        late=CONSTANTS.late_price * usual,
-        short=day_mean,
+        late=CONSTANTS.late_price / (1.0 - quantile) * usual,
+        short=day_mean / (1.0 - quantile),
         outage=min(max(given.downtime.mean, 0.0), _MAX_OUTAGE),
         replay=min(max(memory.replay.seconds(given.downtime.replay), 0.0), _MAX_OUTAGE),
         limit=options.slo_lag.exact_seconds,

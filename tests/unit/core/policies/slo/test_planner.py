@@ -39,7 +39,7 @@ def planned(
 ) -> int:
     """Return the slots to go to from some; ``late`` seconds are those of the first half hour, by slots."""
     actions = ActionSet.of(SIZES, (slots, float(slots)))
-    planner = Planner(actions, quantile, ERRORS, costs)
+    planner = Planner(actions, ERRORS, replace(costs, short=costs.short / (1.0 - quantile)))
     first = [(late or {}).get(each, 0.0) for each in actions.slots]
     return actions.slots[planner.best(planner.costs(forecast, first), is_late=is_late)]
 
