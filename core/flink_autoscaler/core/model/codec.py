@@ -23,6 +23,8 @@ from functools import cached_property
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from flink_autoscaler.core.model.numbers import r3
+
 T = TypeVar("T")
 Kind = TypeVar("Kind", bound=type)
 
@@ -62,6 +64,9 @@ class Via:
 
 EpochMs = Annotated[int, Within(0, 253_402_300_799_000)]
 """An instant of the years 1970 to 9999, or a duration, in milliseconds."""
+
+Rounded = Annotated[float, Via(float, r3)]
+"""A number that is stored with three decimals."""
 
 _ROWS: Final[set[type]] = set()
 
@@ -137,7 +142,7 @@ def _wrong(problem: str) -> Any:
 
 
 def _items(stored: Any) -> Any:
-    return stored if type(stored) is list else _wrong("is no list")
+    return stored if isinstance(stored, list) else _wrong("is no list")
 
 
 def _getter(stored: Any) -> Any:
