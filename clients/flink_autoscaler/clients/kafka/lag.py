@@ -14,8 +14,7 @@ from typing import Any, Final, TypeVar
 
 from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ConnectError, RefusedError, ResponseError
-from flink_autoscaler.core.model.outside_number import NumberKind
-from flink_autoscaler.core.model.source_lag import TopicLag, topic_lag
+from flink_autoscaler.core.model.source_lag import NumberKind, TopicLag, topic_lag
 from flink_autoscaler.core.ports.lag_sources import LagQuery
 
 LIBRARY: Final = "confluent_kafka"

@@ -14,9 +14,8 @@ from typing import Final, NamedTuple
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import Restriction
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
-from flink_autoscaler.core.model.outside_number import NumberKind, OutsideNumber
 from flink_autoscaler.core.model.reading import JobReading
-from flink_autoscaler.core.model.source_lag import FLINK, SourceLag, of_topics, topics_read
+from flink_autoscaler.core.model.source_lag import FLINK, NumberKind, OutsideNumber, SourceLag, of_topics, topics_read
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.model.topology import Vertex, build_topology
 from flink_autoscaler.core.model.value import replace

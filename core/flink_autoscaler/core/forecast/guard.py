@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Annotated, Final
 
 from flink_autoscaler.core.forecast.online import RECENT, Bucket, OpenBucket, correction, expected, gather
+from flink_autoscaler.core.model.codec import Key, Rounded, row
 from flink_autoscaler.core.model.load_profile import BUCKET, DAY, LEAST_WEEKS, LoadProfile, bucket_start
 from flink_autoscaler.core.model.numbers import divide
 from flink_autoscaler.core.model.value import replace, value
@@ -29,23 +30,25 @@ FULL_DAY: Final = 77
 _HOUR: Final = 3600
 
 
+@row
 @value
 class Issued:
     """A forecast: the beginning of the quarter hour it is about, the median and the upper quantile, records/s."""
 
     target: int
-    f50: float
-    f90: float
+    f50: Rounded
+    f90: Rounded
 
 
+@row
 @value
 class Score:
     """A forecast whose time has come, and the rate that was measured."""
 
     at: int
-    rate: float
-    f50: float
-    f90: float
+    rate: Rounded
+    f50: Rounded
+    f90: Rounded
 
 
 @value
@@ -60,7 +63,7 @@ class SourceState:
         scores: Of the last 24 hours, oldest first.
     """
 
-    is_trusted: bool = False
+    is_trusted: Annotated[bool, Key("trusted")] = False
     bucket: OpenBucket | None = None
     recent: tuple[Bucket, ...] = ()
     issued: tuple[Issued, ...] = ()

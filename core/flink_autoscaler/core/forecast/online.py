@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Final
 
+from flink_autoscaler.core.model.codec import Rounded, row
 from flink_autoscaler.core.model.load_profile import AHEAD, BUCKET, LEAST_MINUTES, LoadProfile, bucket_start
 from flink_autoscaler.core.model.policy_values import Outage, SourceForecast
 from flink_autoscaler.core.model.value import value
@@ -25,12 +26,13 @@ LEAST_DOWN: Final = 3600.0
 """Shortest horizon of a scale-down, seconds."""
 
 
+@row
 @value
 class Bucket:
     """A complete quarter hour: its beginning, and the mean rate in records/s."""
 
     start: int
-    rate: float
+    rate: Rounded
 
 
 @value
@@ -136,6 +138,7 @@ def source_forecast(
     return None if up is None or down is None else SourceForecast(up, down, profile.level)
 
 
+@row
 @value
 class OpenBucket:
     """A quarter hour that is not over, or whose end nobody has noticed yet.

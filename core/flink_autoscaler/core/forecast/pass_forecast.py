@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import field
 from typing import Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.evaluate.downtime import expected_outage
 from flink_autoscaler.core.forecast.arrivals import arrival_rates
-from flink_autoscaler.core.forecast.guard import OLDEST, Issued, Score, SourceState, distrust, issue, observe
-from flink_autoscaler.core.forecast.online import Bucket, Horizons, OpenBucket, source_forecast
+from flink_autoscaler.core.forecast.guard import OLDEST, Score, SourceState, distrust, issue, observe
+from flink_autoscaler.core.forecast.online import Horizons, source_forecast
+from flink_autoscaler.core.model.codec import Codec
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult, zone_named
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.numbers import r3
 from flink_autoscaler.core.model.policy_values import DemandForecast, LoadProfiles, Outage, SourceForecast
 from flink_autoscaler.core.model.state import ForecastMemory
 from flink_autoscaler.core.model.value import replace, value
@@ -29,9 +29,7 @@ Json = dict[str, Any]
 class _Scores(list[list[float]]):
     """Scores as JSON values, which are read once: they change every quarter hour, and are asked for in every pass."""
 
-    def __init__(self, scores: Iterable[Score]) -> None:
-        super().__init__([each.at, r3(each.rate), r3(each.f50), r3(each.f90)] for each in scores)
-        self.read: tuple[Score, ...] | None = None
+    read: tuple[Score, ...] | None = None
 
     def __reduce__(self) -> tuple[type[list[list[float]]], tuple[list[list[float]]]]:
         return list, (list(self),)
@@ -48,58 +46,35 @@ def forecast_document(states: Mapping[VertexId, SourceState], before: object = N
     return {source: _source_document(state, known.get(source)) for source, state in states.items()}
 
 
-def forecast_states(document: Mapping[str, Any]) -> dict[VertexId, SourceState]:
+def forecast_states(document: object) -> dict[VertexId, SourceState]:
     """Return the states that were written.
 
     Raises:
         ValueError: The document is something else.
     """
-    try:
-        return {source: _source_state(each) for source, each in document.items()}
-    except (TypeError, LookupError, AttributeError) as error:
-        raise ValueError(f"not the state of forecasts: {type(error).__name__}") from error
+    if not isinstance(document, Mapping):
+        raise ValueError("not the state of forecasts")
+    return {source: _source_state(each) for source, each in document.items()}
 
 
 def _source_document(state: SourceState, before: object) -> Json:
-    bucket = state.bucket
-    return {
-        "trusted": state.is_trusted,
-        "bucket": None if bucket is None else [bucket.start, bucket.minutes, bucket.count, bucket.total],
-        "recent": [[each.start, r3(each.rate)] for each in state.recent],
-        "issued": [[each.target, r3(each.f50), r3(each.f90)] for each in state.issued],
-        "scores": _written(state.scores, before),
-    }
-
-
-def _written(scores: tuple[Score, ...], before: object) -> _Scores:
     match before:
-        case {"scores": _Scores() as known} if known.read is scores:
-            return known
-    return _Scores(scores)
+        case {"scores": _Scores() as known} if known.read is state.scores:
+            return {**_STATE.write(replace(state, scores=())), "scores": known}
+    document: Json = _STATE.write(state)
+    return {**document, "scores": _Scores(document["scores"])}
 
 
-def _source_state(document: Mapping[str, Any]) -> SourceState:
-    bucket = document["bucket"]
-    return SourceState(
-        is_trusted=bool(document["trusted"]),
-        bucket=None if bucket is None else _bucket(*bucket),
-        recent=tuple(Bucket(int(start), float(rate)) for start, rate in document["recent"]),
-        issued=tuple(Issued(int(target), float(f50), float(f90)) for target, f50, f90 in document["issued"]),
-        scores=_scores(document["scores"]),
-    )
+def _source_state(document: Any) -> SourceState:
+    match document:
+        case {"scores": _Scores() as known}:
+            if known.read is None:
+                known.read = _STATE.read(document).scores
+            return replace(_STATE.read({**document, "scores": []}), scores=known.read)
+    return _STATE.read(document)
 
 
-def _scores(document: Iterable[Any]) -> tuple[Score, ...]:
-    if isinstance(document, _Scores) and document.read is not None:
-        return document.read
-    scores = tuple(Score(int(at), float(y), float(f50), float(f90)) for at, y, f50, f90 in document)
-    if isinstance(document, _Scores):
-        document.read = scores
-    return scores
-
-
-def _bucket(start: int, minutes: int, count: int, total: float) -> OpenBucket:
-    return OpenBucket(int(start), int(minutes), int(count), float(total))
+_STATE: Final = Codec(SourceState)
 
 
 DISABLED = "FORECAST_DISABLED"

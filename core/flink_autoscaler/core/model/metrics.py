@@ -22,7 +22,7 @@ VertexId = str
 class FlinkMetric(StrEnum):
     """Metrics of Flink by what they mean; the names on the wire differ (see ``metric_names``).
 
-    The last three are none that Flink has: others say them, see :mod:`.source_lag` and :mod:`.outside_number`.
+    The last three are none that Flink has: others say them, see :mod:`.source_lag`.
     """
 
     __hash__ = str.__hash__

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeGuard
 
+from flink_autoscaler.core.model.codec import EpochMs
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.supervision import Supervision
 from flink_autoscaler.core.model.vertex_patterns import Named, matches
@@ -29,7 +30,7 @@ class Signed:
 
     who: str
     reason: str
-    at_ms: int
+    at_ms: EpochMs
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class PauseOrder:
 
     signed: Signed
     direction: PauseScope = PauseScope.BOTH
-    until_ms: int | None = None
+    until_ms: EpochMs | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Orders:
 
     pause: PauseOrder | None = None
     pins: tuple[Pin, ...] = ()
-    resumed_ms: int | None = None
+    resumed_ms: EpochMs | None = None
     rollback: Signed | None = None
     reset: Signed | None = None
     dry_run: Signed | None = None

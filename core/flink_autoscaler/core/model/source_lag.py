@@ -1,4 +1,4 @@
-"""What somebody else than Flink says about the lag of a source: values that travel with a request."""
+"""What others than Flink say about a job, the lag of its sources and other numbers, as it travels with a request."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Final
 
 FLINK: Final = "flink"
@@ -21,6 +22,35 @@ LEAST_HOT_LAG: Final = 1_000.0
 """Records; below that no partition is worth a word."""
 
 _SPECIAL: Final = re.compile(r"[^A-Za-z0-9_]")
+
+
+class NumberKind(StrEnum):
+    """What a number is about."""
+
+    __hash__ = str.__hash__
+
+    LAG = "lag"
+    ARRIVAL_RATE = "arrival-rate"
+    FLOOR = "floor"
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideNumber:
+    """The answer of one place about the vertices that a pattern fits; several are asked in order.
+
+    Attributes:
+        kind: Not :attr:`NumberKind.LAG`, which is a :class:`.SourceLag`.
+        pattern: Id of a vertex, or a pattern of its name.
+        origin: Who answered, for people.
+        value: Records/s that arrive at a source, or the least parallelism of a vertex; None when unknown.
+        problem: Why it is unknown; empty where it is known.
+    """
+
+    kind: NumberKind
+    pattern: str
+    origin: str
+    value: float | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

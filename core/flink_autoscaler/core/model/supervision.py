@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from flink_autoscaler.core.model.codec import EpochMs
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.value import replace, value
 
@@ -73,17 +74,17 @@ class RescaleRecord:
         reverted: Whether it was rolled back.
     """
 
-    decided_ms: int
-    since_ms: int
+    decided_ms: EpochMs
+    since_ms: EpochMs
     before: Vector
     target: Vector
     origin: Origin = Origin.AUTOSCALER
     mechanism: Mechanism = Mechanism.IN_PLACE
     stage: Stage = Stage.REQUESTED
     reason: str = ""
-    accepted_ms: int | None = None
-    settled_ms: int | None = None
-    outage_ms: int | None = None
+    accepted_ms: EpochMs | None = None
+    settled_ms: EpochMs | None = None
+    outage_ms: EpochMs | None = None
     reached: Vector = field(default_factory=dict)
     state_bytes: int | None = None
     taskmanagers: int | None = None
@@ -144,9 +145,9 @@ class Pause:
 
     cause: str
     text: str
-    since_ms: int
+    since_ms: EpochMs
     fingerprint: Fingerprint
-    until_ms: int | None = None
+    until_ms: EpochMs | None = None
     for_good: bool = False
 
 
@@ -163,7 +164,7 @@ class Quarantined:
     vertex_id: VertexId
     parallelism: int
     cause: str
-    since_ms: int
+    since_ms: EpochMs
     memory: int | None = None
 
 
@@ -177,9 +178,9 @@ class ForeignEdit:
         before: As they were; empty once two answers have said the same.
     """
 
-    at_ms: int
+    at_ms: EpochMs
     requirements: Requirements
-    until_ms: int
+    until_ms: EpochMs
     before: Requirements = field(default_factory=dict)
 
 
@@ -206,21 +207,21 @@ class Supervision:
 
     current: RescaleRecord | None = None
     phase: SupervisionPhase = SupervisionPhase.STABLE
-    since_ms: int | None = None
+    since_ms: EpochMs | None = None
     initial: Vector = field(default_factory=dict)
     last_stable: Vector = field(default_factory=dict)
     asked: Vector = field(default_factory=dict)
     seen: Requirements = field(default_factory=dict)
-    seen_start_ms: int | None = None
+    seen_start_ms: EpochMs | None = None
     hits: Mapping[str, int] = field(default_factory=dict)
     baseline: Mapping[str, float] = field(default_factory=dict)
     past: tuple[RescaleRecord, ...] = ()
-    rollbacks_ms: tuple[int, ...] = ()
+    rollbacks_ms: tuple[EpochMs, ...] = ()
     pause: Pause | None = None
     quarantine: tuple[Quarantined, ...] = ()
     edit: ForeignEdit | None = None
-    obeyed_ms: int = 0
-    heard_ms: int | None = None
+    obeyed_ms: EpochMs = 0
+    heard_ms: EpochMs | None = None
     pinned: frozenset[VertexId] = frozenset()
 
     @property

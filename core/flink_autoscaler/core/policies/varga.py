@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from dataclasses import field
+from typing import Annotated, Any, Final
 
+from flink_autoscaler.core.model.codec import Codec, Key, Via
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
@@ -124,56 +126,59 @@ def _that_matter(recommendations: tuple[Timed, ...], now: float, up: float, down
     return tuple(reversed(kept))
 
 
+_TRACKS: Final = Via(
+    Mapping[str, ScalingHistory],
+    lambda history: {} if history is None else {"job": history},
+    lambda tracks: tracks.get("job"),
+)
+"""How the history is stored: version 0.2 could have kept one per vertex."""
+
+
+@value
+class SyncMemory:
+    """What is remembered about a job graph.
+
+    Attributes:
+        vertices: The ids of the graph.
+        backlog_at: When the job was last seen with a backlog.
+        synced_at: When it was evaluated last, to ``targets`` and ``blocks_down``.
+    """
+
+    vertices: frozenset[VertexId]
+    history: Annotated[ScalingHistory | None, Key("tracks"), _TRACKS] = None
+    backlog_at: float | None = None
+    synced_at: float | None = None
+    targets: Mapping[VertexId, int] = field(default_factory=dict)
+    blocks_down: bool = False
+
+
 @value
 class VargaMemory:
     """What is remembered about a job; of another job graph only when it stopped, and its lags.
 
     Attributes:
-        backlog_at: When the job was last seen with a backlog.
-        synced_at: When it was evaluated last, to ``targets`` and ``blocks_down``.
         stopped_at: When not all tasks were seen running last; None for never.
         lags: Instants and records of lag, of the last minute, oldest first.
     """
 
-    history: ScalingHistory | None = None
-    backlog_at: float | None = None
-    synced_at: float | None = None
-    targets: Mapping[VertexId, int] | None = None
-    blocks_down: bool = False
+    sync: Annotated[SyncMemory, Key("hpa")]
     stopped_at: float | None = None
     lags: tuple[tuple[float, float], ...] = ()
 
     @classmethod
     def read(cls, state: Mapping[str, Any], obs: JobObservation) -> VargaMemory:
         """Read what :meth:`as_json` wrote; empty for a state that cannot be read."""
+        empty = SyncMemory(frozenset(obs.vertices))
         try:
-            memory = cls(stopped_at=state["stopped_at"], lags=tuple((float(at), float(n)) for at, n in state["lags"]))
-            saved = state["hpa"]
-            if frozenset(saved["vertices"]) != frozenset(obs.vertices):
-                return memory
-            job = saved["tracks"].get("job")
-            return replace(
-                memory,
-                history=None if job is None else _history(job),
-                backlog_at=saved["backlog_at"],
-                synced_at=saved["synced_at"],
-                targets=dict(saved["targets"]),
-                blocks_down=saved["blocks_down"],
-            )
-        except (KeyError, TypeError, ValueError, AttributeError):
-            return cls()
+            memory = _MEMORY.read(state)
+        except ValueError:
+            return cls(empty)
+        return memory if memory.sync.vertices == empty.vertices else replace(memory, sync=empty)
 
-    def as_json(self, obs: JobObservation) -> dict[str, Any]:
-        """Return it as JSON values, with the vertices that it is about."""
-        hpa = {
-            "vertices": sorted(obs.vertices),
-            "tracks": {} if self.history is None else {"job": _saved(self.history)},
-            "backlog_at": self.backlog_at,
-            "synced_at": self.synced_at,
-            "targets": dict(self.targets or {}),
-            "blocks_down": self.blocks_down,
-        }
-        return {"hpa": hpa, "stopped_at": self.stopped_at, "lags": [list(each) for each in self.lags]}
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        written: dict[str, Any] = _MEMORY.write(self)
+        return written
 
     def updated(self, obs: JobObservation, backlog: Backlog, threshold: float) -> VargaMemory:
         """Return what is remembered after a look at the job."""
@@ -181,21 +186,13 @@ class VargaMemory:
         recent = ((at, lag) for at, lag in self.lags if obs.now - _SLOPE_WINDOW <= at < obs.now)
         return replace(
             self,
-            backlog_at=obs.now if backlog.lag > threshold else self.backlog_at,
+            sync=replace(self.sync, backlog_at=obs.now) if backlog.lag > threshold else self.sync,
             stopped_at=obs.now if not_running(obs) else self.stopped_at,
             lags=(*recent, (obs.now, backlog.lag)) if backlog.is_known else (),
         )
 
 
-def _history(saved: Mapping[str, Any]) -> ScalingHistory:
-    read = [tuple((float(at), int(n)) for at, n in saved[key]) for key in ("recommendations", "changes")]
-    return ScalingHistory(float(saved["seen_at"]), int(saved["size"]), read[0], read[1])
-
-
-def _saved(history: ScalingHistory) -> dict[str, Any]:
-    timed = {"recommendations": history.recommendations, "changes": history.changes}
-    lists = {name: [[float(at), value] for at, value in entries] for name, entries in timed.items()}
-    return {"seen_at": float(history.seen_at), "size": history.size, **lists}
+_MEMORY: Final = Codec(VargaMemory)
 
 
 @value
@@ -305,16 +302,17 @@ class VargaPolicy:
         obs, options = given.obs, AutoscalerOptions.of(given.config)
         backlog = backlog_of(obs)
         memory = VargaMemory.read(given.state, obs).updated(obs, backlog, options.varga_lag_threshold)
-        state = memory.as_json(obs)
+        state = memory.as_json()
         if why_not := _why_not(obs, backlog, memory):
             return abstention(NAME, why_not, state)
-        if memory.synced_at is not None and 0 <= obs.now - memory.synced_at < options.varga_sync_period.exact_seconds:
-            text = f"as {obs.now - memory.synced_at:.0f} s ago (varga.sync-period)"
-            targets = {v: subtasks((memory.targets or {}).get(v, x.parallelism), x) for v, x in obs.vertices.items()}
-            return _proposal(obs, targets, (Reason("BETWEEN_SYNCS", text),), state, blocks_down=memory.blocks_down)
+        sync = memory.sync
+        if sync.synced_at is not None and 0 <= obs.now - sync.synced_at < options.varga_sync_period.exact_seconds:
+            text = f"as {obs.now - sync.synced_at:.0f} s ago (varga.sync-period)"
+            targets = {v: subtasks(sync.targets.get(v, x.parallelism), x) for v, x in obs.vertices.items()}
+            return _proposal(obs, targets, (Reason("BETWEEN_SYNCS", text),), state, blocks_down=sync.blocks_down)
         slope = slope_of(memory.lags, _SLOPE_WINDOW)
         backlog = backlog if slope is None else replace(backlog, slope=slope)
-        phase = _phase(obs, backlog, memory, options)
+        phase = _phase(obs, backlog, sync.backlog_at, options)
         is_telling = phase is None or phase.code == _BEHIND
         advice = advice_of(obs, backlog, options) if is_telling else Advice(_widest(obs), False)
         if not isinstance(advice, Advice):
@@ -337,7 +335,9 @@ def _why_not(obs: JobObservation, backlog: Backlog, memory: VargaMemory) -> tupl
     return reasons
 
 
-def _phase(obs: JobObservation, backlog: Backlog, memory: VargaMemory, options: AutoscalerOptions) -> Reason | None:
+def _phase(
+    obs: JobObservation, backlog: Backlog, backlog_at: float | None, options: AutoscalerOptions
+) -> Reason | None:
     """Return what the backlog makes of the metrics; None where they say how large the job has to be.
 
     With a backlog that is not worked off in time they may be a reason to grow. While it is, and while the window
@@ -350,7 +350,7 @@ def _phase(obs: JobObservation, backlog: Backlog, memory: VargaMemory, options: 
             return Reason(_CATCHING_UP, text, None, figures)
         return Reason(_BEHIND, "the backlog is not worked off in time; nothing is scaled down meanwhile", None, figures)
     window = max(obs.window[1] - obs.window[0], 1.0)
-    if memory.backlog_at is None or abs(obs.now - memory.backlog_at) >= window:
+    if backlog_at is None or abs(obs.now - backlog_at) >= window:
         return None
     return Reason("SETTLING", "the metric window still has samples of working off a backlog", None, figures)
 
@@ -360,12 +360,12 @@ def _followed(
 ) -> Proposal:
     """Go as far toward an advice as windows and rate limits allow."""
     current = _widest(obs)
-    stabilized, number, history = apply_behavior(advice.number, current, obs.now, memory.history, options)
+    stabilized, number, history = apply_behavior(advice.number, current, obs.now, memory.sync.history, options)
     targets = {
         v: subtasks(number if advice.is_growing else min(number, vertex.parallelism), vertex)
         for v, vertex in obs.vertices.items()
     }
-    memory = replace(memory, history=history, synced_at=obs.now, targets=targets, blocks_down=blocks_down)
+    sync = replace(memory.sync, history=history, synced_at=obs.now, targets=targets, blocks_down=blocks_down)
     change = f"parallelism stays {current}" if number == current else f"{current} -> {number}"
     code = "NO_CHANGE" if number == current else "SCALE_UP" if number > current else "SCALE_DOWN"
     figures = (("current", float(current)), ("target", float(number)))
@@ -376,7 +376,7 @@ def _followed(
     if number != stabilized:
         text = f"{stabilized} is advised; rate limits allow {number} now"
         reasons.append(Reason("RATE_LIMITED", text))
-    return _proposal(obs, targets, reasons, memory.as_json(obs), blocks_down=blocks_down)
+    return _proposal(obs, targets, reasons, replace(memory, sync=sync).as_json(), blocks_down=blocks_down)
 
 
 def _proposal(

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from flink_autoscaler.core.model.outside_number import NumberKind
-from flink_autoscaler.core.model.source_lag import TopicLag
+from flink_autoscaler.core.model.source_lag import NumberKind, TopicLag
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,9 @@ from flink_autoscaler.core.model.job import JobKey, SlotNeed
 from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, MetricSample, VertexId
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
-from flink_autoscaler.core.model.outside_number import OutsideNumber
 from flink_autoscaler.core.model.policy_values import NO_READING, DemandForecast, LoadProfiles, Outage, ShadowProposal
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, CollectorMemory, JobReading, Origins
-from flink_autoscaler.core.model.source_lag import SourceLag
+from flink_autoscaler.core.model.source_lag import OutsideNumber, SourceLag
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.model.value import value

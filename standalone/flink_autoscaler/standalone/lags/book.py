@@ -16,8 +16,15 @@ from flink_autoscaler.clients.kafka.lag import KafkaAddress, KafkaLag
 from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.job import Endpoint
-from flink_autoscaler.core.model.outside_number import NumberKind, OutsideNumber
-from flink_autoscaler.core.model.source_lag import FLINK, SourceLag, TopicLag, of_topics, spread_lag
+from flink_autoscaler.core.model.source_lag import (
+    FLINK,
+    NumberKind,
+    OutsideNumber,
+    SourceLag,
+    TopicLag,
+    of_topics,
+    spread_lag,
+)
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.lag import ALL
 from flink_autoscaler.core.ports.lag_sources import LagQuery, LagSource, TopicLagSource

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, cast
 
 import structlog
-from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -25,6 +25,7 @@ from sqlalchemy import (
     update,
 )
 
+from flink_autoscaler.core.model.codec import Codec
 from flink_autoscaler.core.model.job import JobKey, cluster_of
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, Signed
 from flink_autoscaler.core.ports.order_book import Command, Ordered
@@ -32,7 +33,7 @@ from flink_autoscaler.core.supervise.order_book import settled
 from flink_autoscaler.stores.sql.database.database import Database, Fence, same_key
 from flink_autoscaler.stores.sql.database.failures import ConflictError
 from flink_autoscaler.stores.sql.events.handler import insert_event
-from flink_autoscaler.stores.sql.state.instants import is_instant
+from flink_autoscaler.stores.sql.state.codec import read_json
 from flink_autoscaler.stores.sql.tables import ORDERS, SET_ASIDE
 
 log = structlog.get_logger(__name__)
@@ -258,8 +259,11 @@ def _set_aside(connection: Connection, job_key: JobKey, *, problem: str, at: dat
     connection.execute(insert(SET_ASIDE).from_select(columns, kept))
 
 
+_ORDERS: Final = Codec(Orders, omits_defaults=True)
+
+
 def _encode(orders: Orders) -> str:
-    return _adapter().dump_json(orders, exclude_defaults=True).decode()
+    return json.dumps(_ORDERS.write(orders), separators=(",", ":"), ensure_ascii=False)
 
 
 def _decode(text: object) -> Orders:
@@ -270,30 +274,9 @@ def _decode(text: object) -> Orders:
     """
     if not isinstance(text, str):
         raise ValueError("not a text")
+    document = read_json(text)
     try:
-        orders = _adapter().validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from None
+        json.dumps(document, ensure_ascii=False).encode()  # half a character, which no sink of events would take
     except UnicodeError:
         raise ValueError("not UTF-8") from None
-    if not all(map(is_instant, _instants(orders))):
-        raise ValueError("an instant is not in the years 1970 to 9999")
-    return orders
-
-
-def _instants(orders: Orders) -> Iterator[int]:
-    signed = [pin.signed for pin in orders.pins]
-    signed += [each for each in (orders.rollback, orders.reset, orders.dry_run) if each is not None]
-    ends = [orders.resumed_ms]
-    if orders.pause is not None:
-        signed.append(orders.pause.signed)
-        ends.append(orders.pause.until_ms)
-    yield from (each.at_ms for each in signed)
-    yield from (at_ms for at_ms in ends if at_ms is not None)
-
-
-@cache
-def _adapter() -> TypeAdapter[Orders]:
-    return TypeAdapter(Orders)
+    return _ORDERS.read(document)

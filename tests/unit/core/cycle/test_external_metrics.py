@@ -14,10 +14,11 @@ from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.external_metrics import external_metrics
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric
-from flink_autoscaler.core.model.outside_number import NumberKind, OutsideNumber
 from flink_autoscaler.core.model.reading import CollectorMemory, JobReading
 from flink_autoscaler.core.model.source_lag import (
     FLINK,
+    NumberKind,
+    OutsideNumber,
     SourceLag,
     TopicLag,
     spread_lag,

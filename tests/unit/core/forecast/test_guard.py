@@ -202,7 +202,7 @@ def test_what_is_read_again_is_not_written_again_and_travels_as_json() -> None:
     "document",
     [
         {"source": None},
-        {"source": {}},
+        {"source": []},
         {"source": {"trusted": True, "bucket": [1], "recent": [], "issued": [], "scores": []}},
         {"source": {"trusted": True, "bucket": None, "recent": [[1]], "issued": [], "scores": []}},
         {"source": {"trusted": True, "bucket": None, "recent": [["x", 1]], "issued": [], "scores": []}},

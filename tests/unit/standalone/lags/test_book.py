@@ -11,8 +11,7 @@ from time import monotonic
 import pytest
 
 from flink_autoscaler.core.errors import ConnectError
-from flink_autoscaler.core.model.outside_number import NumberKind
-from flink_autoscaler.core.model.source_lag import SourceLag, TopicLag, topic_lag
+from flink_autoscaler.core.model.source_lag import NumberKind, SourceLag, TopicLag, topic_lag
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.options.lag import GROUP_PARAMETERS
 from flink_autoscaler.core.ports.lag_sources import LagQuery

@@ -21,8 +21,7 @@ from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ResponseE
 from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.metrics import FlinkMetric, ScalingMetric
-from flink_autoscaler.core.model.outside_number import NumberKind, OutsideNumber
-from flink_autoscaler.core.model.source_lag import SourceLag, TopicLag, topic_lag
+from flink_autoscaler.core.model.source_lag import NumberKind, OutsideNumber, SourceLag, TopicLag, topic_lag
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.lag_sources import LagQuery
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest

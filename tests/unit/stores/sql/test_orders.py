@@ -153,8 +153,14 @@ def _damage(database: Database, job_key: str, **values: Any) -> None:
 @every_database
 @pytest.mark.parametrize(
     "text",
-    ["nonsense", '{"resumed_ms":-1}', '{"pause":{"signed":{"who":"a","reason":"b","at_ms":1},"until_ms":9e17}}'],
-    ids=["no JSON", "before 1970", "in the year 28 million"],
+    [
+        "nonsense",
+        '{"resumed_ms":-1}',
+        '{"pause":{"signed":{"who":"a","reason":"b","at_ms":1},"until_ms":9e17}}',
+        r'{"dry_run":{"who":"\udfff","reason":"b","at_ms":1}}',
+        "[" * 10_000,
+    ],
+    ids=["no JSON", "before 1970", "in the year 28 million", "half a character", "nested too deeply"],
 )
 def test_orders_that_cannot_be_read_are_set_aside_to_the_letter_once(
     database: Database, book: SqlOrderBook, text: str

@@ -10,9 +10,10 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import Annotated, Any, Final
 
 from flink_autoscaler.core.evaluate.evaluation import is_held_back, is_residual
+from flink_autoscaler.core.model.codec import Codec, Via, row
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import DemandForecast, JobObservation, SourceForecast, VertexObs
 from flink_autoscaler.core.model.value import replace, value
@@ -26,6 +27,7 @@ KEPT = 86_400.0
 Edge = tuple[VertexId, VertexId]
 
 
+@row
 @value
 class KnownRate:
     """Records/s of one always busy subtask, and when that was last seen."""
@@ -34,6 +36,7 @@ class KnownRate:
     at: float
 
 
+@row
 @value
 class Raise:
     """A vertex before it was last scaled up: when, parallelism, and true rate of the whole vertex, records/s."""
@@ -55,6 +58,14 @@ class Raise:
         return (rate * vertex.parallelism - self.rate) / expected if expected > 0 else None
 
 
+_EDGES: Final = Via(
+    tuple[tuple[VertexId, VertexId, float | None], ...],
+    lambda ratios: [(*edge, ratio) for edge, ratio in ratios.items()],
+    lambda rows: {(upstream, vertex_id): ratio for upstream, vertex_id, ratio in rows},
+)
+"""How what is known by edge is stored: as lists of three."""
+
+
 @value
 class Memory:
     """What has been learned about a job graph; another graph begins anew.
@@ -69,7 +80,7 @@ class Memory:
 
     vertices: frozenset[VertexId]
     rates: Mapping[VertexId, KnownRate] = field(default_factory=dict)
-    ratios: Mapping[Edge, float | None] = field(default_factory=dict)
+    ratios: Annotated[Mapping[Edge, float | None], _EDGES] = field(default_factory=dict)
     backlog_at: float | None = None
     raises: Mapping[VertexId, Raise] = field(default_factory=dict)
 
@@ -78,26 +89,15 @@ class Memory:
         """Read what :meth:`as_json` wrote; empty for another graph and for a state that cannot be read."""
         empty = cls(frozenset(obs.vertices))
         try:
-            memory = cls(
-                vertices=frozenset(state["vertices"]),
-                rates={v: KnownRate(*each) for v, each in state["rates"].items()},
-                ratios={(u, v): ratio for u, v, ratio in state["ratios"]},
-                backlog_at=state["backlog_at"],
-                raises={v: Raise(*each) for v, each in state["raises"].items()},
-            )
-        except (KeyError, TypeError, ValueError, AttributeError):
+            memory = _MEMORY.read(state)
+        except ValueError:
             return empty
         return memory if memory.vertices == empty.vertices else empty
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        return {
-            "vertices": sorted(self.vertices),
-            "rates": {v: [known.rate, known.at] for v, known in self.rates.items()},
-            "ratios": [[u, v, ratio] for (u, v), ratio in self.ratios.items()],
-            "backlog_at": self.backlog_at,
-            "raises": {v: [each.at, each.parallelism, each.rate] for v, each in self.raises.items()},
-        }
+        written: dict[str, Any] = _MEMORY.write(self)
+        return written
 
     def rate_of(self, vertex_id: VertexId) -> float | None:
         """Return the records/s of one always busy subtask; None when that is not known."""
@@ -139,6 +139,9 @@ class Memory:
         if self.backlog_at is None:
             return False
         return abs(obs.now - self.backlog_at) < max(obs.window[1] - obs.window[0], 1.0)
+
+
+_MEMORY: Final = Codec(Memory)
 
 
 def _rate_per_subtask(vertex: VertexObs) -> float | None:

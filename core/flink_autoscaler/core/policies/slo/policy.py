@@ -14,6 +14,7 @@ from dataclasses import field
 from functools import lru_cache
 from typing import Any, Final
 
+from flink_autoscaler.core.model.codec import Codec
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
 from flink_autoscaler.core.model.value import replace, value
@@ -21,7 +22,6 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of, missing, not_usable
 from flink_autoscaler.core.policies.base.quantities import subtasks
 from flink_autoscaler.core.policies.slo.arrivals import Seen, seen
-from flink_autoscaler.core.policies.slo.codec import decode, encode
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 from flink_autoscaler.core.policies.slo.demand import Demand, DemandState, mix_ahead, observe, usual_loads
 from flink_autoscaler.core.policies.slo.error_budget import ErrorBudget, ReplayAge, Restart
@@ -110,7 +110,7 @@ class SloMemory:
         sources = tuple(sorted(key for key, each in now.vertices.items() if each.is_source))
         marks = (_mark((tuple(sorted(now.vertices)), sources, tuple(sorted(set(now.edges))))), _mark(sources))
         try:
-            memory = decode(cls, stored)
+            memory = MEMORY.read(stored)
         except ValueError:
             return cls(marks)
         if not all(each.is_sound for each in memory.demand.capacities.values()):
@@ -145,6 +145,10 @@ class SloMemory:
         return is_settled and is_expected and is_ahead and (situation.lag or 0.0) <= CONSTANTS.quiet_lag * limit
 
 
+MEMORY: Final = Codec(SloMemory, is_compact=True)
+"""How it is stored."""
+
+
 @lru_cache(maxsize=1024)
 def _mark(names: tuple[Any, ...]) -> int:
     """Return a number that another graph hardly has."""
@@ -176,7 +180,7 @@ class SloPolicy:
         size = present(now.vertices, _strengths(now, demand.state))
         if len(history.minutes) < _MIN_MINUTES or not 0.0 < size.capacity < math.inf:
             learning = _NOT_READ if "learned" in given.state else _LEARNING
-            return abstention(self.name, (learning,), {"memory": encode(memory)})
+            return abstention(self.name, (learning,), {"memory": MEMORY.write(memory)})
         load = history.minutes[-1]
         situation = Situation(given.obs.now, load, None if demand.is_blind else demand.backlog / load, size)
         restart = _restart(memory, demand, now, situation, given.downtime.replay)
@@ -192,14 +196,14 @@ class SloPolicy:
             return self._proposal(given.obs, size, memory, shown)
         evaluation = None if found is None else _evaluation(given, now, demand, situation, memory, found, options)
         if evaluation is None:
-            return abstention(self.name, (_LEARNING,), {"memory": encode(memory)})
+            return abstention(self.name, (_LEARNING,), {"memory": MEMORY.write(memory)})
         memory = replace(memory, intent=evaluation.intent, mean=evaluation.mean)
         return self._proposal(given.obs, evaluation.target, memory, tuple(reasons(evaluation)))
 
     def _proposal(self, obs: JobObservation, size: Level, memory: SloMemory, shown: tuple[Reason, ...]) -> Proposal:
         targets = {v: subtasks(each, obs.vertices[v]) for v, each in size.parallelism.items() if v in obs.vertices}
         capacity = {v: size.capacity * rate for v, rate in memory.demand.mix.items() if v in targets}
-        state = {"memory": encode(memory)}
+        state = {"memory": MEMORY.write(memory)}
         return Proposal(self.name, targets, direction_of(obs, targets), capacity, 1.0, shown, state=state)
 
 

@@ -59,7 +59,7 @@ class DocumentError(ValueError):
     """A stored text is not what should be there. The message never holds the text itself."""
 
 
-def _read_json(text: str, *, exact: bool = False) -> Any:
+def read_json(text: str, *, exact: bool = False) -> Any:
     """Read JSON of at most ``TEXT_LIMIT`` characters; ``exact`` keeps decimal numbers as they are written."""
     if len(text) > TEXT_LIMIT:
         raise DocumentError(f"longer than {TEXT_LIMIT >> 20} Mi characters")
@@ -352,13 +352,13 @@ class Kind(NamedTuple):
     name: str
     empty: Any
     shape: Shape
-    parse: Callable[[str], Any] = partial(_read_json, exact=True)
+    parse: Callable[[str], Any] = partial(read_json, exact=True)
 
 
 KINDS: Mapping[StateType, Kind] = {
-    StateType.SCALING_HISTORY: Kind("history", {}, _HISTORY, _read_json),
+    StateType.SCALING_HISTORY: Kind("history", {}, _HISTORY, read_json),
     StateType.SCALING_TRACKING: Kind("tracking", (), _TRACKING),
-    StateType.COLLECTED_METRICS: Kind("samples", (), _SAMPLES, _read_json),
+    StateType.COLLECTED_METRICS: Kind("samples", (), _SAMPLES, read_json),
     StateType.PARALLELISM_OVERRIDES: Kind("overrides", {}, _OVERRIDES, _read_map),
     StateType.CONFIG_OVERRIDES: Kind("config_changes", ConfigChanges(), _CONFIG),
     StateType.DELAYED_SCALE_DOWN: Kind("delayed", {}, _DELAYED),

@@ -4,30 +4,46 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
-from functools import cache
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Final, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
-
+from flink_autoscaler.core.model.codec import Codec, Via
 from flink_autoscaler.core.model.metrics import MetricSample, VertexId, WaitingTime
 from flink_autoscaler.core.model.state import EMPTY_STATE, ForecastMemory, JobState, PolicyMemories
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Supervision
-from flink_autoscaler.stores.sql.state.instants import is_instant
 
-_INCOMPLETE = "incomplete"
-_SUPERVISION = "supervision"
 _POLICIES = "policies"
 _FORECAST = "forecast"
 _WAITED = "waited"
 _AT_MS = "at_ms"
 _VERTICES = "vertices"
 
-_UNREADABLE = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, ValidationError)
 
 Column = list[float | None]
 """Milliseconds; None where a sample does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What has to be readable.
+
+    Attributes:
+        incomplete: The incomplete vertices of samples, by the instants of these.
+    """
+
+    incomplete: Annotated[
+        Mapping[int, frozenset[VertexId]],
+        Via(
+            Mapping[str, frozenset[VertexId]],
+            lambda incomplete: {str(at_ms): names for at_ms, names in incomplete.items()},
+            lambda stored: {int(at_ms): names for at_ms, names in stored.items()},
+        ),
+    ] = field(default_factory=dict)
+    supervision: Supervision = NO_SUPERVISION
+
+
+_KEPT: Final = Codec(_Kept, omits_defaults=True)
 
 
 class OwnState(NamedTuple):
@@ -41,12 +57,8 @@ class OwnState(NamedTuple):
 
 def own_state_text(state: JobState) -> str | None:
     """Write it as JSON; None when there is nothing to keep."""
-    kept: dict[str, Any] = {}
-    incomplete = {str(sample.at_ms): sorted(sample.incomplete) for sample in state.samples if sample.incomplete}
-    if incomplete:
-        kept[_INCOMPLETE] = incomplete
-    if state.supervision != NO_SUPERVISION:
-        kept[_SUPERVISION] = _supervisions().dump_python(state.supervision, mode="json", exclude_defaults=True)
+    incomplete = {sample.at_ms: sample.incomplete for sample in state.samples if sample.incomplete}
+    kept: dict[str, Any] = _KEPT.write(_Kept(incomplete, state.supervision))
     if state.policies:
         kept[_POLICIES] = {name: dict(memory) for name, memory in state.policies.items()}
     if state.forecast:
@@ -64,10 +76,10 @@ def damage(text: object) -> str | None:
     if not isinstance(text, str):
         return "not a text"
     try:
-        _read(json.loads(text))
+        _KEPT.read(json.loads(text))
     except RecursionError:
         return "nested too deeply"
-    except _UNREADABLE as error:
+    except ValueError as error:
         return f"unexpected content: {type(error).__name__}"
     return None
 
@@ -89,49 +101,21 @@ def own_state(text: str | None, samples: tuple[MetricSample, ...]) -> OwnState:
     known: Any = None
     try:
         known = json.loads(text)
-        incomplete, supervision = _read(known)
-    except _UNREADABLE:
-        incomplete = {sample.at_ms: frozenset(sample.vertices) for sample in samples}
-        supervision = NO_SUPERVISION
+        kept = _KEPT.read(known)
+    except (ValueError, RecursionError):
+        kept = _Kept({sample.at_ms: frozenset(sample.vertices) for sample in samples})
     waited = _waited(_object(known, _WAITED))
     return OwnState(
-        tuple(_completed(sample, incomplete, waited) for sample in samples),
-        supervision,
+        tuple(_completed(sample, kept.incomplete, waited) for sample in samples),
+        kept.supervision,
         {name: memory for name, memory in _object(known, _POLICIES).items() if isinstance(memory, dict)},
         _object(known, _FORECAST),
     )
 
 
-def _read(document: Any) -> tuple[dict[int, frozenset[str]], Supervision]:
-    """Return what has to be readable."""
-    incomplete = _incomplete(document.get(_INCOMPLETE, {}))
-    supervision = _supervisions().validate_python(document.get(_SUPERVISION, {}))
-    if not all(map(is_instant, _instants(supervision))):
-        raise ValueError("an instant is not in the years 1970 to 9999")
-    return incomplete, supervision
-
-
-def _instants(value: Any) -> Iterator[int]:
-    """Yield every number whose field says that it is milliseconds; a duration is none the less one that fits."""
-    if isinstance(value, tuple):
-        for each in value:
-            yield from _instants(each)
-    elif is_dataclass(value):
-        for field in fields(value):
-            each = getattr(value, field.name)
-            if not field.name.endswith("_ms"):
-                yield from _instants(each)
-            elif each is not None:
-                yield from map(int, each if isinstance(each, tuple) else (each,))
-
-
 def _object(document: Any, name: str) -> dict[str, Any]:
     found = document.get(name) if isinstance(document, dict) else None
     return found if isinstance(found, dict) else {}
-
-
-def _incomplete(entries: Mapping[str, list[str]]) -> dict[int, frozenset[str]]:
-    return {int(at_ms): frozenset(map(str, names)) for at_ms, names in entries.items()}
 
 
 def _waited(document: Mapping[str, Any]) -> Mapping[int, Mapping[VertexId, WaitingTime]]:
@@ -152,11 +136,6 @@ def _completed(
     return replace(
         sample, incomplete=incomplete.get(at_ms, sample.incomplete), waited=waited.get(at_ms) or sample.waited
     )
-
-
-@cache
-def _supervisions() -> TypeAdapter[Supervision]:
-    return TypeAdapter(Supervision)
 
 
 def waited_columns(samples: Sequence[MetricSample]) -> dict[VertexId, list[Column]]:

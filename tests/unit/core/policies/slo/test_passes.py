@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.core.model.policy_values import Outage, PastRescale, PolicyInput, Proposal, ProposalDirection
-from flink_autoscaler.core.policies.slo.codec import decode, encode
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 from flink_autoscaler.core.policies.slo.forecasters import ForecastScores, forecast, learn
 from flink_autoscaler.core.policies.slo.load_history import DAY, HORIZON, LoadHistory
-from flink_autoscaler.core.policies.slo.policy import SloMemory, SloPolicy
+from flink_autoscaler.core.policies.slo.policy import MEMORY, SloPolicy
 from flink_autoscaler.core.policies.testing.model_job import Meter, ModelJob, ModelVertex
 
 START = 1_700_000_000.0
@@ -105,11 +104,11 @@ def test_state_of_ten_vertices_and_a_week_has_room_in_12_kb() -> None:
         if place < DAY or place > 6 * DAY:
             found = forecast(history, scores, [10.0] * (HORIZON + 1))
             scores = scores if found is None else scores.saying(found.courses, found.blend)
-    memory = replace(decode(SloMemory, state["memory"]), history=history, scores=scores)
+    memory = replace(MEMORY.read(state["memory"]), history=history, scores=scores)
 
     assert len(scores.said) == 8
     assert len(scores.errors) == 3 * CONSTANTS.errors
-    assert len(json.dumps(encode(memory), separators=(",", ":"))) <= 12_000
+    assert len(json.dumps(MEMORY.write(memory), separators=(",", ":"))) <= 12_000
 
 
 @pytest.mark.parametrize("stored", [{}, {"memory": None}, {"memory": [1, 2]}, {"learned": {"format": 1}}])
