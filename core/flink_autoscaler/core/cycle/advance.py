@@ -320,9 +320,9 @@ def _unchanged(
 
 def _heard(request: PassRequest, job: EvaluatedJob, holds: tuple[Reason, ...], plugins: Plugins) -> Decision:
     """Hold the job, and let those of its policies go on that look at every sample."""
-    state, options = request.state, job.context.options
-    heard = hear(lambda: policy_input(job), options, plugins.policies, state.policies)
-    return Decision(Hold((*holds, *heard.reasons)), replace(state, policies=heard.memories), excluded=job.excluded)
+    heard = hear(lambda: policy_input(job), job, plugins.policies)
+    state = replace(request.state, policies=heard.memories)
+    return Decision(Hold((*holds, *heard.reasons)), state, excluded=job.excluded)
 
 
 def _decided(progress: PassProgress, job: EvaluatedJob, plugins: Plugins, look: Look | None) -> Decision:

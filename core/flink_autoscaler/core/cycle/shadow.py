@@ -22,10 +22,18 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import direction_from
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
-from flink_autoscaler.core.policies.choosing import POLICY_FAILED, SHADOW, asked, failed, known_policies, plan_of
+from flink_autoscaler.core.policies.choosing import (
+    POLICY_FAILED,
+    SHADOW,
+    AnyPolicy,
+    asked,
+    failed,
+    known_policies,
+    plan_of,
+)
 from flink_autoscaler.core.policies.observing import policy_input
 from flink_autoscaler.core.ports.passes import EvaluatedJob, PassRequest
-from flink_autoscaler.core.ports.plugins import Plugins, ScalingPolicy, needs_no_window
+from flink_autoscaler.core.ports.plugins import Plugins, needs_no_window
 
 _POLICY: Final = "policy"
 _STATE: Final = "state"
@@ -70,7 +78,7 @@ def shadow_of(job: EvaluatedJob, plugins: Plugins) -> Shadow | None:
 
 
 def _proposed(
-    name: str, policy: ScalingPolicy | None, job: EvaluatedJob, state: Mapping[str, Any]
+    name: str, policy: AnyPolicy | None, job: EvaluatedJob, state: Mapping[str, Any]
 ) -> tuple[Proposal, str | None]:
     if policy is None:
         problem = "there is no such policy"
