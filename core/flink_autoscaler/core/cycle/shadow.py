@@ -54,16 +54,14 @@ class Shadow:
     events: tuple[Event, ...] = ()
 
 
-def shadow_of(job: EvaluatedJob, plugins: Plugins) -> Shadow | None:
-    """Ask the second policy of a job; None where there is none, or it waits for the metric window.
+def shadow_of(name: str, job: EvaluatedJob, plugins: Plugins) -> Shadow | None:
+    """Ask the second policy of a job; None where it waits for the metric window.
 
     Args:
+        name: Of the policy.
         job: As it was evaluated.
         plugins: Of the pass.
     """
-    name = job.context.options.policy_shadow
-    if not name:
-        return None
     state = _state_of(job.state.policies)
     with Border() as border:
         policy = known_policies(plugins.policies).get(name)
@@ -162,8 +160,6 @@ def remember_shadow(state: JobState, request: PassRequest, shadow: Shadow | None
         shadow: What came of the second policy in the pass; None where it was not asked.
     """
     name = request.context.options.policy_shadow
-    if not name and SHADOW not in state.policies:
-        return state
     memory = request.state.policies.get(SHADOW, {})
     if shadow is not None:
         memory = {_POLICY: shadow.proposal.policy, _STATE: dict(shadow.state)} if shadow.state else {}

@@ -146,7 +146,7 @@ def _within_bounds(wanted: Mapping[VertexId, DelayedRecommendation], job: Evalua
     """Say that nothing is outside its bounds, and how much room the busiest vertex has left that would grow."""
     text = "every vertex that would change is within its utilization bounds"
     vertices, options = job.topology.vertices, job.context.options
-    settings = EvaluationSettings.of(options, job.restart_time)
+    settings = EvaluationSettings.of(options, 0)  # a restart has no part in what is a backlog
     if (waiting := _backlog_reason(wanted, job, settings)) is not None:
         return waiting
     growing = (v for v, advice in wanted.items() if advice.parallelism > vertices[v].parallelism)
