@@ -41,7 +41,7 @@ from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import FlinkMetric, MetricSample, ScalingMetric, VertexId
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
-from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.state import ForecastMemory, JobState
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.gathering import at_reading_time, stale
 from flink_autoscaler.core.observe.observation import (
@@ -55,7 +55,7 @@ from flink_autoscaler.core.observe.plausibility import is_possible
 from flink_autoscaler.core.observe.window import window_of
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.policies.base.scalability import data_skews
-from flink_autoscaler.core.policies.choosing import hear, streaming_policies
+from flink_autoscaler.core.policies.choosing import SHADOW, hear, streaming_policies
 from flink_autoscaler.core.policies.observing import policy_input
 from flink_autoscaler.core.ports.passes import EvaluatedJob, PassOutcome, PassRequest
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
@@ -95,7 +95,9 @@ def advance(
         progress = observe_job(request, reading, cluster, plugins)  # also while the job is held: windows go on
         progress = evaluate_job(progress, reading, cluster, plugins)
         decision = decide_job(progress, tracking, reading, cluster, plugins)
-        state = remember_shadow(decision.state, progress.request, progress.shadow)
+        state = decision.state
+        if request.context.options.policy_shadow or SHADOW in state.policies:
+            state = remember_shadow(state, progress.request, progress.shadow)
         # A decision names all vertices, as they are where they are pinned: that holds no longer than the pin.
         state = apply_pins(state, request, reading.details)
         desired = desired_state(progress, decision, state, tracking, reading)
@@ -128,7 +130,10 @@ def observe_job(request: PassRequest, reading: JobReading, cluster: ClusterReadi
         if (doubt := stale(request, reading, cluster)) is not None:
             excluded = finished_vertices(reading.details)
             return PassProgress(request, end=_unchanged(request, PassPhase.NOT_READY, Hold((doubt,)), excluded))
-        observed = without_other_graph(observe(in_roles(request), reading, cluster), request.state, streaming)
+        before = request.state
+        if options.policy_shadow or SHADOW in before.policies:
+            request = in_roles(request)
+        observed = without_other_graph(observe(request, reading, cluster), before, streaming)
     except AutoscalerError as error:
         request = replace(request, memory=memory_after_failure(reading, cluster))
         return PassProgress(request, end=failure(request, error, finished_vertices(reading.details)))
@@ -172,12 +177,15 @@ def evaluate_job(
     try:
         restart = assumed_restart(request.state, request.outages, request.context.options)
         job, events = evaluate_window(observed, restart.seconds, reading, cluster, plugins, progress.streaming)
-        forecast = pass_forecast(job, request.profiles, plugins.policies)
-        if forecast.memory != job.state.forecast:  # what was learned is kept, whatever becomes of the decision
-            request = replace(request, state=replace(request.state, forecast=forecast.memory))
-            job = replace(job, state=replace(job.state, forecast=forecast.memory))
-        job, events = forecast.shown(job), (*events, *forecast.events)
-        shadow = shadow_of(job, plugins)
+        memory: ForecastMemory = {}
+        if request.context.options.forecast_enabled:
+            forecast = pass_forecast(job, request.profiles, plugins.policies)
+            memory, job, events = forecast.memory, forecast.shown(job), (*events, *forecast.events)
+        if memory != job.state.forecast:  # what was learned is kept, whatever becomes of the decision
+            request = replace(request, state=replace(request.state, forecast=memory))
+            job = replace(job, state=replace(job.state, forecast=memory))
+        if second := request.context.options.policy_shadow:
+            shadow = shadow_of(second, job, plugins)
         if not (observed.is_window_full or job.context.options.policy in progress.streaming):
             end = _unchanged(request, PassPhase.WINDOW_FILLING, _filling(observed), job.excluded)
     except _ANYTHING as error:
@@ -212,7 +220,9 @@ def evaluate_window(
     request, samples, state = observed.request, observed.counted, observed.request.state
     context, options = request.context, request.context.options
     settings = EvaluationSettings.of(options, restart_time)
-    customize, problems = custom_evaluator(context, observed.topology, samples, restart_time, plugins)
+    customize, problems = None, list[Reason]()
+    if options.custom_evaluators:
+        customize, problems = custom_evaluator(context, observed.topology, samples, restart_time, plugins)
     try:
         outside, history = OutsideFigures.of(reading), state.history
         if settings.is_improved:
@@ -240,7 +250,7 @@ def evaluate_window(
         is_window_full=observed.is_window_full,
         aligned=aligned_sizes(observed.topology, options, restart_time) if streaming else {},
     )
-    if skewed := data_skews(job):
+    if settings.is_improved and (state.history or state.supervision.rescales) and (skewed := data_skews(job)):
         job = replace(job, skewed=skewed)
     return job, _plugin_events(context, problems) if problems else ()
 
@@ -284,7 +294,7 @@ def decide_job(
             decision = _stopped(progress.request, observed, _ours(error))
     if decision is None:
         raise EvaluationError("a pass without an end has nothing to decide by")
-    if tracking.may_release_slots:
+    if progress.request.context.share is not None and tracking.may_release_slots:
         decision = release_slots(decision, progress.request, reading)
     is_applied = decision.phase is not PassPhase.INVALID_CONFIG or decision.releases_slots
     return with_overrides(decision, progress.request) if is_applied else decision
@@ -320,9 +330,9 @@ def _unchanged(
 
 def _heard(request: PassRequest, job: EvaluatedJob, holds: tuple[Reason, ...], plugins: Plugins) -> Decision:
     """Hold the job, and let those of its policies go on that look at every sample."""
-    state, options = request.state, job.context.options
-    heard = hear(lambda: policy_input(job), options, plugins.policies, state.policies)
-    return Decision(Hold((*holds, *heard.reasons)), replace(state, policies=heard.memories), excluded=job.excluded)
+    heard = hear(lambda: policy_input(job), job, plugins.policies)
+    state = replace(request.state, policies=heard.memories)
+    return Decision(Hold((*holds, *heard.reasons)), state, excluded=job.excluded)
 
 
 def _decided(progress: PassProgress, job: EvaluatedJob, plugins: Plugins, look: Look | None) -> Decision:
@@ -352,6 +362,8 @@ def _second_look(
     def without(index: int) -> EvaluatedJob:
         left = without_sample(observed, index)
         other, _ = evaluate_window(left, job.restart_time, reading, cluster, plugins, progress.streaming)
+        if progress.forecast is None:
+            return other
         return pass_forecast(other, progress.request.profiles, plugins.policies).shown(other)
 
     return lambda plan: second_look(plan, job, observed.request.state.samples, without, plugins)

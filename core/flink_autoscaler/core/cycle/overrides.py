@@ -77,7 +77,7 @@ def effective_overrides(
         is_repair: Whether a failed rescale is undone.
     """
     options, details = request.context.options, reading.details
-    if not is_repair:  # the first decision about a job may come before its requirements were read
+    if wanted and not is_repair:  # the first decision about a job may come before its requirements were read
         floors = floors_of(reading, options)
         wanted = {v: max(parallelism, floors.get(v, 1)) for v, parallelism in wanted.items()}
     if details is None or not details.vertices:

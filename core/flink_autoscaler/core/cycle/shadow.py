@@ -22,10 +22,18 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import direction_from
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
-from flink_autoscaler.core.policies.choosing import POLICY_FAILED, SHADOW, asked, failed, known_policies, plan_of
+from flink_autoscaler.core.policies.choosing import (
+    POLICY_FAILED,
+    SHADOW,
+    AnyPolicy,
+    asked,
+    failed,
+    known_policies,
+    plan_of,
+)
 from flink_autoscaler.core.policies.observing import policy_input
 from flink_autoscaler.core.ports.passes import EvaluatedJob, PassRequest
-from flink_autoscaler.core.ports.plugins import Plugins, ScalingPolicy, needs_no_window
+from flink_autoscaler.core.ports.plugins import Plugins, needs_no_window
 
 _POLICY: Final = "policy"
 _STATE: Final = "state"
@@ -46,16 +54,14 @@ class Shadow:
     events: tuple[Event, ...] = ()
 
 
-def shadow_of(job: EvaluatedJob, plugins: Plugins) -> Shadow | None:
-    """Ask the second policy of a job; None where there is none, or it waits for the metric window.
+def shadow_of(name: str, job: EvaluatedJob, plugins: Plugins) -> Shadow | None:
+    """Ask the second policy of a job; None where it waits for the metric window.
 
     Args:
+        name: Of the policy.
         job: As it was evaluated.
         plugins: Of the pass.
     """
-    name = job.context.options.policy_shadow
-    if not name:
-        return None
     state = _state_of(job.state.policies)
     with Border() as border:
         policy = known_policies(plugins.policies).get(name)
@@ -70,7 +76,7 @@ def shadow_of(job: EvaluatedJob, plugins: Plugins) -> Shadow | None:
 
 
 def _proposed(
-    name: str, policy: ScalingPolicy | None, job: EvaluatedJob, state: Mapping[str, Any]
+    name: str, policy: AnyPolicy | None, job: EvaluatedJob, state: Mapping[str, Any]
 ) -> tuple[Proposal, str | None]:
     if policy is None:
         problem = "there is no such policy"
@@ -154,8 +160,6 @@ def remember_shadow(state: JobState, request: PassRequest, shadow: Shadow | None
         shadow: What came of the second policy in the pass; None where it was not asked.
     """
     name = request.context.options.policy_shadow
-    if not name and SHADOW not in state.policies:
-        return state
     memory = request.state.policies.get(SHADOW, {})
     if shadow is not None:
         memory = {_POLICY: shadow.proposal.policy, _STATE: dict(shadow.state)} if shadow.state else {}

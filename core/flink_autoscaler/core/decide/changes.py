@@ -19,7 +19,7 @@ from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.observe.window import window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies.base.proposals import HELD_BACK, held_back_text
+from flink_autoscaler.core.policies.base.proposals import held_back_reason
 from flink_autoscaler.core.policies.base.scalability import Gains, ineffective_gains
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, planned_sizing
 from flink_autoscaler.core.policies.choosing import PolicyPlan
@@ -146,7 +146,7 @@ def _within_bounds(wanted: Mapping[VertexId, DelayedRecommendation], job: Evalua
     """Say that nothing is outside its bounds, and how much room the busiest vertex has left that would grow."""
     text = "every vertex that would change is within its utilization bounds"
     vertices, options = job.topology.vertices, job.context.options
-    settings = EvaluationSettings.of(options, job.restart_time)
+    settings = EvaluationSettings.of(options, 0)  # a restart has no part in what is a backlog
     if (waiting := _backlog_reason(wanted, job, settings)) is not None:
         return waiting
     growing = (v for v, advice in wanted.items() if advice.parallelism > vertices[v].parallelism)
@@ -372,9 +372,7 @@ def _scale_down(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob
         text = "it is busier than the target although its upstream says it needs less"
         return VertexChange(pending=pending, reasons=(Reason("SATURATED", text, vertex.vertex_id),))
     if options.is_improved and (behind := held_back(job.topology, window_of(job.state.samples))):
-        return VertexChange(
-            pending=pending, reasons=(Reason(HELD_BACK, held_back_text(behind[0].name), vertex.vertex_id),)
-        )
+        return VertexChange(pending=pending, reasons=(held_back_reason(behind[0].name, vertex.vertex_id),))
     pending, highest = delayed(pending, advice, options.scale_down_interval.ms)
     if highest is None:
         text = f"waits {options.scale_down_interval} before it is scaled down"

@@ -113,12 +113,11 @@ def planned(job: EvaluatedJob, plugins: Plugins) -> Plan:
     Raises:
         AutoscalerError: The decision could not be made; nothing of it is to be remembered.
     """
-    options, memories = job.context.options, job.state.policies
     plan = _under_memory_pressure(job)
     if plan is not None:
-        heard = hear(lambda: policy_input(job), options, plugins.policies, memories)
+        heard = hear(lambda: policy_input(job), job, plugins.policies)
         return replace(plan, reasons=(*plan.reasons, *heard.reasons), memories=heard.memories)
-    chosen = choose(lambda: policy_input(job), options, plugins.policies, memories, job)
+    chosen = choose(lambda: policy_input(job), job, plugins.policies)
     plan = changes_of(chosen, job, plugins)
     if plan.changes:
         plan = raised_to_threshold(in_whole_taskmanagers(plan, job), job)

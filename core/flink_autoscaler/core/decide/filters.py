@@ -11,7 +11,7 @@ from typing import Final
 
 from flink_autoscaler.core.decide.plan import Plan, held_back_event, plan_event
 from flink_autoscaler.core.decide.slots import planned_parallelism, shortened, slots_of
-from flink_autoscaler.core.evaluate.downtime import downtime_at, replay_seconds, rescales_of
+from flink_autoscaler.core.evaluate.downtime import downtime_at, rescales_of
 from flink_autoscaler.core.model.events import Figures
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.orders import PauseScope
@@ -203,8 +203,8 @@ def paying(plan: Plan, job: EvaluatedJob) -> Plan:
 
 def _case(plan: Plan, job: EvaluatedJob) -> ScaleDownCase:
     now, planned = (planned_parallelism(job.topology, changes) for changes in ({}, plan.changes))
-    replay = replay_seconds(job)
-    down, up = (downtime_at(job, sum(vector.values())).q90 + replay for vector in (planned, now))
+    outages = (downtime_at(job, sum(vector.values())) for vector in (planned, now))
+    down, up = (outage.q90 + outage.replay for outage in outages)
     return ScaleDownCase(
         slots_now=slots_of(job.topology, now),
         slots_new=slots_of(job.topology, planned),

@@ -23,13 +23,11 @@ def custom_evaluator(
     restart_time: int,
     plugins: Plugins,
 ) -> tuple[Customize | None, list[Reason]]:
-    """Return what to call for every vertex, the first of the configured metric evaluators; None without a usable one.
+    """Return what to call for every vertex, the first of the metric evaluators that are configured; None if unusable.
 
     The reasons say what is wrong with it, and grow while it is called; a problem changes no metric.
     """
     names, problems = context.options.custom_evaluators, list[Reason]()
-    if not names:
-        return None, problems
     name, code = names[0], "METRIC_EVALUATOR"
     if len(names) > 1:
         problems.append(Reason(code, f"only the first metric evaluator is used: {name!r}"))

@@ -1,26 +1,26 @@
 """How long a job is away for a rescale, learned from its own past and that of its cluster.
 
-The evaluation makes up for an assumed restart, as the reference does; what weighs a rescale against its cost asks for
-an estimate by the job's size, a regression that starts from what jobs usually need.
+Both are quantiles of the newest measured outages: the evaluation makes up for their median, as the reference does for a
+restart that is assumed; what weighs a rescale against its cost asks for the median and for what nine in ten stay below.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Collection, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from statistics import median
 from typing import Final, NamedTuple
 
 from flink_autoscaler.core.model.decision import RestartBasis, RestartSource, RestartTime
 from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.load_profile import upper_quantile
 from flink_autoscaler.core.model.policy_values import Outage
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Mechanism, RescaleRecord, Stage, Supervision, Vector
-from flink_autoscaler.core.model.value import value
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.observation import is_restart_tracked, restart_time
 from flink_autoscaler.core.observe.plausibility import is_possible
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -70,13 +70,14 @@ def _unmeasured(state: JobState, options: AutoscalerOptions) -> RestartSource:
 
 def newest_outages(supervision: Supervision, most: int) -> list[int]:
     """Return what the newest rescales with a measured outage took the job away, milliseconds, newest first."""
-    return [outage for _, outage in islice(_measured(supervision), most)]
+    return [outage for _, outage in islice(_measured(supervision.rescales), most)]
 
 
-def _measured(supervision: Supervision) -> Iterator[tuple[int, int]]:
-    """Yield instant and outage of rescales, newest first."""
-    for record in reversed(supervision.rescales):
-        if record.outage_ms is not None and record.outage_ms >= 0:
+def _measured(past: Sequence[RescaleRecord], mechanism: Mechanism | None = None) -> Iterator[tuple[int, int]]:
+    """Yield instant and outage of rescales, those of one mechanism or all, newest first."""
+    for record in reversed(past):
+        is_meant = mechanism in (None, record.mechanism)
+        if is_meant and record.outage_ms is not None and record.outage_ms >= 0:
             yield record.decided_ms, record.outage_ms
 
 
@@ -95,7 +96,7 @@ class ClusterOutages:
 
     def note(self, cluster: str, job_key: JobKey, supervision: Supervision) -> None:
         """Take note of what was measured of a job."""
-        own = [_Entry(at_ms, job_key, outage) for at_ms, outage in islice(_measured(supervision), ENOUGH)]
+        own = [_Entry(at_ms, job_key, outage) for at_ms, outage in islice(_measured(supervision.rescales), ENOUGH)]
         with self._lock:
             others = [each for each in self._entries.get(cluster, ()) if each.job_key != job_key]
             self._entries[cluster] = tuple(sorted([*others, *own])[-KEPT:])
@@ -117,193 +118,47 @@ class ClusterOutages:
             self._entries = {name: entries for name, entries in kept.items() if entries}
 
 
-Row = tuple[float, float, float]
-Matrix = tuple[Row, Row, Row]
-
-Z_90: Final = 1.2816
-"""Quantile 0.9 of the standard normal distribution."""
-
 SHORTEST: Final = 5.0
 LONGEST: Final = 900.0
 """Bounds of what is assumed, seconds: a plan for less makes no difference."""
 
-HALF_LIFE_MS: Final = 30 * 86_400_000
-FIRST_DEVIATION: Final = 10.0
-LEAST_DEVIATION: Final = 5.0
-SAMPLES_FOR_DEVIATION: Final = 8
-"""Fewer samples do not tell how much outages scatter; seconds."""
-
-_GB: Final = 1e9
-
-_MEANS: Final[dict[Mechanism, Row]] = {
-    Mechanism.IN_PLACE: (15.0, 10.0, 0.05),
-    Mechanism.REACTIVE_LOSS: (65.0, 10.0, 0.05),
-}
-_DEVIATIONS: Final[dict[Mechanism, Row]] = {
-    Mechanism.IN_PLACE: (10.0, 10.0, 0.1),
-    Mechanism.REACTIVE_LOSS: (15.0, 10.0, 0.1),
-}
-
-
-@value
-class Size:
-    """What the outage of a rescale depends on.
-
-    Attributes:
-        state_gb: State per TaskManager after it, GB: every machine restores its own share.
-        subtasks: Subtasks after it, of all vertices.
-    """
-
-    state_gb: float
-    subtasks: int
-
-    @classmethod
-    def of(cls, state_bytes: int | None, taskmanagers: int | None, subtasks: int) -> Size:
-        """Make a size; state that is not known counts as none."""
-        return cls((state_bytes or 0) / _GB / max(1, taskmanagers or 1), subtasks)
-
-    @property
-    def row(self) -> Row:
-        """The features of the regression."""
-        return (1.0, self.state_gb, float(self.subtasks))
-
-
-@value
-class DowntimeEstimate:
-    """How long a rescale takes the job away, seconds.
-
-    Attributes:
-        mean: Expected value.
-        q90: With nine in ten rescales being faster.
-        samples: Measured outages that it rests on.
-    """
-
-    mean: float
-    q90: float
-    samples: int
-
-
-class _Sample(NamedTuple):
-    row: Row
-    seconds: float
-    weight: float
-
-
-class _Model(NamedTuple):
-    """What was learned of some samples: the coefficients, how sure they are, and how much outages scatter, seconds."""
-
-    weights: Row
-    precision: Matrix
-    deviation: float
+_USUAL: Final[Mapping[Mechanism, float]] = {Mechanism.IN_PLACE: 15.0, Mechanism.REACTIVE_LOSS: 65.0}
+"""Seconds that a small job is away; a lost TaskManager is missed only after the 50 s of its heartbeats."""
+_PER_GB: Final = 10.0
+"""Seconds per GB of state that a TaskManager restores; all of them do that at once."""
+_PER_SUBTASK: Final = 0.05
+_UNSURE: Final = 2.0
+"""Times what is usual that nine in ten rescales of jobs stay below of which none was measured."""
 
 
 def estimate_downtime(
-    past: Sequence[RescaleRecord], mechanism: Mechanism, size: Size, *, now_ms: int
-) -> DowntimeEstimate:
-    """Estimate the outage of a rescale by Bayesian linear regression over earlier ones of the same kind.
+    past: Sequence[RescaleRecord],
+    mechanism: Mechanism,
+    *,
+    state_bytes: int | None,
+    taskmanagers: int | None,
+    subtasks: int,
+) -> Outage:
+    """Estimate how long a rescale takes a job away, by its newest outages of the same kind.
+
+    Until :data:`ENOUGH` of them were measured, what jobs of its size usually need counts as one more; without any, that
+    is the estimate.
 
     Args:
-        past: Rescales of the job; those without a measured outage are left out.
+        past: Rescales of the job, oldest first; those without a measured outage are left out.
         mechanism: How the job is rescaled.
-        size: Of the job after the rescale.
-        now_ms: Epoch milliseconds; a sample loses half its weight in 30 days.
+        state_bytes: Of the job; None counts as none.
+        taskmanagers: That share the state.
+        subtasks: Of all vertices, after the rescale.
     """
-    samples = _samples(past, mechanism, now_ms)
-    model = _learned(samples, mechanism)
-    mean = _dot(model.weights, size.row)
-    spread = math.sqrt(model.deviation**2 + _dot(size.row, _solve(model.precision, size.row)))
-    return DowntimeEstimate(mean, min(max(mean + Z_90 * spread, SHORTEST), LONGEST), len(samples))
-
-
-@lru_cache(maxsize=64)
-def _learned(samples: tuple[_Sample, ...], mechanism: Mechanism) -> _Model:
-    """Learn from samples; a pass asks for several sizes, and whether a forecast looks far enough ahead."""
-    deviation = _deviation(samples, mechanism)
-    precision, moment = _posterior(samples, mechanism, deviation)
-    return _Model(_nonnegative(precision, moment), precision, deviation)
-
-
-def _samples(past: Sequence[RescaleRecord], mechanism: Mechanism, now_ms: int) -> tuple[_Sample, ...]:
-    return tuple(
-        _Sample(
-            row=Size.of(record.state_bytes, record.taskmanagers, sum(record.reached.values())).row,
-            seconds=record.outage_ms / 1000,
-            weight=0.5 ** (max(0, now_ms - record.decided_ms) / HALF_LIFE_MS),
-        )
-        for record in past
-        if _is_measured(record, mechanism) and record.outage_ms is not None
-    )
-
-
-def _is_measured(record: RescaleRecord, mechanism: Mechanism) -> bool:
-    return record.mechanism is mechanism and record.outage_ms is not None and record.outage_ms >= 0
-
-
-def _deviation(samples: Sequence[_Sample], mechanism: Mechanism) -> float:
-    """Return how much outages scatter around the model, seconds."""
-    if len(samples) < SAMPLES_FOR_DEVIATION:
-        return FIRST_DEVIATION
-    weights = _nonnegative(*_posterior(samples, mechanism, FIRST_DEVIATION))
-    squares = sum(sample.weight * (sample.seconds - _dot(weights, sample.row)) ** 2 for sample in samples)
-    return max(LEAST_DEVIATION, math.sqrt(squares / sum(sample.weight for sample in samples)))
-
-
-def _posterior(samples: Sequence[_Sample], mechanism: Mechanism, deviation: float) -> tuple[Matrix, Row]:
-    """Return precision matrix and moment vector of the coefficients."""
-    means, deviations = _MEANS[mechanism], _DEVIATIONS[mechanism]
-    priors = [1 / each**2 for each in deviations]
-    scale = deviation**2
-    precision = [
-        [
-            (priors[i] if i == j else 0.0) + sum([s.weight * s.row[i] * s.row[j] for s in samples]) / scale
-            for j in range(3)
-        ]
-        for i in range(3)
-    ]
-    moment = [priors[i] * means[i] + sum([s.weight * s.row[i] * s.seconds for s in samples]) / scale for i in range(3)]
-    return (_row(precision[0]), _row(precision[1]), _row(precision[2])), _row(moment)
-
-
-def _row(values: Sequence[float]) -> Row:
-    return values[0], values[1], values[2]
-
-
-def _nonnegative(precision: Matrix, moment: Row) -> Row:
-    """Solve for the coefficients; a negative one is fixed to 0, since nothing shortens an outage."""
-    fixed, weights = set[int](), _solve(precision, moment)
-    while negative := {i for i in range(3) if weights[i] < 0 and i not in fixed}:
-        fixed |= negative
-        weights = _solve(*_without(fixed, precision, moment))
-    return weights
-
-
-def _without(fixed: Collection[int], precision: Matrix, moment: Row) -> tuple[Matrix, Row]:
-    """Return equations by which some coefficients are 0."""
-    rows = [
-        _row([0.0 if j in fixed else precision[i][j] for j in range(3)])
-        if i not in fixed
-        else _row([1.0 if i == j else 0.0 for j in range(3)])
-        for i in range(3)
-    ]
-    return (rows[0], rows[1], rows[2]), _row([0.0 if i in fixed else moment[i] for i in range(3)])
-
-
-def _solve(matrix: Matrix, right: Row) -> Row:
-    """Solve three equations by Cramer's rule; the matrices here are symmetric and positive definite."""
-    (a, b, c), (x, y, z), whole = matrix, right, _determinant(*matrix)
-    return (
-        _determinant((x, a[1], a[2]), (y, b[1], b[2]), (z, c[1], c[2])) / whole,
-        _determinant((a[0], x, a[2]), (b[0], y, b[2]), (c[0], z, c[2])) / whole,
-        _determinant((a[0], a[1], x), (b[0], b[1], y), (c[0], c[1], z)) / whole,
-    )
-
-
-def _determinant(a: Row, b: Row, c: Row) -> float:
-    return a[0] * (b[1] * c[2] - b[2] * c[1]) - a[1] * (b[0] * c[2] - b[2] * c[0]) + a[2] * (b[0] * c[1] - b[1] * c[0])
-
-
-def _dot(left: Row, right: Row) -> float:
-    return left[0] * right[0] + left[1] * right[1] + left[2] * right[2]
+    measured = [outage / 1000 for _, outage in islice(_measured(past, mechanism), NEWEST)]
+    state = (state_bytes or 0) / 1e9 / max(1, taskmanagers or 1)
+    usual = _USUAL[mechanism] + _PER_GB * state + _PER_SUBTASK * subtasks
+    if 0 < len(measured) < ENOUGH:
+        measured.append(usual)
+    middle = median(measured or [usual])
+    slow = upper_quantile(sorted(measured or [_UNSURE * usual]), 0.9)
+    return Outage(*(min(max(each, SHORTEST), LONGEST) for each in (middle, slow)))
 
 
 def mechanism_of(context: JobAutoScalerContext, before: Vector, target: Vector) -> Mechanism:
@@ -318,27 +173,27 @@ def rescales_of(supervision: Supervision) -> list[RescaleRecord]:
     return [record for record in records if record.stage is not Stage.REFUSED]
 
 
-def downtime_at(job: EvaluatedJob, subtasks: int) -> DowntimeEstimate:
+def downtime_at(job: EvaluatedJob, subtasks: int) -> Outage:
     """Estimate the outage of a rescale to so many subtasks of all vertices."""
     records = rescales_of(job.state.supervision)
-    machines = next((r.taskmanagers for r in reversed(records) if r.taskmanagers is not None), None)
-    size = Size.of(state_bytes(job), machines, subtasks)
     is_down = subtasks < sum(vertex.parallelism for vertex in job.topology.vertices.values())
-    mechanism = Mechanism.REACTIVE_LOSS if is_down and is_reactive(job.context) else Mechanism.IN_PLACE
-    return estimate_downtime(records, mechanism, size, now_ms=job.now_ms)
+    estimate = estimate_downtime(
+        records,
+        Mechanism.REACTIVE_LOSS if is_down and is_reactive(job.context) else Mechanism.IN_PLACE,
+        state_bytes=state_bytes(job),
+        taskmanagers=next((r.taskmanagers for r in reversed(records) if r.taskmanagers is not None), None),
+        subtasks=subtasks,
+    )
+    # A rescale goes back to the last checkpoint, which is half an interval old on average.
+    return replace(estimate, replay=(checkpoint_interval(job) or 0.0) / 2)
 
 
 def expected_outage(job: EvaluatedJob) -> Outage:
     """Return what the next rescale is expected to cost: from measured outages, else the assumed restart time."""
-    if not any(_is_measured(record, Mechanism.IN_PLACE) for record in rescales_of(job.state.supervision)):
-        return Outage(job.restart_time, job.restart_time, replay=replay_seconds(job))
     estimate = downtime_at(job, sum(vertex.parallelism for vertex in job.topology.vertices.values()))
-    return Outage(estimate.mean, estimate.q90, replay=replay_seconds(job))
-
-
-def replay_seconds(job: EvaluatedJob) -> float:
-    """Return the age of the checkpoint that a rescale goes back to, on average."""
-    return (checkpoint_interval(job) or 0.0) / 2
+    if any(_measured(rescales_of(job.state.supervision), Mechanism.IN_PLACE)):
+        return estimate
+    return replace(estimate, mean=float(job.restart_time), q90=float(job.restart_time))
 
 
 def checkpoints_of(job: EvaluatedJob) -> CheckpointFacts | None:

@@ -185,7 +185,8 @@ class EvaluationSettings:
     @classmethod
     def of(cls, options: AutoscalerOptions, restart_time: int) -> EvaluationSettings:
         """Read the options of a job."""
-        return replace(options.derived(cls._usual), restart_time=restart_time)
+        usual = options.derived(cls._usual)
+        return usual if restart_time == 0 else replace(usual, restart_time=restart_time)
 
     @classmethod
     def _usual(cls, options: AutoscalerOptions) -> EvaluationSettings:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import field
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
@@ -181,20 +180,18 @@ class PassForecast:
         reasons: Why sources are planned without a forecast.
         events: To be told.
         profiles: Those that are neither too old nor of a time zone that is not known here, trusted or not.
-        outage: What the next rescale is expected to cost; None where nothing is forecast.
+        outage: What the next rescale is expected to cost.
     """
 
     demand: DemandForecast | None
     memory: ForecastMemory
-    reasons: tuple[Reason, ...] = ()
-    events: tuple[Event, ...] = ()
-    profiles: LoadProfiles = field(default_factory=dict)
-    outage: Outage | None = None
+    reasons: tuple[Reason, ...]
+    events: tuple[Event, ...]
+    profiles: LoadProfiles
+    outage: Outage
 
     def shown(self, job: EvaluatedJob) -> EvaluatedJob:
-        """Return a job with what is forecast for it; the same one without forecasts."""
-        if self.outage is None:
-            return job
+        """Return a job with what is forecast for it."""
         return replace(job, demand=self.demand, profiles=self.profiles, outage=self.outage)
 
 
@@ -225,7 +222,7 @@ def _is_known(timezone: str) -> bool:
 
 
 def pass_forecast(job: EvaluatedJob, profiles: Profiles, plugins: Collection[str]) -> PassForecast:
-    """Take in what arrives at a job, and forecast, where the job has forecasts; else forget what there was.
+    """Take in what arrives at a job that has forecasts, and forecast.
 
     Args:
         job: With the sample of this pass.
@@ -235,10 +232,7 @@ def pass_forecast(job: EvaluatedJob, profiles: Profiles, plugins: Collection[str
     Raises:
         ConfigError: An option cannot be read.
     """
-    memory, options = job.state.forecast, job.context.options
-    if not options.forecast_enabled:
-        return PassForecast(None, {})
-    outage = expected_outage(job)
+    memory, options, outage = job.state.forecast, job.context.options, expected_outage(job)
     step = forecast_demand(
         arrival_rates(job.topology, job.state.samples),
         profiles,

@@ -169,18 +169,16 @@ def failed(policy: str, error: str, state: Mapping[str, Any]) -> Proposal:
     return abstention(policy, (Reason(POLICY_FAILED, f"the policy {policy} failed: {error}"),), state)
 
 
-_ALL: Final[tuple[ScalingPolicy, ...]] = (
-    CapacityPolicy(),
-    VargaPolicy(),
-    SloPolicy(),
-)
+AnyPolicy = ScalingPolicy | CapacityPolicy
 
-POLICIES: Final[Mapping[str, ScalingPolicy]] = MappingProxyType({policy.name: policy for policy in _ALL})
+POLICIES: Final[Mapping[str, AnyPolicy]] = MappingProxyType(
+    {policy.name: policy for policy in (CapacityPolicy(), VargaPolicy(), SloPolicy())}
+)
 """The built-in policies."""
 
 
 @keeping_last
-def known_policies(plugins: Mapping[str, ScalingPolicy]) -> Mapping[str, ScalingPolicy]:
+def known_policies(plugins: Mapping[str, ScalingPolicy]) -> Mapping[str, AnyPolicy]:
     """Return all policies by name; a plug-in with the name of a built-in one replaces it.
 
     Args:
@@ -189,7 +187,7 @@ def known_policies(plugins: Mapping[str, ScalingPolicy]) -> Mapping[str, Scaling
     return MappingProxyType({**POLICIES, **plugins})
 
 
-def chosen_policy(name: str, plugins: Mapping[str, ScalingPolicy]) -> ScalingPolicy:
+def chosen_policy(name: str, plugins: Mapping[str, ScalingPolicy]) -> AnyPolicy:
     """Return the policy with a name.
 
     Args:
@@ -216,35 +214,26 @@ def unknown_policies(options: AutoscalerOptions, plugins: Mapping[str, ScalingPo
     return None
 
 
-def choose(
-    observe: Callable[[], PolicyInput],
-    options: AutoscalerOptions,
-    plugins: Mapping[str, ScalingPolicy],
-    memories: PolicyMemories,
-    job: EvaluatedJob | None = None,
-) -> PolicyPlan:
+def choose(observe: Callable[[], PolicyInput], job: EvaluatedJob, plugins: Mapping[str, ScalingPolicy]) -> PolicyPlan:
     """Ask the policy of a job.
 
     Args:
-        observe: Makes what it is shown, once it looks.
-        options: Of the job.
+        observe: Makes what policies are shown, once one of them looks.
+        job: As it was evaluated, with what was handed back in the last pass.
         plugins: Policies that did not come with the autoscaler, by name.
-        memories: What was handed back in the last pass.
-        job: As it was evaluated, by which the default policy sizes it; None for an observation made by hand.
 
     Raises:
         ConfigError: There is no such policy.
         AutoscalerError: The default policy cannot size the job.
     """
-    name, memory, failures = options.policy, memories.get(options.policy, {}), dict[str, str]()
-    policy = chosen_policy(name, plugins)
-    is_streaming = needs_no_window(policy)
-    given = cache(observe)
-    shown, plans = _under_schedule(given, options, memories)
-    if not (job is None or job.is_window_full or is_streaming):
+    name, memories, failures = job.context.options.policy, job.state.policies, dict[str, str]()
+    policy, memory = chosen_policy(name, plugins), memories.get(name, {})
+    is_streaming, given = needs_no_window(policy), cache(observe)
+    shown, plans = _under_schedule(given, job)
+    if not (job.is_window_full or is_streaming):
         reason = Reason(INCOMPLETE_WINDOW, f"{name}: the metric window is not full yet")
         proposal = abstention(name, (reason,), memory)
-    elif job and isinstance(policy, CapacityPolicy):
+    elif isinstance(policy, CapacityPolicy):
         # What cannot be sized by its rates is an error of the pass, as in the reference.
         vertices = shown().obs.vertices if plans else {}
         proposal = policy.size(job, {v: vertex.max_parallelism for v, vertex in vertices.items()})
@@ -252,12 +241,8 @@ def choose(
         proposal, problem = asked(name, policy, shown, memory)
         if problem is not None:
             failures[name] = problem
-    if job is None:
-        sizes = {v: vertex.parallelism for v, vertex in shown().obs.vertices.items()}
-    else:
-        sizes = {v: each.working_subtasks for v, each in job.topology.vertices.items() if not each.is_finished}
-    plan = plan_of(proposal, sizes)
-    wanted = proposal.targets or {}
+    sizes = {v: each.working_subtasks for v, each in job.topology.vertices.items() if not each.is_finished}
+    plan, wanted = plan_of(proposal, sizes), proposal.targets or {}
     plan = replace(
         plan,
         at_once=frozenset([v for v in wanted if plan.targets[v] == wanted[v]] if is_streaming else ()),
@@ -266,17 +251,17 @@ def choose(
     )
     if plans is not None:
         plan = scheduled(plan, plans, given().obs)
-    return raised_to_floors(plan, job) if job and job.context.restriction.floors else plan
+    return raised_to_floors(plan, job) if job.context.restriction.floors else plan
 
 
 def _under_schedule(
-    shown: Callable[[], PolicyInput], options: AutoscalerOptions, memories: PolicyMemories
+    shown: Callable[[], PolicyInput], job: EvaluatedJob
 ) -> tuple[Callable[[], PolicyInput], Planned | None]:
     """Return what shows a policy no more room than the schedules of its job leave, and what these say."""
-    if not options.schedule_plans or not_running(shown().obs):
+    if not job.context.options.schedule_plans or not_running(shown().obs):
         return shown, None
-    plans = planned(replace(shown(), state=memories.get(SCHEDULE, {})))
     given = shown()
+    plans = planned(replace(given, state=job.state.policies.get(SCHEDULE, {})))
     bounded = replace(given, obs=plans.shown(given.obs))
     return lambda: bounded, plans
 
@@ -311,25 +296,19 @@ class Heard:
     reasons: tuple[Reason, ...] = ()
 
 
-def hear(
-    observe: Callable[[], PolicyInput],
-    options: AutoscalerOptions,
-    plugins: Mapping[str, ScalingPolicy],
-    memories: PolicyMemories,
-) -> Heard:
+def hear(observe: Callable[[], PolicyInput], job: EvaluatedJob, plugins: Mapping[str, ScalingPolicy]) -> Heard:
     """Ask the policies of a job that need no metric window, so that what they remember has no holes.
 
     Raises:
         ConfigError: There is no such policy.
     """
-    name, memory = options.policy, memories.get(options.policy, {})
-    policy = chosen_policy(name, plugins)
-    if not needs_no_window(policy):
-        return Heard({name: state for name, state in memories.items() if state})
-    shown, _ = _under_schedule(cache(observe), options, memories)
-    proposal, _ = asked(name, policy, shown, memory)
-    kept = {**memories, proposal.policy: proposal.state}
-    return Heard({name: state for name, state in kept.items() if state}, proposal.reasons)
+    name, memories = job.context.options.policy, dict(job.state.policies)
+    policy, reasons = chosen_policy(name, plugins), tuple[Reason, ...]()
+    if needs_no_window(policy) and not isinstance(policy, CapacityPolicy):
+        shown, _ = _under_schedule(cache(observe), job)
+        proposal, _ = asked(name, policy, shown, memories.get(name, {}))
+        memories[proposal.policy], reasons = proposal.state, proposal.reasons
+    return Heard({name: state for name, state in memories.items() if state}, reasons)
 
 
 @keeping_last

@@ -18,7 +18,6 @@ from flink_autoscaler.core.policies.base.proposals import missing, not_usable
 from flink_autoscaler.core.policies.base.quantities import (
     Memory,
     Need,
-    SourceRates,
     needs_of,
     present_arrivals,
     subtasks,
@@ -134,8 +133,8 @@ def _sized(
     sources = {v: rate for v, rate in rates.items() if given.obs.vertices[v].is_source}
     if not sources:
         return {}, ()
-    arriving = {**present_arrivals(given.obs).up, **sources}
-    needs = needs_of(given.obs, memory, SourceRates(arriving, arriving), {})
+    arriving = {**present_arrivals(given.obs), **sources}
+    needs = needs_of(given.obs, memory, arriving)
     target = max(AutoscalerOptions.of(given.config).utilization_target, _LEAST_TARGET)
     wanted = {v: _wanted(need, target) for v, need in needs.items()}
     lacking = tuple(missing(needs[v].vertex, "true processing rate") for v, number in wanted.items() if number is None)
@@ -143,9 +142,11 @@ def _sized(
 
 
 def _wanted(need: Need, target: float) -> int | None:
-    if need.up == 0.0:
+    if need.needed == 0.0:
         return need.vertex.min_parallelism
-    return None if need.up is None or need.rate is None else subtasks(need.up / (need.rate * target), need.vertex)
+    return (
+        None if need.needed is None or need.rate is None else subtasks(need.needed / (need.rate * target), need.vertex)
+    )
 
 
 def _memory(given: PolicyInput) -> Memory:

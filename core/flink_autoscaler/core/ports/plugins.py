@@ -302,18 +302,18 @@ class ScalingPolicy(Protocol):
 
 
 @keeping_last
-def confirms_plans(policy: ScalingPolicy) -> bool:
+def confirms_plans(policy: object) -> bool:
     """Tell whether a policy declares that it proposes nothing that a single sample of the metric window calls for."""
     return _declares(policy, "confirms_plans") or needs_no_window(policy)
 
 
 @keeping_last
-def needs_no_window(policy: ScalingPolicy) -> bool:
+def needs_no_window(policy: object) -> bool:
     """Tell whether a policy declares that it goes by single samples and weighs itself what a rescale costs."""
     return _declares(policy, "needs_no_window")
 
 
-def _declares(policy: ScalingPolicy, name: str) -> bool:
+def _declares(policy: object, name: str) -> bool:
     # It may be a property, which may raise; asked before a sample is taken, which must not be lost.
     return attempted(lambda: getattr(policy, name, False)) is True
 

@@ -110,7 +110,7 @@ def watch_rollback(state: JobState, given: SupervisionInput) -> Transition:
     supervision, record = state.supervision, state.supervision.current
     if supervision.phase is not SupervisionPhase.ROLLING_BACK or record is None:
         return Transition(state)
-    estimate = expected_downtime(supervision, record, given.facts, given.now_ms)
+    estimate = expected_downtime(supervision, record, given.facts)
     limit_ms = 2 * round(estimate.q90 * 1000) + _EXTRA_MS
     is_late = given.since(supervision.since_ms) > limit_ms
     if _is_well(given, record):

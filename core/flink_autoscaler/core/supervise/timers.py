@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from flink_autoscaler.core.evaluate.downtime import DowntimeEstimate, Size, estimate_downtime, possible_state
+from flink_autoscaler.core.evaluate.downtime import estimate_downtime, possible_state
+from flink_autoscaler.core.model.policy_values import Outage
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.supervision import RescaleRecord, Supervision
 from flink_autoscaler.core.model.syntax import Duration
@@ -24,7 +25,7 @@ def accept_ms(context: JobAutoScalerContext) -> int:
     return max(LEAST_ACCEPT_MS, round(_TIMEOUTS_TO_ACCEPT * context.endpoint.timeout * 1000))
 
 
-def allowed_ms(context: JobAutoScalerContext, facts: RescaleFacts, estimate: DowntimeEstimate) -> int:
+def allowed_ms(context: JobAutoScalerContext, facts: RescaleFacts, estimate: Outage) -> int:
     """Return how long a rescale may take once the cluster has accepted it.
 
     The cluster may first wait for its cooldown, for a checkpoint, for more slots, and for those slots to settle.
@@ -59,14 +60,15 @@ def observation_ms(context: JobAutoScalerContext, facts: RescaleFacts) -> int:
     return max(_LEAST_WINDOW_MS, _CHECKPOINTS_IN_WINDOW * (interval_ms(context, facts) or 0))
 
 
-def expected_downtime(
-    supervision: Supervision, record: RescaleRecord, facts: RescaleFacts, now_ms: int
-) -> DowntimeEstimate:
+def expected_downtime(supervision: Supervision, record: RescaleRecord, facts: RescaleFacts) -> Outage:
     """Return how long the job is expected to be away for a rescale."""
-    state = possible_state(facts.checkpoints)
-    taskmanagers = len(facts.taskmanagers) if facts.taskmanagers else None
-    size = Size.of(state, taskmanagers, sum(record.target.values()))
-    return estimate_downtime(supervision.past, record.mechanism, size, now_ms=now_ms)
+    return estimate_downtime(
+        supervision.past,
+        record.mechanism,
+        state_bytes=possible_state(facts.checkpoints),
+        taskmanagers=len(facts.taskmanagers) if facts.taskmanagers else None,
+        subtasks=sum(record.target.values()),
+    )
 
 
 def _ms(duration: Duration | None) -> int:

@@ -98,7 +98,7 @@ def see_progress(state: JobState, given: SupervisionInput) -> Transition:
         return _ended(state, given, current)
     if facts.running is None:
         return Transition(state)
-    estimate = expected_downtime(state.supervision, current, facts, given.now_ms)
+    estimate = expected_downtime(state.supervision, current, facts)
     limit_ms, late_ms = allowed_ms(given.context, facts, estimate), given.since(current.accepted_ms)
     if late_ms > limit_ms and facts.all_running:
         return _late(state, given, current, limit_ms)

@@ -12,7 +12,7 @@ from flink_autoscaler.core.forecast.pass_forecast import forecast_states, profil
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
-from flink_autoscaler.core.policies.capacity import CapacityPolicy
+from flink_autoscaler.core.policies.varga import VargaPolicy
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import Plugins
 from testkit.builders.core import (
@@ -238,7 +238,7 @@ def test_a_policy_that_judges_profiles_by_itself_is_told_why_there_is_none(
 def test_a_plugin_may_look_at_forecasts() -> None:
     driver = JobDriver(
         a_context({**SINGLE_SOURCE_OPTIONS, **WITH_FORECAST, "policy": "mine"}),
-        plugins=Plugins(policies={"mine": CapacityPolicy()}),
+        plugins=Plugins(policies={"mine": VargaPolicy()}),
     )
 
     assert "FORECAST_UNUSED" not in codes(enough(driver))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,7 +10,6 @@ from flink_autoscaler.core.evaluate.downtime import (
     LONGEST,
     SHORTEST,
     ClusterOutages,
-    Size,
     assumed_restart,
     estimate_downtime,
 )
@@ -21,79 +19,56 @@ from flink_autoscaler.core.model.supervision import Mechanism, RescaleRecord, St
 from testkit.builders.core import a_context
 
 GB = 10**9
-NOW_MS = 1_700_000_000_000
-SIZE = Size(2.5, 32)
+IN_PLACE, REACTIVE_LOSS = Mechanism.IN_PLACE, Mechanism.REACTIVE_LOSS
 
 
-def outage(seconds: float, *, state_gb: float, subtasks: int, days_ago: float = 0.0) -> RescaleRecord:
-    return RescaleRecord(
-        decided_ms=NOW_MS - round(days_ago * 86_400_000),
-        since_ms=NOW_MS,
-        before={"a": 1},
-        target={"a": subtasks},
-        stage=Stage.REACHED,
-        outage_ms=round(seconds * 1000),
-        reached={"a": subtasks},
-        state_bytes=round(state_gb * GB),
-        taskmanagers=1,
+def estimated(
+    outages: Sequence[float | None],
+    mechanism: Mechanism = IN_PLACE,
+    *,
+    state_gb: float = 2.0,
+    taskmanagers: int | None = 1,
+    subtasks: int = 20,
+) -> tuple[float, float]:
+    """Return the median and what nine in ten stay below, of a job that was rescaled in place before."""
+    past = [
+        RescaleRecord(
+            at, at, {"a": 1}, {"a": 2}, stage=Stage.REACHED, outage_ms=None if each is None else int(1e3 * each)
+        )
+        for at, each in enumerate(outages)
+    ]
+    estimate = estimate_downtime(
+        past, mechanism, state_bytes=round(state_gb * GB), taskmanagers=taskmanagers, subtasks=subtasks
     )
+    return estimate.mean, estimate.q90
 
 
-OUTAGES = (
-    outage(52, state_gb=2, subtasks=40),
-    outage(44, state_gb=1.5, subtasks=56),
-    outage(80, state_gb=4, subtasks=20),
+@pytest.mark.parametrize(
+    ("outages", "expected"),
+    [
+        pytest.param([], (36.0, 72.0), id="none: 15 s, 10 s per GB, 0.05 s per subtask, and twice that"),
+        pytest.param([None, None, None], (36.0, 72.0), id="none that was measured"),
+        pytest.param([50.0], (43.0, 50.0), id="one, and what is usual"),
+        pytest.param([50.0, 8.0], (36.0, 50.0), id="two, and what is usual"),
+        pytest.param([50.0, 8.0, 9.0], (9.0, 50.0), id="three speak for themselves"),
+        pytest.param([*[8.0] * 17, 90.0, 50.0, 9.0], (8.0, 9.0), id="nine in ten of twenty"),
+        pytest.param([*[500.0] * 9, *[8.0] * 20], (8.0, 8.0), id="the newest twenty"),
+        pytest.param([0.0] * 3, (SHORTEST, SHORTEST), id="none so short"),
+        pytest.param([5_000.0] * 3, (LONGEST, LONGEST), id="none so long"),
+    ],
 )
+def test_outages_of_the_same_kind_tell_what_the_next_one_is_like(
+    outages: list[float | None], expected: tuple[float, float]
+) -> None:
+    assert estimated(outages) == expected
 
 
-@pytest.mark.parametrize(("mechanism", "mean"), [(Mechanism.REACTIVE_LOSS, 91.6)])
-def test_mechanisms_have_priors_of_their_own(mechanism: Mechanism, mean: float) -> None:
-    estimate = estimate_downtime(OUTAGES, mechanism, SIZE, now_ms=NOW_MS)
-
-    assert estimate.mean == pytest.approx(mean)
-    assert estimate.samples == 0
+def test_outages_of_another_kind_tell_nothing() -> None:
+    assert estimated([8.0, 8.0, 8.0], REACTIVE_LOSS) == (86.0, 172.0)
 
 
-def test_an_outage_of_30_days_ago_counts_half() -> None:
-    fresh = estimate_downtime(OUTAGES[:1], Mechanism.IN_PLACE, SIZE, now_ms=NOW_MS)
-    older = [outage(52, state_gb=2, subtasks=40, days_ago=30)]
-
-    half = estimate_downtime(older, Mechanism.IN_PLACE, SIZE, now_ms=NOW_MS)
-
-    assert 41.6 < half.mean < fresh.mean
-
-
-def test_an_outage_that_was_not_measured_does_not_count() -> None:
-    unknown = replace(OUTAGES[0], outage_ms=None)
-
-    assert estimate_downtime([unknown], Mechanism.IN_PLACE, SIZE, now_ms=NOW_MS).samples == 0
-
-
-def test_more_state_never_makes_an_outage_shorter() -> None:
-    misleading = [outage(60 - 20 * gb, state_gb=gb, subtasks=10) for gb in (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)]
-
-    small, large = (
-        estimate_downtime(misleading, Mechanism.IN_PLACE, Size(gb, 10), now_ms=NOW_MS).mean for gb in (1.0, 4.0)
-    )
-
-    assert large >= small
-
-
-@pytest.mark.parametrize(("seconds", "bound"), [(0.0, SHORTEST), (5_000.0, LONGEST)])
-def test_estimates_stay_within_bounds(seconds: float, bound: float) -> None:
-    many = [outage(seconds, state_gb=0.0, subtasks=0)] * 200
-
-    assert estimate_downtime(many, Mechanism.IN_PLACE, Size(0.0, 0), now_ms=NOW_MS).q90 == pytest.approx(bound, abs=3.0)
-
-
-def test_scatter_is_measured_once_there_are_eight_outages() -> None:
-    scattered = [outage(seconds, state_gb=1, subtasks=10) for seconds in (20, 60, 20, 60, 20, 60, 20)]
-    size = Size(1.0, 10)
-
-    seven = estimate_downtime(scattered, Mechanism.IN_PLACE, size, now_ms=NOW_MS)
-    eight = estimate_downtime([*scattered, scattered[1]], Mechanism.IN_PLACE, size, now_ms=NOW_MS)
-
-    assert eight.q90 - eight.mean > 1.5 * (seven.q90 - seven.mean)
+def test_state_that_is_spread_over_more_taskmanagers_is_restored_sooner() -> None:
+    assert [estimated([], state_gb=10.0, taskmanagers=count)[0] for count in (1, 5, None)] == [116.0, 36.0, 116.0]
 
 
 ASSUMED = 300

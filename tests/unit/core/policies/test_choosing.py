@@ -13,13 +13,16 @@ import pytest
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.events import EventType, Reason
-from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
+from flink_autoscaler.core.model.metrics import EvaluatedMetrics, VertexId
+from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.option import OptionSet
 from flink_autoscaler.core.options.policies import OPTIONS_OF
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
 from flink_autoscaler.core.policies.choosing import POLICIES, PolicyPlan, choose
-from testkit.builders.core import options_with
+from flink_autoscaler.core.ports.passes import EvaluatedJob
+from testkit.builders.core import a_cluster, a_context, a_vertex, options_with
 from testkit.builders.policies import given, observation, vertex
 
 OBS = observation(vertex("source", parallelism=4), vertex("map", parallelism=8))
@@ -66,7 +69,25 @@ def chosen(
 ) -> PolicyPlan:
     """Ask the first of some plug-ins."""
     options = {"policy": next(iter(policies)), **(options or {})}
-    return choose(lambda: given(OBS, options), options_with(options), policies, memories or {})
+    return choose(lambda: given(OBS, options), a_job(OBS, options, memories or {}), policies)
+
+
+def a_job(
+    obs: JobObservation, options: Mapping[str, str], memories: Mapping[str, Mapping[str, Any]] | None = None
+) -> EvaluatedJob:
+    """Return the job of an observation, of which a policy that is shown that sees nothing else."""
+    return EvaluatedJob(
+        context=a_context(options),
+        topology=JobTopology(
+            {v: replace(a_vertex(1, parallelism=each.parallelism), vertex_id=v) for v, each in obs.vertices.items()}
+        ),
+        metrics=EvaluatedMetrics({}, {}),
+        state=JobState(policies=memories or {}),
+        cluster=a_cluster(),
+        excluded=frozenset(),
+        restart_time=0,
+        now_ms=0,
+    )
 
 
 def codes(asked: PolicyPlan) -> list[str]:
@@ -177,8 +198,8 @@ TestPerSubtaskPolicy = EXAMPLE["TestPerSubtaskPolicy"]
 def test_the_example_of_the_guide_decides_as_a_plug_in() -> None:
     policy = EXAMPLE["PerSubtaskPolicy"]()
     shown = observation(vertex("source", parallelism=4, rate_in=2_500.0))
-    options = options_with({"policy": "per-subtask"})
+    options = {"policy": "per-subtask"}
 
-    asked = choose(lambda: given(shown, {"policy": "per-subtask"}), options, {"per-subtask": policy}, {})
+    asked = choose(lambda: given(shown, options), a_job(shown, options), {"per-subtask": policy})
 
     assert asked.targets == {"source": 3}

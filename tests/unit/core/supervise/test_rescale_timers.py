@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from flink_autoscaler.core.evaluate.downtime import DowntimeEstimate
 from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.model.policy_values import Outage
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFacts, TaskManagerFacts
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, RescaleRecord
 from flink_autoscaler.core.supervise.timers import (
@@ -25,7 +25,7 @@ QUICK = {
     f"{SCHEDULER}executing.resource-stabilization-timeout": "2 s",
     f"{SCHEDULER}submission.resource-stabilization-timeout": "4 s",
 }
-ESTIMATE = DowntimeEstimate(mean=5.0, q90=8.0, samples=0)
+ESTIMATE = Outage(mean=5.0, q90=8.0)
 NOTHING = RescaleFacts()
 EVERY_MINUTE = RescaleFacts(checkpoints=CheckpointFacts(interval_ms=60_000))
 
@@ -92,15 +92,12 @@ def test_the_probation_covers_some_checkpoints(options: dict[str, str], interval
     assert observation_ms(a_context(options), facts) == minutes * 60_000
 
 
-def test_state_that_is_spread_over_more_taskmanagers_is_restored_sooner() -> None:
+def test_a_job_with_much_state_is_expected_to_be_away_for_longer() -> None:
     record = RescaleRecord(0, 0, {"a": 2}, {"a": 4})
-    state = CheckpointFacts(state_bytes=10 * 10**9)
-    one, five = (
-        RescaleFacts(checkpoints=state, taskmanagers=tuple(TaskManagerFacts(str(n), 4, 0) for n in range(count)))
-        for count in (1, 5)
+    facts = RescaleFacts(
+        checkpoints=CheckpointFacts(state_bytes=10 * 10**9),
+        taskmanagers=tuple(TaskManagerFacts(str(number), 4, 0) for number in range(5)),
     )
 
-    slow, fast = (expected_downtime(NO_SUPERVISION, record, facts, 0).mean for facts in (one, five))
-
     # 15 s, 10 s per GB on each TaskManager, and 0.05 s for each of the 4 subtasks.
-    assert [slow, fast] == pytest.approx([115.2, 35.2])
+    assert expected_downtime(NO_SUPERVISION, record, facts).mean == pytest.approx(35.2)

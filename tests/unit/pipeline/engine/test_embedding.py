@@ -118,8 +118,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: fa-embedded-policy\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text("[flink_autoscaler.policies]\nmine = fa_embedded_policy:Mine\n")
     (tmp_path / "fa_embedded_policy.py").write_text(
-        "from flink_autoscaler.core.policies.capacity import CapacityPolicy\n\n"
-        "class Mine(CapacityPolicy):\n    name = 'mine'\n"
+        "from flink_autoscaler.core.policies.varga import VargaPolicy\n\nclass Mine(VargaPolicy):\n    name = 'mine'\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     installed_plugins.cache_clear()

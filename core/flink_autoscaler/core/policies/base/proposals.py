@@ -9,13 +9,12 @@ from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection, VertexObs
-from flink_autoscaler.core.policies.base.quantities import Need, held_back_sources
+from flink_autoscaler.core.policies.base.quantities import Need
 
 METRIC_MISSING = "METRIC_MISSING"
 INCOMPLETE_WINDOW = "INCOMPLETE_WINDOW"
 NOT_RUNNING = "NOT_RUNNING"
 UNKNOWN_RATE = "UNKNOWN_RATE"
-HELD_BACK = "HELD_BACK"
 
 
 def not_usable(obs: JobObservation) -> tuple[Reason, ...]:
@@ -49,9 +48,9 @@ def lacking_rates(obs: JobObservation, needs: Mapping[VertexId, Need]) -> tuple[
     """Return a reason for every vertex whose need or rate is not known, although something arrives at it."""
     reasons = []
     for vertex_id, need in needs.items():
-        if need.up is None:
+        if need.needed is None:
             reasons.append(missing(obs.vertices[vertex_id], "target rate"))
-        elif need.rate is None and max(need.up, need.down or 0.0, need.lag) > 0.0:
+        elif need.rate is None and need.needed > 0.0:
             reasons.append(missing(obs.vertices[vertex_id], "true processing rate"))
     return tuple(reasons)
 
@@ -102,14 +101,15 @@ def lag_unknown(obs: JobObservation) -> tuple[Reason, ...]:
     return tuple(Reason("LAG_UNKNOWN", f"{each.name}: the lag is not known", each.vertex_id) for each in lacking)
 
 
-def held_back_reasons(obs: JobObservation) -> tuple[Reason, ...]:
-    """Return a reason for every source of unknown lag that falls behind."""
-    return tuple(Reason(HELD_BACK, held_back_text(each.name), each.vertex_id) for each in held_back_sources(obs))
+def held_back_reason(source: str, vertex_id: VertexId) -> Reason:
+    """Return the reason for lowering nothing that a source gives whose lag is not known and that falls behind.
 
-
-def held_back_text(name: str) -> str:
-    """Return what to say about a source of unknown lag that falls behind."""
-    return f"{name} is backpressured and its lag is not known: it falls behind, and nothing is scaled down"
+    Args:
+        source: Its name.
+        vertex_id: The vertex that the reason is about.
+    """
+    text = f"{source} is backpressured and its lag is not known: it falls behind, and nothing is scaled down"
+    return Reason("HELD_BACK", text, vertex_id)
 
 
 def limited(vertex: VertexObs, wanted: float) -> Reason:

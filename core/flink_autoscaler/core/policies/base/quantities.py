@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Annotated, Any, Final
 
-from flink_autoscaler.core.evaluate.evaluation import is_held_back, is_residual
+from flink_autoscaler.core.evaluate.evaluation import is_residual
 from flink_autoscaler.core.model.codec import Codec, Via, row
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import DemandForecast, JobObservation, SourceForecast, VertexObs
+from flink_autoscaler.core.model.policy_values import JobObservation, VertexObs
 from flink_autoscaler.core.model.value import replace, value
-from flink_autoscaler.core.observe.window import WaitingShares
 
 LEAST_BUSY = 0.02
 """Below this share the rate of busy time says nothing: a few records decide it."""
@@ -34,28 +33,6 @@ class KnownRate:
 
     rate: float
     at: float
-
-
-@row
-@value
-class Raise:
-    """A vertex before it was last scaled up: when, parallelism, and true rate of the whole vertex, records/s."""
-
-    at: float
-    parallelism: int
-    rate: float
-
-    def gain(self, vertex: VertexObs, rate: float) -> float | None:
-        """Return which share of a linear gain the scale-up brought; None while there was none.
-
-        Args:
-            vertex: As it is now.
-            rate: Records/s of one always busy subtask now.
-        """
-        if vertex.parallelism <= self.parallelism:
-            return None
-        expected = self.rate * (vertex.parallelism / self.parallelism - 1)
-        return (rate * vertex.parallelism - self.rate) / expected if expected > 0 else None
 
 
 _EDGES: Final = Via(
@@ -75,14 +52,12 @@ class Memory:
         rates: By vertex.
         ratios: Records out per record in, by edge; None for an edge along which nothing was ever seen to travel.
         backlog_at: When the job was last seen with a backlog.
-        raises: Last scale-ups by vertex.
     """
 
     vertices: frozenset[VertexId]
     rates: Mapping[VertexId, KnownRate] = field(default_factory=dict)
     ratios: Annotated[Mapping[Edge, float | None], _EDGES] = field(default_factory=dict)
     backlog_at: float | None = None
-    raises: Mapping[VertexId, Raise] = field(default_factory=dict)
 
     @classmethod
     def read(cls, state: Mapping[str, Any], obs: JobObservation) -> Memory:
@@ -104,11 +79,6 @@ class Memory:
         known = self.rates.get(vertex_id)
         return None if known is None else known.rate
 
-    def gain_of(self, vertex: VertexObs) -> float | None:
-        """Return which share of the expected gain the last scale-up of a vertex brought; None without one."""
-        last, rate = self.raises.get(vertex.vertex_id), self.rate_of(vertex.vertex_id)
-        return None if last is None or rate is None else last.gain(vertex, rate)
-
     def learned(self, obs: JobObservation, *, has_backlog: bool) -> Memory:
         """Return what is known after an observation."""
         recent = {v: known for v, known in self.rates.items() if 0 <= obs.now - known.at <= KEPT}
@@ -122,17 +92,7 @@ class Memory:
             rates={**recent, **fresh},
             ratios={**self.ratios, **_ratios(obs, self.ratios)},
             backlog_at=obs.now if has_backlog else self.backlog_at,
-            raises={v: each for v, each in self.raises.items() if 0 <= obs.now - each.at <= KEPT},
         )
-
-    def with_raises(self, obs: JobObservation, targets: Mapping[VertexId, int]) -> Memory:
-        """Return what is known after a proposal: those of its vertices that go up are looked at again later."""
-        raised = {
-            v: Raise(obs.now, obs.vertices[v].parallelism, known.rate * obs.vertices[v].parallelism)
-            for v, target in targets.items()
-            if target > obs.vertices[v].parallelism and (known := self.rates.get(v)) is not None
-        }
-        return replace(self, raises={**self.raises, **raised})
 
     def is_blind(self, obs: JobObservation) -> bool:
         """Tell whether the window still holds samples of catching up, of which the use of the job tells nothing."""
@@ -206,58 +166,10 @@ def has_backlog(obs: JobObservation, threshold: float) -> bool:
     )
 
 
-def held_back_sources(obs: JobObservation) -> list[VertexObs]:
-    """Return the sources of unknown lag that fall behind: backpressured, and with something to read all the time."""
-    blind = (vertex for vertex in obs.vertices.values() if vertex.is_source and vertex.lag_records is None)
-    return [vertex for vertex in blind if is_held_back(_shares(vertex))]
-
-
-def _shares(vertex: VertexObs) -> WaitingShares | None:
-    known = vertex.idle is not None and vertex.backpressured is not None
-    return WaitingShares(vertex.idle or 0.0, vertex.backpressured or 0.0) if known else None
-
-
-@value
-class SourceRates:
-    """Records/s by source that a job is sized for.
-
-    Attributes:
-        up: For whether to scale up, and how far.
-        down: For how far a vertex may be lowered; never less than ``up`` counts.
-    """
-
-    up: Mapping[VertexId, float]
-    down: Mapping[VertexId, float]
-
-
-def present_arrivals(obs: JobObservation) -> SourceRates:
-    """Return what arrives now, of the sources of which it is known."""
-    rates = {v: max(0.0, x.target_rate) for v, x in obs.vertices.items() if x.is_source and x.target_rate is not None}
-    return SourceRates(rates, rates)
-
-
-def expected_arrivals(present: Mapping[VertexId, float], demand: DemandForecast, cap: float) -> SourceRates:
-    """Return what the sources are sized for: what arrives now, or what a forecast expects where that is more.
-
-    Args:
-        present: What arrives now.
-        demand: Forecast by source; what it lacks arrives as it does now.
-        cap: Times of what arrives now that a forecast counts for at most, unless the usual level is higher.
-
-    Returns:
-        Of the sources that are present, each at least what arrives now, and for going down at least what it is for
-        going up.
-    """
-    up = {v: _expected(rate, demand.get(v), cap) for v, rate in present.items()}
-    down = {v: max(up[v], _expected(rate, demand.get(v), cap, is_down=True)) for v, rate in present.items()}
-    return SourceRates(up, down)
-
-
-def _expected(rate: float, forecast: SourceForecast | None, cap: float, *, is_down: bool = False) -> float:
-    if forecast is None:
-        return rate
-    peak = forecast.down if is_down else forecast.up
-    return min(max(rate, peak), max(cap * rate, forecast.level))
+def present_arrivals(obs: JobObservation) -> dict[VertexId, float]:
+    """Return the records/s that arrive now, of the sources of which it is known."""
+    sources = {v: vertex.target_rate for v, vertex in obs.vertices.items() if vertex.is_source}
+    return {v: max(0.0, rate) for v, rate in sources.items() if rate is not None}
 
 
 def lags(obs: JobObservation) -> dict[VertexId, float]:
@@ -281,56 +193,33 @@ class Need:
 
     Attributes:
         rate: Records/s of one always busy subtask; None when unknown.
-        up: Records/s for whether to scale up; None when unknown.
-        down: Records/s for how far it may be lowered, at least ``up``.
-        lag: Records of the backlog that will come along.
+        needed: Records/s that it has to sustain; None when unknown.
         sources: Sources whose records reach it.
     """
 
     vertex: VertexObs
     rate: float | None
-    up: float | None
-    down: float | None
-    lag: float = 0.0
+    needed: float | None
     sources: frozenset[VertexId] = field(default_factory=frozenset)
 
 
-def needs_of(
-    obs: JobObservation, memory: Memory, arrivals: SourceRates, backlog: Mapping[VertexId, float]
-) -> dict[VertexId, Need]:
+def needs_of(obs: JobObservation, memory: Memory, arrivals: Mapping[VertexId, float]) -> dict[VertexId, Need]:
     """Return what every vertex has to sustain, in topological order.
 
     Args:
         obs: The job.
         memory: With this observation learned.
-        arrivals: What the sources have to sustain.
-        backlog: Records by source.
+        arrivals: What the sources have to sustain, records/s.
     """
     inputs: _Inputs = {v: [] for v in obs.vertices}
     for (upstream, vertex_id), ratio in memory.ratios.items():
         inputs[vertex_id].append((upstream, ratio))
-    up = _propagated(obs, inputs, arrivals.up)
-    down = _propagated(obs, inputs, arrivals.down)
-    lag = _propagated(obs, inputs, backlog)
-    lag.update({v: much for v, much in lags_to_drain(obs).items() if backlog.get(v)})  # of the sources themselves
-    sources = _sources(obs, inputs)
-    needs = {}
-    for vertex_id, vertex in obs.vertices.items():
-        rates = [each for each in (up[vertex_id], down[vertex_id]) if each is not None]
-        needs[vertex_id] = Need(
-            vertex=vertex,
-            rate=memory.rate_of(vertex_id),
-            up=_or_target(up[vertex_id], vertex),
-            down=_or_target(max(rates, default=None), vertex),
-            lag=lag[vertex_id] or 0.0,
-            sources=sources[vertex_id],
-        )
-    return needs
-
-
-def _or_target(rate: float | None, vertex: VertexObs) -> float | None:
-    """Return the rate, or what the observation says of a vertex whose inputs do not tell."""
-    return vertex.target_rate if rate is None else rate
+    needed, sources = _propagated(obs, inputs, arrivals), _sources(obs, inputs)
+    # Where the inputs of a vertex do not tell, what was observed of it does.
+    return {
+        v: Need(vertex, memory.rate_of(v), vertex.target_rate if needed[v] is None else needed[v], sources[v])
+        for v, vertex in obs.vertices.items()
+    }
 
 
 def _propagated(
@@ -362,20 +251,17 @@ def _sources(obs: JobObservation, inputs: _Inputs) -> dict[VertexId, frozenset[V
     return sources
 
 
-def shares_of(
-    needs: Mapping[VertexId, Need], wanted: Mapping[VertexId, float], catch_up: float
-) -> dict[VertexId, float]:
+def shares_of(needs: Mapping[VertexId, Need], wanted: Mapping[VertexId, float]) -> dict[VertexId, float]:
     """Return which share of its need reaches each vertex past vertices that cannot grow to what they need.
 
     Args:
         needs: Of all vertices.
         wanted: Parallelism before the bounds, of the vertices for which it is known.
-        catch_up: Seconds in which a backlog should be gone; 0 plans nothing for it.
 
     Returns:
         0..1 for every vertex; a vertex does not limit itself, and only limits those fed by its own sources alone.
     """
-    limits = {v: _reachable(needs[v], catch_up) for v, much in wanted.items() if is_beyond(much, needs[v].vertex)}
+    limits = {v: _reachable(needs[v]) for v, much in wanted.items() if is_beyond(much, needs[v].vertex)}
     return {
         v: min((limits[b] for b in limits if b != v and need.sources and need.sources <= needs[b].sources), default=1.0)
         for v, need in needs.items()
@@ -387,15 +273,10 @@ def is_beyond(wanted: float, vertex: VertexObs) -> bool:
     return wanted > GREATEST or rounded_up(wanted) > vertex.max_parallelism
 
 
-def _reachable(need: Need, catch_up: float) -> float:
-    """Return the share of its need that a vertex sustains at its greatest parallelism when always busy.
-
-    No more comes along from a source whose partitions lag unevenly than waits there.
-    """
-    lag = min(need.lag, max(0.0, need.vertex.lag_records or 0.0)) if need.vertex.is_source else need.lag
-    needed = (need.up or 0.0) + (lag / catch_up if catch_up > 0 else 0.0)
+def _reachable(need: Need) -> float:
+    """Return the share of its need that a vertex sustains at its greatest parallelism when always busy."""
     reachable = (need.rate or 0.0) * need.vertex.max_parallelism
-    return min(1.0, reachable / needed) if needed > 0 else 1.0
+    return min(1.0, reachable / need.needed) if need.needed else 1.0
 
 
 _LEAST_SHARE = 0.5

@@ -131,12 +131,8 @@ def data_skews(job: EvaluatedJob) -> dict[VertexId, Reason]:
     A first scale-up is allowed, since several keys that met in one subtask may part. The verdict is that of every pass
     anew, and ends with the skew.
     """
-    options, found = job.context.options, dict[VertexId, Reason]()
-    if not options.is_improved:
-        return found
+    found = dict[VertexId, Reason]()
     history, rescales = job.state.history, job.state.supervision.rescales
-    if not (history or rescales):
-        return found
     for vertex_id, vertex in job.topology.vertices.items():
         before = _parallelism_before(vertex_id, history, rescales)
         if before is None or before >= vertex.parallelism or vertex_id in job.excluded:

@@ -2,9 +2,9 @@
 
 Subclass the class in a test module and say how an instance is made::
 
-    class TestCapacityPolicy(ScalingPolicyContract):
+    class TestVargaPolicy(ScalingPolicyContract):
         def make_policy(self) -> ScalingPolicy:
-            return CapacityPolicy()
+            return VargaPolicy()
 
 The cases are made by a generator with fixed seeds, so that a failure can be repeated: the message names the case.
 """

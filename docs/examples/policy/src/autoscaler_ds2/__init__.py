@@ -31,7 +31,6 @@ from flink_autoscaler.core.policies.base.quantities import (
     GREATEST,
     Memory,
     Need,
-    SourceRates,
     has_backlog,
     is_beyond,
     lags,
@@ -157,7 +156,7 @@ class Ds2Policy:
         is_behind = has_backlog(obs, settings.backlog_threshold)
         memory = state.memory.learned(obs, has_backlog=is_behind)
         state = replace(state.of_execution(obs), memory=memory)
-        needs = needs_of(obs, memory, _arrivals(given, settings), {})
+        needs = needs_of(obs, memory, _arrivals(given, settings))
         lacking = lacking_rates(obs, needs)
         if state.ignored < settings.warm_up:
             why = Reason("WARM_UP", f"{state.ignored + 1} of {settings.warm_up} passes that are ignored")
@@ -188,23 +187,23 @@ class Ds2Policy:
         )
 
 
-def _arrivals(given: PolicyInput, settings: Settings) -> SourceRates:
+def _arrivals(given: PolicyInput, settings: Settings) -> dict[VertexId, float]:
     """Return what the sources have to sustain to be done with their backlog and a restart in time."""
-    rates = present_arrivals(given.obs).up
+    rates = present_arrivals(given.obs)
     if settings.catch_up > 0:
         backlog, outage = lags(given.obs), given.downtime.q90
         rates = {v: rate + (backlog[v] + rate * outage) / settings.catch_up for v, rate in rates.items()}
-    return SourceRates(rates, rates)
+    return rates
 
 
 def _demands(needs: Mapping[VertexId, Need]) -> Demands:
     """Return the subtasks that are just enough, of the vertices of which that is known."""
     demands = {}
     for v, need in needs.items():
-        if need.up == 0.0:
+        if need.needed == 0.0:
             demands[v] = 0.0  # nothing arrives: no rate is needed to say so
-        elif need.up is not None and need.rate is not None:
-            demands[v] = min(need.up / need.rate, GREATEST)
+        elif need.needed is not None and need.rate is not None:
+            demands[v] = min(need.needed / need.rate, GREATEST)
     return demands
 
 
@@ -217,7 +216,7 @@ def _sized(
         Parallelism and the records/s that it is for, by vertex, and remarks.
     """
     wanted = {v: min(demand * (1.0 + settings.scaling_factor), GREATEST) for v, demand in demands.items()}
-    shares, targets, stay = shares_of(needs, wanted, 0.0), dict[VertexId, int](), dict[VertexId, int]()
+    shares, targets, stay = shares_of(needs, wanted), dict[VertexId, int](), dict[VertexId, int]()
     for v, much in wanted.items():
         vertex, target = obs.vertices[v], subtasks(much, obs.vertices[v])
         stay[v] = subtasks(vertex.parallelism, vertex)
