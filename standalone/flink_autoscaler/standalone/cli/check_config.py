@@ -108,7 +108,7 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
 def _access(settings: AccessSettings) -> dict[str, Any]:
     headers = (settings.headers, settings.headers_env, settings.headers_file)
     return {
-        "auth": settings.auth.kind.value,
+        "auth": settings.auth.kind,
         "headers": sorted({name for group in headers for name in group}),
         "tls": settings.tls.model_dump(exclude_none=True),
     }

@@ -10,7 +10,15 @@ from typing import Final
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos, Tls
 from flink_autoscaler.standalone.settings import secrets
-from flink_autoscaler.standalone.settings.schema.clusters import AccessSettings, AuthKind, TargetSettings, YarnSettings
+from flink_autoscaler.standalone.settings.schema.clusters import (
+    AccessSettings,
+    BasicAuth,
+    BearerAuth,
+    KerberosAuth,
+    SimpleAuth,
+    TargetSettings,
+    YarnSettings,
+)
 
 AUTHORIZATION: Final = "Authorization"
 DELEGATION_TOKEN: Final = "Hadoop-YARN-RM-Delegation-Token"  # noqa: S105 - the name of a header
@@ -44,7 +52,7 @@ class Access:
             headers=(*endpoint.headers, *self._headers()),
             tls=self.tls(),
             kerberos=self._kerberos(),
-            user_name=auth.username if auth.kind is AuthKind.SIMPLE else None,
+            user_name=auth.username if isinstance(auth, SimpleAuth) else None,
         )
 
     def tls(self) -> Tls:
@@ -73,14 +81,14 @@ class Access:
         )
 
     def _authorization(self) -> Headers:
-        auth = self._settings.auth
-        if auth.kind is AuthKind.BASIC:
-            password = self._required("auth.password", auth.password_env_variable, auth.password_file)
-            pair = f"{auth.username or ''}:{password}".encode()
-            return ((AUTHORIZATION, "Basic " + base64.b64encode(pair).decode("ascii")),)
-        if auth.kind is AuthKind.BEARER:
-            token = self._required("auth.token", auth.token_env_variable, auth.token_file)
-            return ((AUTHORIZATION, f"Bearer {token}"),)
+        match self._settings.auth:
+            case BasicAuth() as auth:
+                password = self._required("auth.password", auth.password_env_variable, auth.password_file)
+                pair = f"{auth.username or ''}:{password}".encode()
+                return ((AUTHORIZATION, "Basic " + base64.b64encode(pair).decode("ascii")),)
+            case BearerAuth() as auth:
+                token = self._required("auth.token", auth.token_env_variable, auth.token_file)
+                return ((AUTHORIZATION, f"Bearer {token}"),)
         return ()
 
     def _delegation_token(self) -> Headers:
@@ -103,7 +111,7 @@ class Access:
 
     def _kerberos(self) -> Kerberos | None:
         auth = self._settings.auth
-        if auth.kind is not AuthKind.KERBEROS:
+        if not isinstance(auth, KerberosAuth):
             return None
         return Kerberos(principal=auth.principal, keytab=auth.keytab, host=auth.service_host)
 

@@ -17,6 +17,7 @@ from flink_autoscaler.standalone.settings.checks.clusters import cluster_places,
 from flink_autoscaler.standalone.settings.checks.daemon import check_settings
 from flink_autoscaler.standalone.settings.checks.notifications import notification_warnings
 from flink_autoscaler.standalone.settings.logs import configure_logging
+from flink_autoscaler.standalone.settings.schema.clusters import auth_kinds_with
 from flink_autoscaler.standalone.settings.schema.options import (
     FREE,
     INDEX,
@@ -151,7 +152,7 @@ def _settings_from(configuration: Configuration) -> Settings:
     except ValidationError as error:
         # What can be read is checked too, so that one run shows everything: defaults stand in for what cannot.
         details = error.errors(include_url=False, include_context=False, include_input=False)
-        broken = [_message(item["loc"], item["msg"], nested, values) for item in details]
+        broken = [_message(item, nested, values) for item in details]
         values = _without(details, nested, values)
         settings = _settings_of(_nested(values), values)
     problems = list(dict.fromkeys([*configuration.problems, *check_settings(settings, values), *broken]))
@@ -232,7 +233,7 @@ def _without(details: list[ErrorDetails], nested: _NestedInput, values: Mapping[
     """Leave out what cannot be read; of a list entry whose name, type, URL or authentication it is, all of it."""
     gone: set[str] = set()
     for item in details:
-        location: Location = item["loc"]
+        location = _location_of(item)
         option = daemon_option(nested.keys.get(location, ""))
         is_decisive = option is None or option.is_required or location[-1] in _DECISIVE
         prefix = _entry_of(location) if is_decisive else location
@@ -240,10 +241,26 @@ def _without(details: list[ErrorDetails], nested: _NestedInput, values: Mapping[
     return {key: value for key, value in values.items() if key not in gone}
 
 
-def _message(location: Location, problem: str, nested: _NestedInput, values: Mapping[str, Value]) -> str:
-    if (key := nested.keys.get(location)) is not None:
+def _location_of(error: ErrorDetails) -> Location:
+    """Return where a problem is in the input, without the kind that pydantic puts between ``auth`` and a key."""
+    location = error["loc"]
+    if error["type"] == "union_tag_invalid":
+        return (*location, "kind")
+    kind = location.index("auth") + 1 if "auth" in location else len(location)
+    return location[:kind] + location[kind + 1 :]
+
+
+def _message(error: ErrorDetails, nested: _NestedInput, values: Mapping[str, Value]) -> str:
+    location = _location_of(error)
+    if (key := nested.keys.get(location)) is not None and error["type"] == "extra_forbidden":
+        section, _, name = key.rpartition(".")
+        kind = error["loc"][-2]
+        return (
+            f"{named(key, values)}: {section}.kind {kind} does not use it, only {' and '.join(auth_kinds_with(name))}"
+        )
+    if key is not None:
         option = daemon_option(key)
-        return f"{named(key, values)}: expected {option.allowed if option else problem}"
+        return f"{named(key, values)}: expected {option.allowed if option else error['msg']}"
     # A key that has to be set is not: name it, and the first place where its section is.
     entry = _entry_of(location)
     beside = next(key for where, key in nested.keys.items() if where[: len(entry)] == entry)

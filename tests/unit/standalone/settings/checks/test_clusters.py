@@ -8,6 +8,7 @@ import pytest
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.settings.loading import SettingsLoader
+from flink_autoscaler.standalone.settings.schema.clusters import BasicAuth, SimpleAuth
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 HTTP = {"url": "http://localhost:8081"}
@@ -317,9 +318,34 @@ def test_nested_keys_of_a_list_come_from_variables(secret: str) -> None:
 
     one, two = SettingsLoader(environment=environment).read().clusters
 
-    assert (one.url, one.auth.username, one.tls.verify_host) == (("https://one", "https://two/flink"), "me", False)
+    assert (one.url, one.tls.verify_host) == (("https://one", "https://two/flink"), False)
+    assert one.auth == BasicAuth(username="me", password_file=secret)
     assert (one.headers, one.headers_file) == ({"x-tenant": "t"}, {"X-Key": secret})
-    assert (two.type, two.yarn.auth.username) == ("yarn", "yarn")
+    assert (two.type, two.yarn.auth) == ("yarn", SimpleAuth(username="yarn"))
+
+
+def test_a_key_of_another_kind_of_authentication_hides_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        "autoscaler.clusters:\n"
+        "  - name: a\n"
+        "    url: https://a:1\n"
+        "    auth: {kind: Basic, token-file: /t, password-file: /nowhere}\n"
+        "    provider: {type: none, auth.username: me}\n"
+    )
+
+    with pytest.raises(ConfigError) as caught:
+        SettingsLoader(file, environment={}).read()
+
+    auth = "autoscaler.clusters.0.auth"
+    provider = "autoscaler.clusters.0.provider.auth"
+    assert sorted(str(caught.value).splitlines()) == [
+        f"{auth}.password-file = '/nowhere' ({file} line 4): /nowhere: No such file or directory; expected a file that"
+        " the user of the daemon can read",
+        f"{auth}.token-file = '/t' ({file} line 4): {auth}.kind basic does not use it, only bearer",
+        f"{auth}.username is not set (the cluster is in {file} line 2): {auth}.kind basic needs it",
+        f"{provider}.username = 'me' ({file} line 5): {provider}.kind none does not use it, only basic and simple",
+    ]
 
 
 def test_lists_in_a_file_are_lists(tmp_path: Path) -> None:
