@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from html import unescape
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from flink_autoscaler.clients.http.json_object import JsonObject, objects_in, or_unknown, wrong
@@ -376,3 +377,22 @@ def encode_requirements(bounds: Mapping[VertexId, ParallelismBounds]) -> dict[st
         vertex_id: {"parallelism": {"lowerBound": lower, "upperBound": upper}}
         for vertex_id, (lower, upper) in bounds.items()
     }
+
+
+_HINT: Final = re.compile(r"OPTIONS options:\{([^{}]{1,16384})\}")
+"""``/*+ OPTIONS('a'='b', 'c'='d') */`` becomes ``hints=[[[OPTIONS options:{a=b, c=d}]]]``."""
+
+
+def hinted_options(answer: object) -> tuple[Mapping[str, str], ...]:
+    """Decode the options that the tables of ``/jobs/:jobid`` were given by hints, table by table.
+
+    Values are not quoted there: one with a comma is cut off at it.
+    """
+    nodes = JsonObject(answer, "job details").child("plan").children("nodes", "plan node")
+    plan = " ".join(node.optional_text("description") or "" for node in nodes)
+    return tuple(_options(hint) for hint in _HINT.findall(unescape(plan)))
+
+
+def _options(hint: str) -> dict[str, str]:
+    pairs = (each.partition("=") for each in hint.split(", "))
+    return {key.strip(): value.strip() for key, equals, value in pairs if equals}

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.job import Endpoint, Kerberos, Tls
+from flink_autoscaler.core.model.job import Endpoint, Kerberos, PrometheusSource, Tls
 from flink_autoscaler.standalone.settings import secrets
 from flink_autoscaler.standalone.settings.schema.clusters import (
     AccessSettings,
     BasicAuth,
     BearerAuth,
+    ClusterSettings,
     KerberosAuth,
     SimpleAuth,
     TargetSettings,
@@ -135,3 +137,53 @@ def _version(file: str) -> str:
     except OSError:
         return "missing"
     return f"{status.st_mtime_ns}-{status.st_size}-{status.st_ino}"
+
+
+MOST_CONNECTIONS: Final = 4
+"""Queries under way at the same time: each takes the server as much work as many of a dashboard."""
+
+_REPLICA_LABELS: Final[Mapping[str, tuple[str, ...]]] = {
+    "reporter": ("prometheus_replica", "replica"),
+    "kubernetes-operator": ("prometheus_replica", "prometheus"),
+    "pushgateway": ("prometheus_replica", "replica"),
+}
+
+
+class MetricAccess:
+    """Puts into endpoints where the metrics of their jobs are. Called once per pass, as :class:`Access` is.
+
+    Args:
+        settings: Of the cluster.
+        keys: Put before the names of options in messages, such as ``cluster 'x': ``.
+    """
+
+    def __init__(self, settings: ClusterSettings, keys: str) -> None:
+        self._settings = settings.metrics
+        self._access = Access(settings.metrics.prometheus, f"{keys}metrics.prometheus.")
+
+    def sourced(self, endpoint: Endpoint) -> Endpoint:
+        """Return the endpoint with its source of metrics; an equal one if nothing was replaced.
+
+        Raises:
+            ConfigError: A secret is not where the settings say.
+        """
+        if self._settings.source == "rest":
+            return endpoint
+        settings = self._settings.prometheus
+        server = Endpoint(
+            settings.url[0],
+            timeout=settings.timeout,
+            max_connections=MOST_CONNECTIONS,
+            max_response_bytes=settings.max_response_bytes,
+        )
+        replicas = settings.replica_labels
+        source = PrometheusSource(
+            self._access.secured(server),
+            max_age=settings.max_age,
+            selector=tuple(sorted(settings.selector.items())),
+            names=tuple(sorted(settings.names.items())),
+            labels=tuple(sorted(settings.labels.items())),
+            replica_labels=_REPLICA_LABELS[settings.preset] if replicas is None else replicas,
+            is_pushed=settings.preset == "pushgateway",
+        )
+        return replace(endpoint, prometheus=source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.fetchers.metrics import MetricAccess
+from flink_autoscaler.standalone.settings.credentials import MetricAccess
 from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
