@@ -83,7 +83,8 @@ def _is_of_now(kept: KeptDetails, job_id: str | None, modified_ms: int) -> bool:
 
 
 # A job that has not changed needs no request for its details: Flink fills its metrics and the counters of the details
-# from one store. What the details say beside a counter, whether every subtask had reported, follows from sum and average.
+# from one store. What the details say beside a counter, whether every subtask had reported, follows from sum and
+# average.
 _NEEDED: Final = ("numRecordsIn", "numRecordsOut", "accumulateBusyTimeMs")
 _WAITED: Final = ("accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
 
