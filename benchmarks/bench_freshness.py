@@ -22,9 +22,8 @@ from rich.table import Table
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from testkit.clusters.flink import FlinkCluster, job
 from testkit.clusters.flink.waiting import wait_until
 
@@ -101,7 +100,7 @@ def settings_of(cluster: FlinkCluster, *, is_fresh: bool) -> Settings:
         "job.autoscaler.compat": "improved" if is_fresh else "reference",
     }
     overrides = [f"{key}={value}" for key, value in values.items()]
-    return load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    return SettingsLoader(overrides=overrides, environment={}).read()
 
 
 def sample_of(passes: ClusterPass) -> MetricSample | None:

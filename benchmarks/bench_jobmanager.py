@@ -23,8 +23,7 @@ from benchmarks.counting_proxy import CountingProxy
 from benchmarks.measuring import TICKS, quiet_logs
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from testkit.clusters.flink import job
 from testkit.clusters.flink.reporter import ReportingCluster
 from testkit.servers.prometheus import Prometheus
@@ -92,7 +91,7 @@ def a_daemon(site: Site, *, by_prometheus: bool) -> Iterator[ClusterPass]:
         section = "autoscaler.clusters.0.metrics."
         values |= {f"{section}source": "prometheus", f"{section}prometheus.url": site.prometheus.url}
     overrides = [f"{key}={value}" for key, value in values.items()]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    settings = SettingsLoader(overrides=overrides, environment={}).read()
     with Wiring(settings) as wiring:
         yield wiring.cluster_pass(settings.effective_clusters()[0])
 

@@ -41,8 +41,7 @@ from flink_autoscaler.clients.prometheus.questions import CLOCK
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, WaitingTime
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.loading import STATE_FILE, load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from flink_autoscaler.standalone.settings.loading import STATE_FILE, SettingsLoader
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import JOBS, STATE
@@ -259,7 +258,7 @@ def sampled(given: argparse.Namespace) -> JobState:
         options = options_of(flink, prometheus, 0, given) | {"autoscaler.engine.kind": "inline"}
         options |= {"autoscaler.standalone.state-store.type": "MEMORY", "autoscaler.records.enabled": "false"}
         overrides = [f"{key}={value}" for key, value in options.items()]
-        settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+        settings = SettingsLoader(overrides=overrides, environment={}).read()
         with Wiring(settings) as wiring:
             report = wiring.cluster_pass(settings.effective_clusters()[0]).run()
     state = report.reports["main/job 0"].outcome.state

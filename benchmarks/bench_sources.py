@@ -18,8 +18,7 @@ from typing import Final
 
 from benchmarks.measuring import Peak, quiet_logs
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from testkit.fakes.flink import Canned, FakeFlink, FakeRequest, Fault, chain
 from testkit.fakes.prometheus import FakePrometheus
 
@@ -94,7 +93,7 @@ def measured(flink: str, prometheus: str | None, pipe: Connection, passes: int, 
         values |= {f"{section}source": "prometheus", f"{section}prometheus.url": prometheus}
         values |= {f"{section}prometheus.max-age": "1 h", f"{section}prometheus.timeout": "120 s"}
     overrides = [f"{key}={value}" for key, value in values.items()]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    settings = SettingsLoader(overrides=overrides, environment={}).read()
     now = iter(range(time.time_ns() // 1_000_000 - 3_600_000, 1 << 62, STEP_MS))
     walls, processors, requests = [], [], (0, 0)
     with Peak() as peak, Wiring(settings) as wiring:

@@ -9,8 +9,7 @@ from functools import partial
 
 import pytest
 
-from flink_autoscaler.clients.flink.collector import read_job
-from flink_autoscaler.clients.flink.kept import SETTLED_MS
+from flink_autoscaler.clients.flink.collector import SETTLED_MS, read_job
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, CollectorMemory

@@ -14,9 +14,8 @@ import pytest
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from testkit.clusters.flink import FlinkCluster, job
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark]
@@ -50,7 +49,7 @@ def overrides_for(cluster: FlinkCluster, engine: str) -> list[str]:
 
 def settings_for(cluster: FlinkCluster, engine: str, *more: str) -> Settings:
     overrides = [*overrides_for(cluster, engine), *more]
-    return load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    return SettingsLoader(overrides=overrides, environment={}).read()
 
 
 @pytest.fixture

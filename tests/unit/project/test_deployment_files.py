@@ -14,8 +14,7 @@ import jsonschema
 import pytest
 import yaml
 
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 
 PROJECT = Path(__file__).parents[3]
 COMPOSE_FILE = PROJECT / "docker" / "docker-compose.yml"
@@ -187,9 +186,7 @@ def test_image_reads_the_configuration_that_compose_mounts() -> None:
 
 
 def test_daemon_understands_its_configuration() -> None:
-    configuration = load_configuration(file=PROJECT / "docker" / "autoscaler.yaml", environment={}, overrides=())
-
-    settings = load_settings(configuration)
+    settings, configuration = SettingsLoader(PROJECT / "docker" / "autoscaler.yaml", environment={}).load()
 
     hosts = {urlsplit(cluster.endpoint.url).hostname for cluster in settings.effective_clusters()}
     assert not configuration.warnings

@@ -85,7 +85,7 @@ def test_words_that_come_by_way_of_other_functions_are_found(word: str) -> None:
 
 
 def test_a_word_of_any_source_file_is_found(tmp_path: Path) -> None:
-    for part, path in (("core", "core/model/events.py"), ("standalone", "standalone/readiness/findings.py")):
+    for part, path in (("core", "core/model/events.py"), ("standalone", "standalone/readiness/checks.py")):
         target = tmp_path / part / "flink_autoscaler" / path
         target.parent.mkdir(parents=True)
         target.write_text((ROOT / part / "flink_autoscaler" / path).read_text(encoding="utf-8"), encoding="utf-8")

@@ -18,8 +18,7 @@ from dashboards.panels import WIDTH
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.meanings import Kind, chapters
 from flink_autoscaler.core.model.supervision import Stage, SupervisionPhase
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from testkit.servers.prometheus import quickened, require
 
 PROJECT = Path(__file__).parents[3]
@@ -168,9 +167,7 @@ def test_compose_has_prometheus_and_grafana_in_a_profile_of_their_own() -> None:
 
 def test_prometheus_of_compose_reads_our_files_and_scrapes_the_daemon() -> None:
     config = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text())
-    settings = load_settings(
-        load_configuration(file=PROJECT / "docker" / "autoscaler.yaml", environment={}, overrides=())
-    )
+    settings = SettingsLoader(PROJECT / "docker" / "autoscaler.yaml", environment={}).read()
 
     (scrape,) = config["scrape_configs"]
     assert "../conf/prometheus:/etc/prometheus:ro" in SERVICES["prometheus"]["volumes"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final
 
-from flink_autoscaler.clients.flink.counters import COUNTERS, answers_counters, counted, offers_counters
 from flink_autoscaler.clients.flink.decode import Readable
-from flink_autoscaler.clients.flink.kept import kept_details, to_keep
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.border import Border, awaited
 from flink_autoscaler.core.errors import (
@@ -28,8 +28,9 @@ from flink_autoscaler.core.model.reading import (
     KeptDetails,
     VertexAggregates,
 )
-from flink_autoscaler.core.model.topology import JobDetails, JobTopology, build_topology
+from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, JobTopology, VertexDetails, build_topology
 from flink_autoscaler.core.model.value import replace
+from flink_autoscaler.core.observe.gathering import late_ms
 from flink_autoscaler.core.observe.metric_names import (
     JOBMANAGER_METRICS,
     TASKMANAGER_METRICS,
@@ -41,6 +42,107 @@ from flink_autoscaler.core.observe.metric_names import (
 )
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
+
+SETTLED_MS: Final = 10_000
+"""How long after a change of the job details have to be read to be kept: Flink serves copies that are up to 3 s old."""
+
+
+def kept_details(request: PassRequest) -> JobDetails | None:
+    """Return the details of a job as they are now, but for its counters; None where they have to be read.
+
+    They are not read again while the list of jobs shows no later change. Where it shows none at all, they are not kept.
+    """
+    kept, modified_ms = request.memory.kept, request.context.modified_ms
+    if kept is None or modified_ms is None or not _is_of_now(kept, request.context.job_id, modified_ms):
+        return None
+    told_ms = kept.details.now_ms
+    passed_ms = max(0, reading_time(request) - kept.read_ms)
+    return replace(kept.details, now_ms=None if told_ms is None else told_ms + passed_ms)
+
+
+def to_keep(request: PassRequest, details: JobDetails) -> KeptDetails | None:
+    """Return what to remember of details that were just read."""
+    modified_ms = request.context.modified_ms
+    return None if modified_ms is None else KeptDetails(details, modified_ms, reading_time(request))
+
+
+def reading_time(request: PassRequest) -> int:
+    """Return what time it is by the clock of a pass, which may have begun long ago."""
+    return request.now_ms + late_ms(wall_ms(), request.now_ms)
+
+
+def wall_ms() -> int:
+    """Return what time it is by the clock of this machine, epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+def _is_of_now(kept: KeptDetails, job_id: str | None, modified_ms: int) -> bool:
+    """Tell whether the job cannot have changed since its details were read; all instants are Flink's own."""
+    is_same = kept.details.job_id == job_id and kept.modified_ms == modified_ms
+    return is_same and kept.details.is_settled and (kept.details.now_ms or 0) >= modified_ms + SETTLED_MS
+
+
+# A job that has not changed needs no request for its details: Flink fills its metrics and the counters of the details
+# from one store. What the details say beside a counter, whether every subtask had reported, follows from sum and
+# average.
+_NEEDED: Final = ("numRecordsIn", "numRecordsOut", "accumulateBusyTimeMs")
+_WAITED: Final = ("accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
+
+COUNTERS: Final = (*_NEEDED, *_WAITED)
+"""Metric ids that every task has (``TaskIOMetricGroup``)."""
+
+_MOST: Final = 2.0**53
+_LIKELY: Final = 1e-6
+"""Share of a sum by which it may differ from an average times the number of subtasks."""
+
+
+def offers_counters(available: Collection[str]) -> bool:
+    """Tell whether a vertex offers all counters among its metric ids."""
+    return all(name in available for name in COUNTERS)
+
+
+def answers_counters(answer: Mapping[str, Aggregate]) -> bool:
+    """Tell whether a vertex has answered with the counters that are needed."""
+    return all(name in answer for name in _NEEDED)
+
+
+def counted(details: JobDetails, answers: Mapping[VertexId, Mapping[str, Aggregate]]) -> JobDetails | None:
+    """Return details with the counters that vertices have answered; None where one of them is not known.
+
+    Those of vertices that have finished stay as they are.
+    """
+    vertices = []
+    for vertex in details.vertices:
+        is_finished = vertex.status == "FINISHED"
+        io = vertex.io if is_finished else _io(vertex, answers.get(vertex.vertex_id, {}))
+        if io is None:
+            return None
+        vertices.append(vertex if is_finished else replace(vertex, io=io))
+    return replace(details, vertices=tuple(vertices))
+
+
+def _io(vertex: VertexDetails, answer: Mapping[str, Aggregate]) -> IoMetrics | None:
+    found = [answer.get(name, Aggregate()) for name in COUNTERS]
+    records_in, records_out, busy_ms, idle_ms, backpressured_ms = (each.total for each in found)
+    if records_in is None or records_out is None or busy_ms is None or not _is_whole(vertex, found):
+        return None
+    counts = (records_in, records_out, 0.0 if math.isnan(busy_ms) else busy_ms, idle_ms or 0.0, backpressured_ms or 0.0)
+    if not all(0 <= count < _MOST for count in counts):
+        return None
+    return IoMetrics(
+        records_in=round(records_in),
+        records_out=round(records_out),
+        busy_ms=busy_ms,
+        idle_ms=idle_ms,
+        backpressured_ms=backpressured_ms,
+    )
+
+
+def _is_whole(vertex: VertexDetails, found: Collection[Aggregate]) -> bool:
+    """Tell whether as many subtasks are in the sums as the vertex has; with sums of 0 nobody can tell."""
+    known = [(each.total, each.average or 0.0) for each in found if each.total is not None and each.total > 0]
+    return bool(known) and all(abs(avg * vertex.parallelism - total) <= _LIKELY * total for total, avg in known)
+
 
 JOBMANAGER: Final = "the metrics of the JobManager"
 TASKMANAGERS: Final = "the metrics of the TaskManagers"

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from html import unescape
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from flink_autoscaler.clients.flink.decode_plain import plain_aggregates, plain_node, plain_vertex
 from flink_autoscaler.clients.http.json_object import JsonObject, objects_in, or_unknown, wrong
 from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import AutoscalerError, ResponseError
@@ -185,7 +185,10 @@ def _overview(value: object) -> JobOverview:
 
 def when(fields: JsonObject, name: str) -> int | None:
     """Return an instant that only helps."""
-    return or_unknown(lambda: fields.instant(name))
+    try:
+        return fields.instant(name)
+    except ResponseError:
+        return None
 
 
 def job_details(answer: object) -> JobDetails:
@@ -228,24 +231,20 @@ def _check_length(vertices: Sequence[VertexDetails], plan: Sequence[PlanNode]) -
 
 
 def _vertex(entry: JsonObject) -> VertexDetails:
-    return plain_vertex(entry) or careful_vertex(entry)
-
-
-def careful_vertex(entry: JsonObject) -> VertexDetails:
-    """Decode a vertex that may be anything."""
     vertex_id = entry.text("id")
     where = f"vertex {vertex_id}"
     entry = entry.named(where)
+    status = entry.text("status")
     return VertexDetails(
         vertex_id=vertex_id,
         name=_name(entry),
         parallelism=entry.count("parallelism", least=1),
         max_parallelism=entry.count("maxParallelism", -1),
-        status=entry.text("status"),
+        status=status,
         io=_io_metrics(entry.child("metrics")),
         slot_sharing_group=entry.optional_text("slotSharingGroupId"),
         start_ms=when(entry, "start-time") or -1,
-        is_settled=_is_settled(entry.child("tasks", where), entry.text("status")),
+        is_settled=_is_settled(entry.child("tasks", where), status),
     )
 
 
@@ -253,29 +252,27 @@ def _is_settled(tasks: JsonObject, status: str) -> bool:
     """Tell whether every task runs or has finished; where tasks are not counted, the status has to do."""
     if not tasks:
         return status in _SETTLED
-    return not any(tasks.count(state, 0) for state in tasks if state not in _SETTLED)
+    return all(state in _SETTLED or not tasks.count(state, 0) for state in tasks)
 
 
 def _io_metrics(metrics: JsonObject) -> IoMetrics:
     """Decode counters. Missing and null ones count as 0 and make the counters incomplete; such times are unknown."""
     busy_ms = metrics.number("accumulated-busy-time")
-    counters = ("read-records", "write-records")
     return IoMetrics(
         records_in=metrics.integer("read-records", 0),
         records_out=metrics.integer("write-records", 0),
         busy_ms=NAN if busy_ms is None else busy_ms,
-        is_complete=all(metrics.get(name) is not None and metrics.flag(f"{name}-complete") for name in counters),
+        is_complete=_is_counted(metrics, "read-records") and _is_counted(metrics, "write-records"),
         idle_ms=metrics.number("accumulated-idle-time"),
         backpressured_ms=metrics.number("accumulated-backpressured-time"),
     )
 
 
+def _is_counted(metrics: JsonObject, name: str) -> bool:
+    return metrics.get(name) is not None and metrics.flag(name + "-complete")
+
+
 def _plan_node(node: JsonObject) -> PlanNode:
-    return plain_node(node) or careful_node(node)
-
-
-def careful_node(node: JsonObject) -> PlanNode:
-    """Decode a plan node that may be anything."""
     vertex_id = node.text("id")
     where = f"plan node {vertex_id}"
     node = node.named(where)
@@ -347,12 +344,6 @@ def _readable(answer: object, decoder: Callable[[JsonObject], T | None]) -> Read
 
 def aggregates(answer: object) -> dict[str, Aggregate]:
     """Decode an array of ``{"id", "min", "max", "avg", "sum", "skew"}``; aggregates that are not there are None."""
-    plain = plain_aggregates(answer)
-    return careful_aggregates(answer) if plain is None else plain
-
-
-def careful_aggregates(answer: object) -> dict[str, Aggregate]:
-    """Decode aggregates that may be anything."""
     return {entry.text("id"): _aggregate(entry) for entry in objects_in(answer, "metrics", "metric")}
 
 
@@ -386,3 +377,22 @@ def encode_requirements(bounds: Mapping[VertexId, ParallelismBounds]) -> dict[st
         vertex_id: {"parallelism": {"lowerBound": lower, "upperBound": upper}}
         for vertex_id, (lower, upper) in bounds.items()
     }
+
+
+_HINT: Final = re.compile(r"OPTIONS options:\{([^{}]{1,16384})\}")
+"""``/*+ OPTIONS('a'='b', 'c'='d') */`` becomes ``hints=[[[OPTIONS options:{a=b, c=d}]]]``."""
+
+
+def hinted_options(answer: object) -> tuple[Mapping[str, str], ...]:
+    """Decode the options that the tables of ``/jobs/:jobid`` were given by hints, table by table.
+
+    Values are not quoted there: one with a comma is cut off at it.
+    """
+    nodes = JsonObject(answer, "job details").child("plan").children("nodes", "plan node")
+    plan = " ".join(node.optional_text("description") or "" for node in nodes)
+    return tuple(_options(hint) for hint in _HINT.findall(unescape(plan)))
+
+
+def _options(hint: str) -> dict[str, str]:
+    pairs = (each.partition("=") for each in hint.split(", "))
+    return {key.strip(): value.strip() for key, equals, value in pairs if equals}

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Final, Protocol, TypeVar
 from urllib.parse import quote
 
-from flink_autoscaler.clients.flink import decode, decode_facts, tables
+from flink_autoscaler.clients.flink import decode, decode_facts
 from flink_autoscaler.clients.flink.decode import JobListing, JobOverview, ParallelismBounds, Readable
 from flink_autoscaler.clients.flink.freshness import MetricStoreWatch
 from flink_autoscaler.clients.http.json_object import decoded
@@ -120,7 +120,7 @@ class FlinkRestClient:
 
     async def hinted_options(self, job_id: str) -> tuple[Mapping[str, str], ...]:
         """Return the options that the SQL of a job gives its tables by hints, table by table."""
-        return await self._get(_job(job_id), tables.hinted_options)
+        return await self._get(_job(job_id), decode.hinted_options)
 
     async def flink_version(self) -> str:
         """Return the version of Flink, such as ``2.1.0``."""

@@ -8,9 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from flink_autoscaler.clients.flink.collector import read_cluster
+from flink_autoscaler.clients.flink.collector import read_cluster, wall_ms
 from flink_autoscaler.clients.flink.facts import read_followed
-from flink_autoscaler.clients.flink.kept import wall_ms
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.reading import ClusterReading

@@ -87,7 +87,7 @@ class JsonObject:
         value = self._fields.get(name, _MISSING)
         if default is not None and (value is None or value is _MISSING):
             return default
-        if isinstance(value, float) and value.is_integer():
+        if type(value) is float and value.is_integer():
             value = int(value)
         if type(value) is int and -_LARGEST <= value < _LARGEST:
             return value
@@ -95,6 +95,9 @@ class JsonObject:
 
     def count(self, name: str, default: int | None = None, *, least: int = 0) -> int:
         """Return how many there are of something, at most 2^31 - 1; the default where it is missing or null."""
+        value = self._fields.get(name)
+        if type(value) is int and least <= value <= _LARGEST_COUNT:  # at once: there are dozens in every answer
+            return value
         value = self.integer(name, default)
         if value == default or least <= value <= _LARGEST_COUNT:
             return value
@@ -102,10 +105,13 @@ class JsonObject:
 
     def instant(self, name: str) -> int | None:
         """Return epoch milliseconds; None where it is missing or null, and for 0 and -1, which mean "never"."""
+        value = self._fields.get(name)
+        if type(value) is int and 0 < value <= LATEST_MS:
+            return value
         value = self.integer(name, 0)
         if value in (0, -1):
             return None
-        if 0 < value <= LATEST_MS:
+        if 0 < value <= LATEST_MS:  # it was written with a point
             return value
         raise self._wrong(name, "an instant before the year 10000", value)
 
@@ -130,9 +136,11 @@ class JsonObject:
     def child(self, name: str, where: str | None = None) -> JsonObject:
         """Return a field that is a JSON object, under another name; an empty one where it is missing or null."""
         value = self._fields.get(name)
-        path = f"{self._where}.{name}"
-        found = JsonObject({} if value is None else value, path)
-        return found if where is None else found.named(where)
+        if value is None:
+            value = {}
+        elif not isinstance(value, dict):
+            raise self._wrong(name, "an object", value)
+        return JsonObject(value, f"{self._where}.{name}" if where is None else where)
 
     def children(self, name: str, where: str | None = None) -> list[JsonObject]:
         """Return a field that is a JSON array of objects; an empty one where it is missing or null."""
@@ -153,8 +161,10 @@ def objects_in(value: object, where: str, each: str | None = None) -> list[JsonO
         raise wrong(where, "an array", value)
     if len(value) > MOST_ENTRIES:
         raise ResponseError(f"{where} has {len(value)} entries, {MOST_ENTRIES} are taken at most")
-    found = [JsonObject(item, where) for item in value]
-    return found if each is None else [item.named(each) for item in found]
+    for item in value:
+        if not isinstance(item, dict):
+            raise wrong(where, "an object", item)
+    return [JsonObject(item, each or where) for item in value]
 
 
 def or_unknown(read: Callable[[], T]) -> T | None:

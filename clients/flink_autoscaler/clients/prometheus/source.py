@@ -11,9 +11,8 @@ from typing import Final
 
 import structlog
 
-from flink_autoscaler.clients.flink.collector import REFRESH_MS, current_memory, details_of
+from flink_autoscaler.clients.flink.collector import REFRESH_MS, current_memory, details_of, reading_time
 from flink_autoscaler.clients.flink.facts import read_followed
-from flink_autoscaler.clients.flink.kept import reading_time
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.prometheus.client import Gathered, PrometheusClient, clock_of, gather
 from flink_autoscaler.clients.prometheus.figures import Figures, JobFigures, Told, shown, told, without_counters

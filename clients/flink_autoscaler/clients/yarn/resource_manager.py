@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final, TypeVar
+from urllib.parse import urlsplit
 
-from flink_autoscaler.clients.http.json_object import decoded
+from flink_autoscaler.clients.http.json_object import JsonObject, decoded
 from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.clients.yarn import applications
 from flink_autoscaler.clients.yarn.applications import Application, ApplicationFilter, ListedApplications
-from flink_autoscaler.core.errors import ConnectError, FlinkRestError, RefusedError, ResponseError
+from flink_autoscaler.clients.yarn.capacity import JsonSource
+from flink_autoscaler.core.border import awaited
+from flink_autoscaler.core.errors import AutoscalerError, ConnectError, FlinkRestError, RefusedError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 
 T = TypeVar("T")
@@ -164,3 +167,48 @@ def _nobody(failures: Mapping[str, FlinkRestError]) -> FlinkRestError:
         return only
     kind = ConnectError if all(isinstance(error, ConnectError) for error in failures.values()) else ResponseError
     return kind("no ResourceManager is active: " + "; ".join(map(str, failures.values())))
+
+
+NODES_PATH: Final = "/ws/v1/cluster/nodes"
+CONF_PATH: Final = "/conf"
+_PROXY: Final = "yarn.web-proxy.address"
+
+
+async def vouched_hosts(rm: JsonSource) -> frozenset[str]:
+    """Return host names in lower case; those of the proxy only where the ResourceManager tells its configuration.
+
+    Raises:
+        FlinkRestError: It did not list its nodes.
+    """
+    nodes, conf = await asyncio.gather(
+        rm.get_json(NODES_PATH), awaited(rm.get_json(CONF_PATH, params={"name": _PROXY}), ResponseError)
+    )
+    hosts = _node_hosts(nodes)
+    if not isinstance(conf, AutoscalerError) and (proxy := _proxy_host(conf)):
+        hosts.add(proxy)
+    return frozenset(hosts)
+
+
+def _node_hosts(answer: object) -> set[str]:
+    nodes = JsonObject(answer, "the nodes").get("nodes")
+    entries = nodes.get("node") if isinstance(nodes, dict) else None
+    listed = entries if isinstance(entries, list) else [entries]
+    hosts: set[str] = set()
+    for entry in listed:
+        if isinstance(entry, dict):
+            hosts.add(_host(f"//{entry.get('nodeHTTPAddress')}"))
+            hosts.add(_host(f"//{entry.get('nodeHostName')}"))
+    return hosts - {"", "none"}
+
+
+def _proxy_host(conf: object) -> str:
+    found = conf.get("property") if isinstance(conf, dict) else None
+    is_it = isinstance(found, dict) and found.get("key", found.get("name")) == _PROXY
+    return _host(f"//{found.get('value')}") if is_it and isinstance(found, dict) else ""
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""

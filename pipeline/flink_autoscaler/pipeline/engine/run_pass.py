@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Final
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
-from flink_autoscaler.clients.flink.kept import wall_ms
+from flink_autoscaler.clients.flink.collector import wall_ms
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.flink.rest_source import RestMetricSource

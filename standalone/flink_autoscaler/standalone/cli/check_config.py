@@ -13,10 +13,9 @@ from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.readiness.start_trial import Tried
-    from flink_autoscaler.standalone.settings.loading import EffectiveValue
     from flink_autoscaler.standalone.settings.schema.clusters import AccessSettings, YarnSettings
     from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
-    from flink_autoscaler.standalone.settings.sources.configuration import Configuration
+    from flink_autoscaler.standalone.settings.sources.configuration import Configuration, EffectiveValue
 
 app = typer.Typer()
 
@@ -43,11 +42,9 @@ def check_config(
     and certificates are checked.
     """
     from flink_autoscaler.standalone.readiness.start_trial import connections, start_problems
-    from flink_autoscaler.standalone.settings.loading import load_settings
     from flink_autoscaler.standalone.settings.logs import configure_logging
 
-    configuration = given.loader().configuration()
-    settings = load_settings(configuration)
+    settings, configuration = given.loader().load()
     configure_logging(log_format=settings.log.format, level="error")
     problems = start_problems(settings)
     tried = connections(settings) if connect and not problems else []
@@ -69,7 +66,7 @@ def render_effective(
     """Return the effective configuration and clusters as text for a terminal, or as one JSON document.
 
     Args:
-        configuration: Where the values came from.
+        configuration: Where the values came from, with every warning.
         settings: What they came to.
         as_json: JSON with ``values`` (key, value, origin), ``clusters`` (name, type, url, interval and timeout in
             seconds, how it is reached, which jobs, ...), ``warnings``, ``problems`` and ``tried``, instead of tables.
@@ -79,17 +76,14 @@ def render_effective(
     Returns:
         Text that ends with a line end. Secrets are masked.
     """
-    from flink_autoscaler.standalone.settings.loading import effective_values, warnings_of
-
-    lines = effective_values(configuration)
+    lines = configuration.effective_values()
     clusters = [_cluster(each) for each in settings.effective_clusters()]
-    warnings = warnings_of(configuration, settings)
     if as_json:
         values = [asdict(line) for line in lines]
         found = {"problems": list(problems), "tried": [asdict(each) for each in tried]}
-        document = {"values": values, "clusters": clusters, "warnings": list(warnings), **found}
+        document = {"values": values, "clusters": clusters, "warnings": list(configuration.warnings), **found}
         return out.json_text(document, indent=2) + "\n"
-    return _as_tables(lines, clusters, warnings, tried)
+    return _as_tables(lines, clusters, configuration.warnings, tried)
 
 
 def _cluster(cluster: Cluster) -> dict[str, Any]:
@@ -114,7 +108,7 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
 def _access(settings: AccessSettings) -> dict[str, Any]:
     headers = (settings.headers, settings.headers_env, settings.headers_file)
     return {
-        "auth": settings.auth.kind.value,
+        "auth": settings.auth.kind,
         "headers": sorted({name for group in headers for name in group}),
         "tls": settings.tls.model_dump(exclude_none=True),
     }

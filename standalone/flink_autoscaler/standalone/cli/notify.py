@@ -39,11 +39,11 @@ def notify(
     """
     if not test:
         raise typer.BadParameter(_HOW)
-    from flink_autoscaler.standalone.notifications.trial import tried
+    from flink_autoscaler.standalone.notifications.targets import send_test_messages
 
     prepared = given.prepare()
     targets = _chosen(prepared.notifications, target or [])
-    documents = tried(targets, prepared.ha.name)
+    documents = send_test_messages(targets, prepared.ha.name)
     sent = sum(document["is_sent"] for document in documents)
     if as_json:
         out.print_document({"targets": documents})

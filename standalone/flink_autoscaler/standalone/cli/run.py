@@ -15,7 +15,7 @@ from flink_autoscaler.standalone.cli import output as out
 if TYPE_CHECKING:
     from flink_autoscaler.core.options.context import JobAutoScalerContext
     from flink_autoscaler.standalone.daemon.pass_report import PassReport
-    from flink_autoscaler.standalone.readiness.findings import Finding
+    from flink_autoscaler.standalone.readiness.checks import Finding
     from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 app = typer.Typer()

@@ -19,11 +19,9 @@ from flink_autoscaler.core.log_once import LogOnce
 from flink_autoscaler.core.model.job import Capacity, Endpoint, JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.fetchers.job_contexts import JobContexts
+from flink_autoscaler.standalone.fetchers.job_contexts import JobContexts, KnownJobs, tell_unknown
 from flink_autoscaler.standalone.fetchers.job_keys import keyed_jobs, selected_jobs
-from flink_autoscaler.standalone.fetchers.listed_jobs import KnownJobs, tell_unknown
-from flink_autoscaler.standalone.fetchers.metrics import MetricAccess
-from flink_autoscaler.standalone.settings.credentials import Access
+from flink_autoscaler.standalone.settings.credentials import Access, MetricAccess
 from flink_autoscaler.standalone.settings.schema.clusters import Growth
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
 

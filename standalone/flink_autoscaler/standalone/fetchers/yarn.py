@@ -17,7 +17,7 @@ from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.clients.yarn import Application, ApplicationFilter, ResourceManagerClient
 from flink_autoscaler.clients.yarn.capacity import YarnCapacity, yarn_capacity
-from flink_autoscaler.clients.yarn.hosts import vouched_hosts
+from flink_autoscaler.clients.yarn.resource_manager import vouched_hosts
 from flink_autoscaler.core.border import Border, awaited
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, ResponseError
 from flink_autoscaler.core.log_once import LogOnce

@@ -38,10 +38,8 @@ from flink_autoscaler.core.errors import (
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.job import Capacity, Endpoint
 from flink_autoscaler.core.options.flink import FlinkOptions
-from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER
-from flink_autoscaler.standalone.fetchers.listed_jobs import KnownJobs, ListedJobs
-from flink_autoscaler.standalone.fetchers.metrics import MetricAccess
-from flink_autoscaler.standalone.settings.credentials import DELEGATION_TOKEN, Access
+from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER, KnownJobs, ListedJobs
+from flink_autoscaler.standalone.settings.credentials import DELEGATION_TOKEN, Access, MetricAccess
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
 DIRECT_SHARE: Final = 0.25

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -16,9 +15,8 @@ from flink_autoscaler.pipeline.data_source import endpoint_options
 from flink_autoscaler.standalone.fetchers.flink import JobManagers
 from flink_autoscaler.standalone.fetchers.listing import build_fetcher
 from flink_autoscaler.standalone.settings.credentials import Access
-from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 
 def metrics_options(config: str | Path | None, overrides: Sequence[str] = ()) -> dict[str, str]:
@@ -35,8 +33,7 @@ def metrics_options(config: str | Path | None, overrides: Sequence[str] = ()) ->
         ConfigError: The configuration or a credential cannot be used.
         AutoscalerError: A cluster other than of type flink could not be listed.
     """
-    file = None if config is None else Path(config)
-    settings = load_settings(load_configuration(file=file, environment=os.environ, overrides=overrides))
+    settings, _ = SettingsLoader(None if config is None else Path(config), overrides).load()
     loop = EventLoopThread()
     clients = ClientCache(loop)
     offered = {"settings": settings, "loop": loop, "clients": clients, "job_key": settings.job_key}

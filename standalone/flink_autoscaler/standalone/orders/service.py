@@ -19,8 +19,7 @@ from flink_autoscaler.core.supervise.order_book import OperatorCommand, time_tex
 from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
 from flink_autoscaler.standalone.ha.databases import open_database
 from flink_autoscaler.standalone.orders.named_jobs import chosen_jobs, new_job
-from flink_autoscaler.standalone.records.codec import decode
-from flink_autoscaler.standalone.records.latest import seen_job, wanted_of
+from flink_autoscaler.standalone.records.codec import decode, seen_job, wanted_of
 from flink_autoscaler.standalone.settings.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.settings.schema.settings import JDBC, LOGGING, JobKeyMode, Settings
 from flink_autoscaler.stores.sql.database.database import Database

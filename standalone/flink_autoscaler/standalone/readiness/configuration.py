@@ -11,8 +11,7 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from flink_autoscaler.standalone.fetchers.job_keys import printable
-from flink_autoscaler.standalone.readiness.checks import ENABLING_LINE
-from flink_autoscaler.standalone.readiness.findings import Finding, Place, Weight
+from flink_autoscaler.standalone.readiness.checks import ENABLING_LINE, Finding, Place, Weight
 from flink_autoscaler.standalone.readiness.given import GivenCluster
 from flink_autoscaler.standalone.readiness.looking import ClusterLook
 from flink_autoscaler.standalone.readiness.report import cluster_sentence, finding_lines, shared_lines

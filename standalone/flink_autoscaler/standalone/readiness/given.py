@@ -9,11 +9,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.logs import configure_logging
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.schema.types import base_urls
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 DEFAULT_URL: Final = "http://localhost:8081"
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
@@ -74,9 +72,7 @@ def settings_of(clusters: Sequence[GivenCluster], overrides: Sequence[str] = ())
         values = {"name": cluster.name, "url": cluster.url, **cluster.options}
         own += [f"autoscaler.clusters.{number}.{key}={value}" for key, value in values.items()]
     quiet = "autoscaler.log.level=error"  # what goes wrong is told as the outcome
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=[quiet, *overrides, *own]))
-    configure_logging(log_format=settings.log.format, level=settings.log.level)
-    return settings
+    return SettingsLoader(overrides=[quiet, *overrides, *own], environment={}).read(sets_log=True)
 
 
 def _checked(url: str) -> str:

@@ -12,10 +12,9 @@ from typing import Final, TypeVar
 
 from flink_autoscaler.clients.flink.capacity import read_capacity, with_capacity
 from flink_autoscaler.clients.flink.client_cache import ClientCache
-from flink_autoscaler.clients.flink.collector import read_job
+from flink_autoscaler.clients.flink.collector import read_job, wall_ms
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.clients.flink.freshness import gathering_interval
-from flink_autoscaler.clients.flink.kept import wall_ms
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.border import attempted

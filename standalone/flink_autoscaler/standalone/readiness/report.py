@@ -14,8 +14,7 @@ from flink_autoscaler.core.model.metrics import FlinkMetric
 from flink_autoscaler.core.model.numbers import finite
 from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.standalone.fetchers.job_keys import printable
-from flink_autoscaler.standalone.readiness.checks import ClusterFacts, JobFacts, is_ready
-from flink_autoscaler.standalone.readiness.findings import Finding, Weight
+from flink_autoscaler.standalone.readiness.checks import ClusterFacts, Finding, JobFacts, Weight, is_ready
 from flink_autoscaler.standalone.readiness.looking import ClusterLook
 from flink_autoscaler.standalone.settings.secrets import masked
 

@@ -20,10 +20,12 @@ from pydantic import ConfigDict, RootModel, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from flink_autoscaler.core import errors
+from flink_autoscaler.core.cycle.recording import RecordStore
+from flink_autoscaler.core.decide.slot_sharing import PinnedJob
 from flink_autoscaler.core.errors import AutoscalerError, StoreError
 from flink_autoscaler.core.model.decision import Evaluation, Hold, Rescale
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint, JobKey
 from flink_autoscaler.core.model.metrics import (
     EvaluatedMetrics,
     MetricSample,
@@ -31,8 +33,10 @@ from flink_autoscaler.core.model.metrics import (
     VertexId,
     VertexMetrics,
 )
-from flink_autoscaler.core.model.reading import EMPTY_MEMORY
+from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading
 from flink_autoscaler.core.model.state import JobState, ScalingSummary
+from flink_autoscaler.core.model.supervision import Supervision, Vector
+from flink_autoscaler.core.model.topology import Vertex, VertexDetails
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.window import VertexTable
 from flink_autoscaler.core.options.option import ValueParseError
@@ -398,3 +402,44 @@ def _rows(columns: Mapping[str, Column], count: int) -> list[dict[ScalingMetric,
                 if row is not None and value is not None:
                     row[metric] = float(value)
     return rows
+
+
+SIZED: Final = frozenset({"SIZED", "AT_TARGET"})
+"""Codes of the reasons that carry how a vertex was sized."""
+
+
+def vertices_of(outcome: PassOutcome) -> tuple[Vertex | VertexDetails, ...]:
+    """Return the vertices as far as they were read, also of a job that does not run."""
+    if outcome.topology is not None:
+        return tuple(outcome.topology.vertices.values())
+    reading = None if outcome.inputs is None else outcome.inputs.reading
+    return () if reading is None or reading.details is None else reading.details.vertices
+
+
+def wanted_of(supervision: Supervision, outcome: PassOutcome | None) -> Vector:
+    """Return what is wanted of vertices: what the load asks for where a pass has sized it, else what is asked for.
+
+    What the load asks for may be more than is asked of the cluster, where slots, a wait or a rule hold it back. Pins go
+    before it.
+    """
+    wanted = dict(supervision.asked)
+    for reason in () if outcome is None else outcome.decision.reasons:
+        aligned = dict(reason.figures).get("aligned") if reason.code in SIZED else None
+        if reason.vertex_id and aligned is not None and reason.vertex_id not in supervision.pinned:
+            wanted[reason.vertex_id] = round(aligned)
+    return wanted
+
+
+def seen_job(records: RecordStore, job_key: JobKey) -> PinnedJob | None:
+    """Return a job as its latest recorded pass saw it; None where that does not tell."""
+    newest = records.latest(job_key)
+    if newest is None:
+        return None
+    try:
+        record = decode(newest.text)
+    except StoreError:
+        return None
+    vertices = vertices_of(record.outcome)
+    inputs = record.outcome.inputs
+    cluster = ClusterReading() if inputs is None else inputs.cluster
+    return PinnedJob(record.request.context, vertices, cluster, record.request.now_ms) if vertices else None

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.job import Endpoint, Kerberos, Tls
+from flink_autoscaler.core.model.job import Endpoint, Kerberos, PrometheusSource, Tls
 from flink_autoscaler.standalone.settings import secrets
-from flink_autoscaler.standalone.settings.schema.clusters import AccessSettings, AuthKind, TargetSettings, YarnSettings
+from flink_autoscaler.standalone.settings.schema.clusters import (
+    AccessSettings,
+    BasicAuth,
+    BearerAuth,
+    ClusterSettings,
+    KerberosAuth,
+    SimpleAuth,
+    TargetSettings,
+    YarnSettings,
+)
 
 AUTHORIZATION: Final = "Authorization"
 DELEGATION_TOKEN: Final = "Hadoop-YARN-RM-Delegation-Token"  # noqa: S105 - the name of a header
@@ -44,7 +54,7 @@ class Access:
             headers=(*endpoint.headers, *self._headers()),
             tls=self.tls(),
             kerberos=self._kerberos(),
-            user_name=auth.username if auth.kind is AuthKind.SIMPLE else None,
+            user_name=auth.username if isinstance(auth, SimpleAuth) else None,
         )
 
     def tls(self) -> Tls:
@@ -73,14 +83,14 @@ class Access:
         )
 
     def _authorization(self) -> Headers:
-        auth = self._settings.auth
-        if auth.kind is AuthKind.BASIC:
-            password = self._required("auth.password", auth.password_env_variable, auth.password_file)
-            pair = f"{auth.username or ''}:{password}".encode()
-            return ((AUTHORIZATION, "Basic " + base64.b64encode(pair).decode("ascii")),)
-        if auth.kind is AuthKind.BEARER:
-            token = self._required("auth.token", auth.token_env_variable, auth.token_file)
-            return ((AUTHORIZATION, f"Bearer {token}"),)
+        match self._settings.auth:
+            case BasicAuth() as auth:
+                password = self._required("auth.password", auth.password_env_variable, auth.password_file)
+                pair = f"{auth.username or ''}:{password}".encode()
+                return ((AUTHORIZATION, "Basic " + base64.b64encode(pair).decode("ascii")),)
+            case BearerAuth() as auth:
+                token = self._required("auth.token", auth.token_env_variable, auth.token_file)
+                return ((AUTHORIZATION, f"Bearer {token}"),)
         return ()
 
     def _delegation_token(self) -> Headers:
@@ -103,7 +113,7 @@ class Access:
 
     def _kerberos(self) -> Kerberos | None:
         auth = self._settings.auth
-        if auth.kind is not AuthKind.KERBEROS:
+        if not isinstance(auth, KerberosAuth):
             return None
         return Kerberos(principal=auth.principal, keytab=auth.keytab, host=auth.service_host)
 
@@ -127,3 +137,53 @@ def _version(file: str) -> str:
     except OSError:
         return "missing"
     return f"{status.st_mtime_ns}-{status.st_size}-{status.st_ino}"
+
+
+MOST_CONNECTIONS: Final = 4
+"""Queries under way at the same time: each takes the server as much work as many of a dashboard."""
+
+_REPLICA_LABELS: Final[Mapping[str, tuple[str, ...]]] = {
+    "reporter": ("prometheus_replica", "replica"),
+    "kubernetes-operator": ("prometheus_replica", "prometheus"),
+    "pushgateway": ("prometheus_replica", "replica"),
+}
+
+
+class MetricAccess:
+    """Puts into endpoints where the metrics of their jobs are. Called once per pass, as :class:`Access` is.
+
+    Args:
+        settings: Of the cluster.
+        keys: Put before the names of options in messages, such as ``cluster 'x': ``.
+    """
+
+    def __init__(self, settings: ClusterSettings, keys: str) -> None:
+        self._settings = settings.metrics
+        self._access = Access(settings.metrics.prometheus, f"{keys}metrics.prometheus.")
+
+    def sourced(self, endpoint: Endpoint) -> Endpoint:
+        """Return the endpoint with its source of metrics; an equal one if nothing was replaced.
+
+        Raises:
+            ConfigError: A secret is not where the settings say.
+        """
+        if self._settings.source == "rest":
+            return endpoint
+        settings = self._settings.prometheus
+        server = Endpoint(
+            settings.url[0],
+            timeout=settings.timeout,
+            max_connections=MOST_CONNECTIONS,
+            max_response_bytes=settings.max_response_bytes,
+        )
+        replicas = settings.replica_labels
+        source = PrometheusSource(
+            self._access.secured(server),
+            max_age=settings.max_age,
+            selector=tuple(sorted(settings.selector.items())),
+            names=tuple(sorted(settings.names.items())),
+            labels=tuple(sorted(settings.labels.items())),
+            replica_labels=_REPLICA_LABELS[settings.preset] if replicas is None else replicas,
+            is_pushed=settings.preset == "pushgateway",
+        )
+        return replace(endpoint, prometheus=source)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,31 +17,27 @@ from flink_autoscaler.standalone.settings.checks.clusters import cluster_places,
 from flink_autoscaler.standalone.settings.checks.daemon import check_settings
 from flink_autoscaler.standalone.settings.checks.notifications import notification_warnings
 from flink_autoscaler.standalone.settings.logs import configure_logging
+from flink_autoscaler.standalone.settings.schema.clusters import auth_kinds_with
 from flink_autoscaler.standalone.settings.schema.options import (
     FREE,
     INDEX,
     LISTS,
     OptionPlace,
     current_key,
-    daemon_keys,
     daemon_option,
     daemon_options,
     is_daemon_key,
-    job_keys,
     place_of,
 )
 from flink_autoscaler.standalone.settings.schema.settings import JDBC, Settings
-from flink_autoscaler.standalone.settings.secrets import named, shown
-from flink_autoscaler.standalone.settings.sources.configuration import Configuration, load_configuration
+from flink_autoscaler.standalone.settings.secrets import named
+from flink_autoscaler.standalone.settings.sources.configuration import Configuration, merge_layers, read_layers
 from flink_autoscaler.standalone.settings.sources.layer import Value
 
 _DECISIVE = ("type", "url", "kind")
 """Options on which depends what others of the same list entry have to be."""
 
 _MOST_TOLD: Final = 100
-DEFAULT: Final = "default"
-"""Origin of a value that nobody set."""
-
 STATE_FILE: Final = "autoscaler.db"
 """The database of a daemon whose settings do not say where state is kept, in the service's state directory."""
 _SERVICE: Final = "flink-autoscaler"
@@ -64,37 +60,41 @@ class _NestedInput:
     keys: Mapping[Location, str]
 
 
-@dataclass(frozen=True, slots=True)
-class EffectiveValue:
-    """One line of the effective configuration.
-
-    Attributes:
-        key: The key.
-        value: Its text with secrets masked; None when it is unset.
-        origin: Where the text comes from; ``default`` where nobody set it.
-    """
-
-    key: str
-    value: str | None
-    origin: str
-
-
 class SettingsLoader:
     """Reads the settings from a file, environment variables and ``--set``, each time anew.
 
     Args:
-        file: The YAML file; None takes the one that the environment names, if any.
-        overrides: Texts ``key=value``.
+        file: The YAML file; None takes the one that ``FLINK_AUTOSCALER_CONFIG`` names, if any.
+        overrides: Texts ``key=value``, as given by ``--set``; the last layer.
+        environment: Environment variables.
         is_dry_run: Whether nothing is to be changed, whatever the settings say.
     """
 
-    def __init__(self, file: Path | None = None, overrides: Sequence[str] = (), *, is_dry_run: bool = False) -> None:
+    def __init__(
+        self,
+        file: Path | None = None,
+        overrides: Sequence[str] = (),
+        *,
+        environment: Mapping[str, str] = os.environ,
+        is_dry_run: bool = False,
+    ) -> None:
         self._file = file
+        self._environment = environment
         self._overrides = [*overrides, *(["autoscaler.dry-run=true"] if is_dry_run else [])]
 
     def configuration(self) -> Configuration:
         """Return all layers in one, with what is wrong with them."""
-        return load_configuration(file=self._file, environment=os.environ, overrides=self._overrides)
+        return merge_layers(read_layers(self._file, self._environment, self._overrides))
+
+    def load(self) -> tuple[Settings, Configuration]:
+        """Return the settings, and where they come from, with everything that is worth a warning.
+
+        Raises:
+            ConfigError: Something is wrong. One line per problem, each with key, value, origin and what is allowed.
+        """
+        configuration = self.configuration()
+        settings = _settings_from(configuration)
+        return settings, replace(configuration, warnings=_warnings(configuration, settings))
 
     def read(self, *, sets_log: bool = False) -> Settings:
         """Return the settings, and log what is worth a warning.
@@ -105,11 +105,10 @@ class SettingsLoader:
         Raises:
             ConfigError: Something is wrong; one line per problem.
         """
-        configuration = self.configuration()
-        settings = load_settings(configuration)
+        settings, configuration = self.load()
         if sets_log:
             configure_logging(log_format=settings.log.format, level=settings.log.level)
-        for warning in warnings_of(configuration, settings):
+        for warning in configuration.warnings:
             log.warning("configuration", text=warning)
         return settings
 
@@ -134,7 +133,7 @@ class SettingsLoader:
         if not _is_store_open(settings):
             return settings
         try:
-            path = _writable_file(os.environ)
+            path = _writable_file(self._environment)
         except ConfigError as error:
             if not is_running:
                 effect = "a restart forgets what was learned about the jobs"
@@ -145,12 +144,7 @@ class SettingsLoader:
         return _with_file(settings, path)
 
 
-def load_settings(configuration: Configuration) -> Settings:
-    """Return the settings.
-
-    Raises:
-        ConfigError: Something is wrong. One line per problem, each with key, value, origin and what is allowed.
-    """
+def _settings_from(configuration: Configuration) -> Settings:
     values, broken = configuration.values, list[str]()
     nested = _nested(values)
     try:
@@ -158,7 +152,7 @@ def load_settings(configuration: Configuration) -> Settings:
     except ValidationError as error:
         # What can be read is checked too, so that one run shows everything: defaults stand in for what cannot.
         details = error.errors(include_url=False, include_context=False, include_input=False)
-        broken = [_message(item["loc"], item["msg"], nested, values) for item in details]
+        broken = [_message(item, nested, values) for item in details]
         values = _without(details, nested, values)
         settings = _settings_of(_nested(values), values)
     problems = list(dict.fromkeys([*configuration.problems, *check_settings(settings, values), *broken]))
@@ -168,13 +162,8 @@ def load_settings(configuration: Configuration) -> Settings:
     return settings
 
 
-def warnings_of(configuration: Configuration, settings: Settings) -> tuple[str, ...]:
-    """Return what was skipped, looks like a mistake or is dangerous, in full sentences without secrets.
-
-    Args:
-        configuration: Where the values came from.
-        settings: What they came to.
-    """
+def _warnings(configuration: Configuration, settings: Settings) -> tuple[str, ...]:
+    """Return what was skipped, looks like a mistake or is dangerous, in full sentences without secrets."""
     values = configuration.values
     return (
         *configuration.warnings,
@@ -186,25 +175,6 @@ def warnings_of(configuration: Configuration, settings: Settings) -> tuple[str, 
         *cluster_warnings(cluster_places(settings, values)),
         *notification_warnings(settings, values),
     )
-
-
-def effective_values(configuration: Configuration) -> list[EffectiveValue]:
-    """Return a line for every option without placeholders and for every other key that is set, sorted by key.
-
-    An old key that sets an option is named in the origin.
-    """
-    values = configuration.values
-    options = {option.key: (option.keys, option.default_text) for option in job_keys().values()}
-    options |= {each.key: ((each.key, *each.old_keys), each.default_text) for each in daemon_keys().values()}
-    options |= {key: ((key,), "") for key in values.keys() - job_keys().keys() - daemon_keys().keys()}
-    lines = []
-    for key, (keys, default) in sorted(options.items()):
-        if (set_by := next((each for each in keys if each in values), None)) is None:
-            lines.append(EffectiveValue(key, default or None, DEFAULT))
-        else:
-            origin = values[set_by].origin + ("" if set_by == key else f", as {set_by}")
-            lines.append(EffectiveValue(key, shown(set_by, values[set_by].text), origin))
-    return lines
 
 
 def _settings_of(nested: _NestedInput, values: Mapping[str, Value]) -> Settings:
@@ -263,7 +233,7 @@ def _without(details: list[ErrorDetails], nested: _NestedInput, values: Mapping[
     """Leave out what cannot be read; of a list entry whose name, type, URL or authentication it is, all of it."""
     gone: set[str] = set()
     for item in details:
-        location: Location = item["loc"]
+        location = _location_of(item)
         option = daemon_option(nested.keys.get(location, ""))
         is_decisive = option is None or option.is_required or location[-1] in _DECISIVE
         prefix = _entry_of(location) if is_decisive else location
@@ -271,10 +241,26 @@ def _without(details: list[ErrorDetails], nested: _NestedInput, values: Mapping[
     return {key: value for key, value in values.items() if key not in gone}
 
 
-def _message(location: Location, problem: str, nested: _NestedInput, values: Mapping[str, Value]) -> str:
-    if (key := nested.keys.get(location)) is not None:
+def _location_of(error: ErrorDetails) -> Location:
+    """Return where a problem is in the input, without the kind that pydantic puts between ``auth`` and a key."""
+    location = error["loc"]
+    if error["type"] == "union_tag_invalid":
+        return (*location, "kind")
+    kind = location.index("auth") + 1 if "auth" in location else len(location)
+    return location[:kind] + location[kind + 1 :]
+
+
+def _message(error: ErrorDetails, nested: _NestedInput, values: Mapping[str, Value]) -> str:
+    location = _location_of(error)
+    if (key := nested.keys.get(location)) is not None and error["type"] == "extra_forbidden":
+        section, _, name = key.rpartition(".")
+        kind = error["loc"][-2]
+        return (
+            f"{named(key, values)}: {section}.kind {kind} does not use it, only {' and '.join(auth_kinds_with(name))}"
+        )
+    if key is not None:
         option = daemon_option(key)
-        return f"{named(key, values)}: expected {option.allowed if option else problem}"
+        return f"{named(key, values)}: expected {option.allowed if option else error['msg']}"
     # A key that has to be set is not: name it, and the first place where its section is.
     entry = _entry_of(location)
     beside = next(key for where, key in nested.keys.items() if where[: len(entry)] == entry)

@@ -8,7 +8,6 @@ from typing import Any, Final
 from pydantic import Field
 
 from flink_autoscaler.core.model.job import Headroom
-from flink_autoscaler.standalone.settings.schema.clusters import AuthKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.standalone.views.base import Number, Text, View
 from flink_autoscaler.standalone.views.fleet import ClusterState, JobNow
@@ -111,11 +110,11 @@ def _reached(configured: Cluster | None) -> dict[str, Any]:
     if configured is None:
         return {}
     settings = configured.settings
-    kinds = [each.auth.kind for each in (settings, settings.yarn) if each.auth.kind is not AuthKind.NONE]
+    kinds = [each.auth.kind for each in (settings, settings.yarn) if each.auth.kind != "none"]
     return {
         "url": configured.shown_url,
         "type": settings.type,
-        "auth": next(iter(kinds), AuthKind.NONE).value,
+        "auth": next(iter(kinds), "none"),
         "interval": configured.interval,
         "timeout": configured.endpoint.timeout,
     }

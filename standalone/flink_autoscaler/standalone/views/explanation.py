@@ -15,8 +15,7 @@ from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import finite, three_digits
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Supervision, Vector, described
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.standalone.records.codec import PassRecord
-from flink_autoscaler.standalone.records.latest import SIZED
+from flink_autoscaler.standalone.records.codec import SIZED, PassRecord
 from flink_autoscaler.standalone.views.base import Text, Value, View
 from flink_autoscaler.standalone.views.outcomes import decided_changes, names_of, rescale_text, window_full_ms
 

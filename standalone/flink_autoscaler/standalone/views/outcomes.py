@@ -10,7 +10,7 @@ from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.supervision import SupervisionPhase, described
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.standalone.records.latest import SIZED, vertices_of, wanted_of
+from flink_autoscaler.standalone.records.codec import SIZED, vertices_of, wanted_of
 
 
 def names_of(outcome: PassOutcome | None) -> Mapping[VertexId, str]:

@@ -14,7 +14,7 @@ from flink_autoscaler.core.model.numbers import finite
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.pass_report import PassReport, problems
-from flink_autoscaler.standalone.readiness.findings import Finding
+from flink_autoscaler.standalone.readiness.checks import Finding
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.views.base import Text, Value, View
 from flink_autoscaler.standalone.views.explanation import PassView

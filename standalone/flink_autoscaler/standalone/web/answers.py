@@ -17,7 +17,6 @@ from flink_autoscaler.core.model.supervision import described
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS
 from flink_autoscaler.standalone.daemon.event_handlers import RecentEvent
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, to_document
-from flink_autoscaler.standalone.settings.loading import effective_values
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.views.base import View
 from flink_autoscaler.standalone.views.clusters import ClustersView, cluster_view
@@ -191,7 +190,7 @@ class Answers:
     def configuration(self) -> ConfigurationView:
         """Return what the daemon was configured with."""
         configuration = self.site.configuration()
-        values = [] if configuration is None else effective_values(configuration)
+        values = [] if configuration is None else configuration.effective_values()
         return ConfigurationView.model_validate({"values": values})
 
     def about(self, role: str) -> AboutView:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from importlib.metadata import version
 from typing import Annotated, Any, Final
 
+import structlog
 from fastapi import APIRouter, Depends, FastAPI, Query
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -16,10 +17,16 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError
+from flink_autoscaler.core.model.orders import MOST_PARALLELISM, PauseScope
+from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.model.syntax import escaped_json
+from flink_autoscaler.core.supervise.order_book import NEEDS_REASON, OperatorCommand, give_order
+from flink_autoscaler.standalone.records.codec import seen_job
+from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.views.clusters import ClustersView
-from flink_autoscaler.standalone.views.commands import CommandResultView, CommandsView
+from flink_autoscaler.standalone.views.commands import CommandResultView, CommandsView, with_standing
 from flink_autoscaler.standalone.views.events import EventsView
 from flink_autoscaler.standalone.views.jobs import JobDetailView, JobsView
 from flink_autoscaler.standalone.views.passes import ExplainedPassView, PassesView, RecordView, RescalesView
@@ -28,9 +35,52 @@ from flink_autoscaler.standalone.web import requests
 from flink_autoscaler.standalone.web.answers import AboutView, Answers, ConfigurationView
 from flink_autoscaler.standalone.web.errors import NO_STORE, ForbiddenError, Problem, problem, status_of
 from flink_autoscaler.standalone.web.news import STREAM_SECONDS, News
-from flink_autoscaler.standalone.web.orders import order
+from flink_autoscaler.standalone.web.requests import OrderRequest
 from flink_autoscaler.standalone.web.rights import Access, Visitor
+from flink_autoscaler.standalone.web.site import Site
 from flink_autoscaler.standalone.web.whatif import WhatIfView
+
+log = structlog.get_logger(__name__)
+
+
+def order(site: Site, asked: OrderRequest, who: str) -> CommandResultView:
+    """Give an order for a job that a cluster has now, signed with the instant of the book.
+
+    Args:
+        site: The daemon.
+        asked: What is wanted.
+        who: Orders it.
+
+    Raises:
+        ConfigError: There is no such job, or something is missing.
+        StoreError: The book does not answer.
+    """
+    job = site.fleet.job(asked.job_key)
+    if job is None:
+        raise ConfigError(f"no cluster has a job {masked(asked.job_key[:200])} now")
+    if asked.order in NEEDS_REASON and not asked.reason.strip():
+        raise ConfigError(f"reason: say why, {asked.order} keeps it")
+    supervision = NO_SUPERVISION if job.report is None else job.report.outcome.state.supervision
+    seen = None if site.records is None else seen_job(site.records, asked.job_key)
+    signature = (who, asked.reason.strip())
+    ordered = give_order(site.order_book, asked.job_key, _command(asked), signature, supervision, seen)
+    if ordered.event is not None:
+        with Border() as border:  # it is ordered, whoever hears of it
+            site.order_events.handle_event(job.context, ordered.event)
+        if border.error is not None:
+            log.warning("event_not_told", reason=ordered.event.reason, error=masked(str(border.error)))
+        site.fleet.take_orders(asked.job_key, with_standing(ordered.orders, site.standing()))
+    return CommandResultView(job_key=asked.job_key, text=ordered.text, is_refused=ordered.is_refused)
+
+
+def _command(asked: OrderRequest) -> OperatorCommand:
+    if asked.order == "pin" and not asked.vertices:
+        raise ConfigError("vertices: name at least one, with its parallelism")
+    if asked.order == "pin" and any(not 1 <= number <= MOST_PARALLELISM for number in asked.vertices.values()):
+        raise ConfigError(f"vertices: a parallelism is from 1 to {MOST_PARALLELISM}")
+    lasts_ms = None if asked.seconds is None else round(1000 * asked.seconds)
+    return OperatorCommand(asked.order, PauseScope(asked.direction), lasts_ms, asked.vertices, asked.force)
+
 
 PREFIX: Final = "/api/v1"
 _JSON: Final = "application/json"

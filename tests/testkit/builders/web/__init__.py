@@ -19,14 +19,13 @@ from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.observability.http import HttpServer, create_app
-from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.views.fleet import Fleet
 from flink_autoscaler.standalone.web.rights import Access
 from flink_autoscaler.standalone.web.serving import pages_of
 from flink_autoscaler.standalone.web.site import Site
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
 from testkit.fakes.flink.load import stand_at
-from testkit.scenarios.runner.wired import IN_MEMORY, INLINE, configuration_of
+from testkit.scenarios.runner.wired import IN_MEMORY, INLINE, loader_of
 
 TOKEN: Final = "operators-token"
 OPERATOR: Final = {"Authorization": f"Bearer {TOKEN}"}
@@ -87,8 +86,7 @@ class WebSite:
     def __enter__(self) -> Self:
         self._parts.enter_context(self.flink)
         place = {"autoscaler.clusters.0.name": "main", "autoscaler.clusters.0.url": self.flink.url}
-        configuration = configuration_of({**INLINE, **IN_MEMORY, **self._options, **place})
-        settings = load_settings(configuration)
+        settings, configuration = loader_of({**INLINE, **IN_MEMORY, **self._options, **place}).load()
         self.wiring = self._parts.enter_context(Wiring(settings))
         self.fleet = Fleet(lambda: self.now_ms)
         self.passes = self.wiring.cluster_pass(settings.effective_clusters()[0], now_ms=lambda: self.now_ms)

@@ -16,7 +16,7 @@ Place = tuple[str, int]
 _BEGINNINGS = {
     ("flink_autoscaler.core.model.events", "Reason", "code"): "reason",
     ("flink_autoscaler.core.model.events", "Event", "reason"): "event",
-    ("flink_autoscaler.standalone.readiness.findings", "Finding", "code"): "finding",
+    ("flink_autoscaler.standalone.readiness.checks", "Finding", "code"): "finding",
 }
 
 

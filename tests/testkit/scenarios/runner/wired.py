@@ -16,9 +16,8 @@ from flink_autoscaler.core.ports.passes import PassRequest, Recorded
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
-from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import Configuration, load_configuration
 from flink_autoscaler.stores.heap import HeapTombstones
 from testkit.fakes.flink import FakeFlink
 
@@ -33,15 +32,15 @@ IN_MEMORY: Final[Mapping[str, str]] = {
 }
 
 
-def configuration_of(values: Mapping[str, str]) -> Configuration:
-    """Return the configuration that options on the command line make, without a file or variables."""
+def loader_of(values: Mapping[str, str]) -> SettingsLoader:
+    """Return what loads the settings that options on the command line make, without a file or variables."""
     overrides = [f"{key}={value}" for key, value in values.items()]
-    return load_configuration(file=None, environment={}, overrides=overrides)
+    return SettingsLoader(overrides=overrides, environment={})
 
 
 def settings_of(values: Mapping[str, str]) -> Settings:
     """Return the settings that options on the command line make, without a file or variables."""
-    return load_settings(configuration_of(values))
+    return loader_of(values).load()[0]
 
 
 def settings_on(url: str, values: Mapping[str, str]) -> Settings:

@@ -5,14 +5,13 @@ import json
 import pytest
 
 from flink_autoscaler.standalone.cli.check_config import render_effective
-from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.secrets import shown
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 
 def rendered(*overrides: str, as_json: bool) -> str:
-    configuration = load_configuration(file=None, environment={}, overrides=overrides)
-    return render_effective(configuration, load_settings(configuration), as_json)
+    settings, configuration = SettingsLoader(overrides=overrides, environment={}).load()
+    return render_effective(configuration, settings, as_json)
 
 
 def origins(*overrides: str) -> dict[str, tuple[str | None, str]]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
-from flink_autoscaler.standalone.records.latest import wanted_of
+from flink_autoscaler.standalone.records.codec import wanted_of
 from flink_autoscaler.standalone.views.listing import listing_table
 from testkit.builders.orders import KEY, OrderedJob
 from testkit.contracts.recorded_passes import (

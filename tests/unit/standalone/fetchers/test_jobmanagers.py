@@ -8,7 +8,7 @@ import pytest
 
 from flink_autoscaler.core.errors import ConfigError, FlinkRestError
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
-from flink_autoscaler.standalone.settings.schema.clusters import AuthKind, AuthSettings
+from flink_autoscaler.standalone.settings.schema.clusters import BearerAuth
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import Canned, FakeFlink, Fault, flink_error
 from testkit.fakes.flink.fetching import MakeFetcher
@@ -168,7 +168,7 @@ def test_a_replaced_token_is_used_in_the_next_pass(make_fetcher: MakeFetcher, tm
     token = tmp_path / "token"
     token.write_text("old")
     with FakeFlink() as flink:
-        fetcher = make_fetcher(flink, auth=AuthSettings(kind=AuthKind.BEARER, token_file=str(token)))
+        fetcher = make_fetcher(flink, auth=BearerAuth(token_file=str(token)))
         fetcher.fetch()
         token.write_text("new")
         fetcher.fetch()
@@ -185,7 +185,7 @@ def test_a_token_that_was_replaced_during_the_pass_is_read_again_at_once(
     with FakeFlink() as flink:
         flink.add_job("orders")
         flink.fault(LIST, flink_error(401, "token expired"), times=1)
-        settings = AuthSettings(kind=AuthKind.BEARER, token_file=str(token))
+        settings = BearerAuth(token_file=str(token))
         (context,) = make_fetcher(flink, meanwhile=lambda: token.write_text("new"), auth=settings).fetch().jobs
 
     assert context.endpoint.headers == (("Authorization", "Bearer new"),)
@@ -198,7 +198,7 @@ def test_a_token_that_is_the_same_is_not_tried_twice(make_fetcher: MakeFetcher, 
     with FakeFlink() as flink:
         flink.fault(LIST, flink_error(401, "go away"))
         with pytest.raises(FlinkRestError, match="HTTP 401: go away") as caught:
-            make_fetcher(flink, auth=AuthSettings(kind=AuthKind.BEARER, token_file=str(token))).fetch()
+            make_fetcher(flink, auth=BearerAuth(token_file=str(token))).fetch()
 
     assert lists(flink) == [1]
     assert "hunter2" not in str(caught.value)
@@ -207,7 +207,7 @@ def test_a_token_that_is_the_same_is_not_tried_twice(make_fetcher: MakeFetcher, 
 def test_a_missing_token_is_a_configuration_error_until_it_is_there(make_fetcher: MakeFetcher, tmp_path: Path) -> None:
     token = tmp_path / "token"
     with FakeFlink() as flink:
-        fetcher = make_fetcher(flink, auth=AuthSettings(kind=AuthKind.BEARER, token_file=str(token)))
+        fetcher = make_fetcher(flink, auth=BearerAuth(token_file=str(token)))
         with pytest.raises(ConfigError, match=r"cluster 'main': auth\.token-file"):
             fetcher.fetch()
         token.write_text("here")

@@ -19,7 +19,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.notifications.messages import CloudEvent, cloud_event
 from flink_autoscaler.standalone.notifications.targets import NotSentError, Target, make_target
 from flink_autoscaler.standalone.settings.apprise import service_of
-from flink_autoscaler.standalone.settings.schema.clusters import AuthKind, AuthSettings, TargetSettings
+from flink_autoscaler.standalone.settings.schema.clusters import BearerAuth, TargetSettings
 from testkit.fakes.receiver import Receiver
 from testkit.scenarios.runner import LogLines
 
@@ -77,7 +77,7 @@ def test_url_key_and_credentials_are_read_for_every_message(
     receiver: Receiver, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, token = tmp_path / "url", tmp_path / "token"
-    auth = AuthSettings(kind=AuthKind.BEARER, token_file=str(token))
+    auth = BearerAuth(token_file=str(token))
     target = make(TargetSettings(name="audit", url_file=str(url), key_env_variable="HOOK_KEY", auth=auth))
     for number in (1, 2):
         url.write_text(f"{receiver.url}/{number}")

@@ -10,8 +10,7 @@ from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
-from flink_autoscaler.standalone.readiness.checks import JobFacts, is_ready, needs_of
-from flink_autoscaler.standalone.readiness.findings import Finding, Weight
+from flink_autoscaler.standalone.readiness.checks import Finding, JobFacts, Weight, is_ready, needs_of
 from testkit.builders.core import a_context, a_topology, a_vertex, vertex_id
 
 ADAPTIVE = {"jobmanager.scheduler": "adaptive"}

@@ -11,7 +11,7 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.service.registry import ClusterRegistry, applicable, require_lease, restart_keys
-from flink_autoscaler.standalone.settings.schema.clusters import AuthSettings, ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind, SimpleAuth
 from flink_autoscaler.standalone.settings.schema.settings import (
     EngineSettings,
     HaSettings,
@@ -105,7 +105,7 @@ def test_clusters_are_added_changed_and_removed(make_site: MakeSite, lines: LogL
         pytest.param(some(a_cluster("a", url=("http://other:8081",))), id="URL"),
         pytest.param(some(a_cluster("a", timeout=1.0)), id="timeout"),
         pytest.param(some(a_cluster("a", exclude=("x-*",))), id="jobs left alone"),
-        pytest.param(some(a_cluster("a", auth=AuthSettings(username="u"))), id="credentials"),
+        pytest.param(some(a_cluster("a", auth=SimpleAuth(username="u"))), id="credentials"),
         pytest.param(some(a_cluster("a", options={"job.autoscaler.enabled": "true"})), id="defaults of its jobs"),
         pytest.param(some(a_cluster("a"), job_defaults={"job.autoscaler.enabled": "true"}), id="defaults of all jobs"),
         pytest.param(

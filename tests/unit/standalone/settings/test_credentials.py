@@ -13,8 +13,7 @@ from flink_autoscaler.core.model.job import Endpoint, Kerberos
 from flink_autoscaler.standalone.settings.credentials import Access
 from flink_autoscaler.standalone.settings.schema.clusters import (
     AccessSettings,
-    AuthKind,
-    AuthSettings,
+    BearerAuth,
     TlsSettings,
     YarnSettings,
 )
@@ -27,7 +26,7 @@ def secured(settings: AccessSettings) -> Endpoint:
 
 
 def auth(kind: str, **others: Any) -> AccessSettings:
-    return AccessSettings(auth=AuthSettings.model_validate({"kind": kind, **others}))
+    return AccessSettings.model_validate({"auth": {"kind": kind, **others}})
 
 
 @pytest.fixture
@@ -179,7 +178,7 @@ def test_a_file_without_a_secret_is_an_error(token: Path, content: bytes) -> Non
 def test_no_secret_is_in_a_message_or_representation(token: Path) -> None:
     access = Access(
         AccessSettings(
-            auth=AuthSettings(kind=AuthKind.BEARER, token_file=str(token)),
+            auth=BearerAuth(token_file=str(token)),
             headers={"X-Key": "hunter2"},
             tls=TlsSettings(key_password_file=str(token)),
         ),

@@ -11,7 +11,7 @@ from reference_pages.daemon_chapters import DAEMON_CHAPTERS
 from reference_pages.job_chapters import JOB_CHAPTERS
 
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.options import (
     FREE,
     daemon_keys,
@@ -20,7 +20,7 @@ from flink_autoscaler.standalone.settings.schema.options import (
     job_keys,
 )
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration, variable_name
+from flink_autoscaler.standalone.settings.sources.configuration import variable_name
 
 ROOT = Path(__file__).parents[4]
 
@@ -46,17 +46,17 @@ def test_the_documents_equal_the_declarations(path: Path, text: str) -> None:
 
 
 def test_the_sample_as_it_comes_sets_nothing() -> None:
-    configuration = load_configuration(file=ROOT / reference.SAMPLE, environment={}, overrides=())
+    settings, configuration = SettingsLoader(ROOT / reference.SAMPLE, environment={}).load()
 
     assert configuration.values == {}
-    assert load_settings(configuration) == Settings()
+    assert settings == Settings()
 
 
 def test_the_sample_with_every_option_switched_on_is_the_defaults(tmp_path: Path) -> None:
     file = tmp_path / "all.yaml"
     file.write_text(active(reference.sample(), with_clusters=False), encoding="utf-8")
 
-    settings = load_settings(load_configuration(file=file, environment={}, overrides=()))
+    settings = SettingsLoader(file, environment={}).read()
 
     options = AutoscalerOptions(settings.job_defaults)
     assert settings.model_copy(update={"job_defaults": {}}) == Settings()
@@ -69,7 +69,7 @@ def test_the_cluster_of_the_sample_has_the_defaults(tmp_path: Path) -> None:
     file = tmp_path / "all.yaml"
     file.write_text(active(reference.sample(), with_clusters=True), encoding="utf-8")
 
-    settings = load_settings(load_configuration(file=file, environment={}, overrides=()))
+    settings = SettingsLoader(file, environment={}).read()
 
     (cluster,) = settings.effective_clusters()
     (only,) = Settings().effective_clusters()
@@ -144,8 +144,7 @@ def test_the_example_of_a_chapter_works_and_is_about_its_options(chapter: Option
     secret.write_text("a secret", encoding="utf-8")
     file.write_text(re.sub(r"/run/secrets/\S+", str(secret), chapter.example), encoding="utf-8")
 
-    configuration = load_configuration(file=file, environment={}, overrides=())
-    load_settings(configuration)
+    _, configuration = SettingsLoader(file, environment={}).load()
 
     keys = [re.sub(r"\.\d+\.", ".<n>.", key, count=1) for key in configuration.values]
     assert any(key.startswith(chapter.prefixes) for key in keys), keys

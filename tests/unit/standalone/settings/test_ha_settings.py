@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 HA = (
     "autoscaler.ha.enabled=true",
@@ -15,7 +14,7 @@ HA = (
 
 
 def settings(*overrides: str) -> Settings:
-    return load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    return SettingsLoader(overrides=overrides, environment={}).read()
 
 
 def problems(*overrides: str) -> str:

@@ -6,14 +6,13 @@ import pytest
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.service.registry import applicable, restart_keys
-from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 
 def settings_of(**values: str) -> Settings:
     overrides = [f"autoscaler.history.{name.replace('_', '-')}={text}" for name, text in values.items()]
-    return load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    return SettingsLoader(overrides=overrides, environment={}).read()
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("0 s", 0.0), ("90 s", 90.0), ("5 min", 300.0), ("15 min", 900.0)])

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.settings.loading import load_settings, warnings_of
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.sources.layer import MAX_BYTES
 
 SECONDS = 10.0
@@ -27,7 +26,7 @@ def a_file(folder: Path, text: str) -> Path:
 
 def problems_of(file: Path | None, *overrides: str, **environment: str) -> list[str]:
     with pytest.raises(ConfigError) as caught:
-        load_settings(load_configuration(file=file, environment=environment, overrides=overrides))
+        SettingsLoader(file, overrides, environment=environment).read()
     return str(caught.value).splitlines()
 
 
@@ -69,11 +68,10 @@ def test_thousands_of_keys_that_are_not_ours_are_read_soon(tmp_path: Path) -> No
     keys = ["autoscaller.http.port: 1\n", *(f"autoscaler-like.key{number}: 1\n" for number in range(18_000))]
     begin = time.thread_time()
 
-    configuration = load_configuration(file=a_file(tmp_path, "".join(keys)), environment={}, overrides=[])
-    warnings = warnings_of(configuration, load_settings(configuration))
+    _, configuration = SettingsLoader(a_file(tmp_path, "".join(keys)), environment={}).load()
 
     assert time.thread_time() - begin < SECONDS
-    assert "did you mean 'autoscaler.http.port'?" in warnings[0]
+    assert "did you mean 'autoscaler.http.port'?" in configuration.warnings[0]
 
 
 def test_problems_beyond_a_hundred_are_counted(tmp_path: Path) -> None:
@@ -153,9 +151,9 @@ def shell_pipe() -> Callable[[bytes], Path]:
 def test_a_pipe_of_the_shell_is_read(shell_pipe: Callable[[bytes], Path]) -> None:
     text = "autoscaler.http.port: 1234\n" + "# long\n" * 100_000
 
-    configuration = load_configuration(file=shell_pipe(text.encode()), environment={}, overrides=[])
+    settings = SettingsLoader(shell_pipe(text.encode()), environment={}).read()
 
-    assert load_settings(configuration).http.port == 1234
+    assert settings.http.port == 1234
 
 
 def test_a_pipe_is_bounded(shell_pipe: Callable[[bytes], Path]) -> None:
@@ -171,7 +169,7 @@ def test_a_pipe_that_was_read_before_is_no_empty_configuration(shell_pipe: Calla
 
 
 def test_no_file_at_all_is_an_empty_one() -> None:
-    assert load_configuration(file=Path("/dev/null"), environment={}, overrides=[]).values == {}
+    assert SettingsLoader(Path("/dev/null"), environment={}).configuration().values == {}
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ import pytest
 
 from flink_autoscaler.clients.flink.pass_plugins import POLICIES
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.removed import removed_command, removed_key, removed_keys, removed_plugins
 from flink_autoscaler.standalone.settings.schema.options import unknown_key
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 PROVIDERS = "flink_autoscaler.task_manager_providers"
 CLUSTER = "autoscaler:\n  clusters:\n    - name: c\n      url: http://127.0.0.1:1\n"
@@ -21,7 +20,7 @@ def refusal(text: str, directory: Path) -> str:
     file = directory / "autoscaler.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError) as refused:
-        load_settings(load_configuration(file=file, environment={}, overrides=[]))
+        SettingsLoader(file, environment={}).read()
     return str(refused.value)
 
 

@@ -7,23 +7,22 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.standalone.settings.loading import load_settings, warnings_of
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.clusters import Growth
 from flink_autoscaler.standalone.settings.schema.options import current_key, daemon_options, job_keys
-from flink_autoscaler.standalone.settings.sources.configuration import Configuration, load_configuration
 
 CLUSTER = "autoscaler.clusters:\n  - name: a\n    url: http://a:8081\n  - name: b\n    url: http://b:8081\n"
 SLOTS = "autoscaler.clusters.1.slots"
 
 
-def given(directory: Path, text: str, *overrides: str) -> Configuration:
+def loader_of(directory: Path, text: str, *overrides: str) -> SettingsLoader:
     file = directory / "autoscaler.yaml"
     file.write_text(text, encoding="utf-8")
-    return load_configuration(file=file, environment={}, overrides=overrides)
+    return SettingsLoader(file, overrides, environment={})
 
 
-def growths(configuration: Configuration) -> list[Growth]:
-    return [cluster.slots for cluster in load_settings(configuration).clusters]
+def warnings_of_old_keys(loader: SettingsLoader) -> list[str]:
+    return [each for each in loader.load()[1].warnings if "is called" in each]
 
 
 @pytest.mark.parametrize(
@@ -37,14 +36,14 @@ def growths(configuration: Configuration) -> list[Growth]:
 def test_a_cluster_says_by_either_key_whether_its_slots_are_fixed(
     tmp_path: Path, texts: str, expected: list[Growth]
 ) -> None:
-    assert growths(given(tmp_path, CLUSTER + texts)) == expected
+    assert [cluster.slots for cluster in loader_of(tmp_path, CLUSTER + texts).read().clusters] == expected
 
 
 def test_a_wrong_value_of_the_old_key_is_named_by_that_key(tmp_path: Path) -> None:
-    configuration = given(tmp_path, f"{CLUSTER}    capacity: much\n")
+    loader = loader_of(tmp_path, f"{CLUSTER}    capacity: much\n")
 
     with pytest.raises(Exception, match=r"autoscaler.clusters.1.capacity = 'much' .*: expected auto, fixed or elastic"):
-        load_settings(configuration)
+        loader.read()
 
 
 @pytest.mark.parametrize(
@@ -67,9 +66,8 @@ def test_shares_of_jobs_are_read_by_their_old_keys(prefix: str, key: str, curren
 def test_every_old_key_in_use_is_told_with_its_place_and_the_new_one(tmp_path: Path) -> None:
     text = f"job.autoscaler.capacity.priority: 1\n{CLUSTER}    capacity: fixed\n"
     old = "autoscaler.clusters.0.options.job.autoscaler.capacity.weight"
-    configuration = given(tmp_path, text, f"{old}=2")
 
-    warnings = [each for each in warnings_of(configuration, load_settings(configuration)) if "is called" in each]
+    warnings = warnings_of_old_keys(loader_of(tmp_path, text, f"{old}=2"))
 
     file = tmp_path / "autoscaler.yaml"
     assert warnings == [
@@ -82,9 +80,9 @@ def test_every_old_key_in_use_is_told_with_its_place_and_the_new_one(tmp_path: P
 
 
 def test_current_keys_are_not_told(tmp_path: Path) -> None:
-    configuration = given(tmp_path, f"job.autoscaler.slots.priority: 1\n{CLUSTER}    slots: fixed\n")
+    loader = loader_of(tmp_path, f"job.autoscaler.slots.priority: 1\n{CLUSTER}    slots: fixed\n")
 
-    assert not [each for each in warnings_of(configuration, load_settings(configuration)) if "is called" in each]
+    assert not warnings_of_old_keys(loader)
 
 
 def test_capacity_is_what_a_vertex_can_process_and_nothing_else() -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import Configuration, load_configuration
+from flink_autoscaler.standalone.settings.sources.configuration import Configuration
 
 INSTALLATIONS = Path(__file__).parents[3] / "fixtures" / "flink-conf"
 INTERVAL = "autoscaler.standalone.control-loop.interval"
@@ -16,13 +16,13 @@ INTERVAL = "autoscaler.standalone.control-loop.interval"
 def a_configuration(
     *, file: Path | None = None, environment: Mapping[str, str] | None = None, overrides: Sequence[str] = ()
 ) -> Configuration:
-    return load_configuration(file=file, environment=environment or {}, overrides=overrides)
+    return SettingsLoader(file, overrides, environment=environment or {}).configuration()
 
 
 def settings_of(
     *, file: Path | None = None, environment: Mapping[str, str] | None = None, overrides: Sequence[str] = ()
 ) -> Settings:
-    return load_settings(a_configuration(file=file, environment=environment, overrides=overrides))
+    return SettingsLoader(file, overrides, environment=environment or {}).read()
 
 
 def texts_of(configuration: Configuration) -> dict[str, str]:
@@ -225,7 +225,8 @@ def test_the_state_store_of_java_has_our_name(text: str, name: str) -> None:
 
 
 def test_values_are_not_in_the_text_of_settings_and_configuration() -> None:
-    configuration = a_configuration(overrides=["s3.secret-key=hunter2", "autoscaler.standalone.jdbc.url=hunter2"])
+    overrides = ["s3.secret-key=hunter2", "autoscaler.standalone.jdbc.url=hunter2"]
 
-    assert "hunter2" not in repr(configuration) + repr(load_settings(configuration))
-    assert "hunter2" not in repr(load_settings(configuration).effective_clusters())
+    settings, configuration = SettingsLoader(overrides=overrides, environment={}).load()
+
+    assert "hunter2" not in repr(configuration) + repr(settings) + repr(settings.effective_clusters())

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 
 TIME = "a duration such as '10 s', '1.5 min' or '1h 30min'"
 
@@ -27,7 +26,7 @@ def problems_of(
     """Load a file, variables and overrides and return the lines of the error."""
     overrides = [f"{key}={value}" for key, value in (sets or {}).items()]
     with pytest.raises(ConfigError) as caught:
-        load_settings(load_configuration(file=file, environment=environment or {}, overrides=overrides))
+        SettingsLoader(file, overrides, environment=environment or {}).read()
     return str(caught.value).splitlines()
 
 
@@ -71,15 +70,13 @@ def test_a_file_that_is_not_utf8_is_named_with_the_line(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_bytes(b"a: 1\nb: \xff\n")
 
-    assert load_configuration(file=file, environment={}, overrides=()).problems == (f"{file} line 2: not UTF-8",)
+    assert SettingsLoader(file, environment={}).configuration().problems == (f"{file} line 2: not UTF-8",)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "no.yaml"
 
-    assert load_configuration(file=file, environment={}, overrides=()).problems == (
-        f"{file}: No such file or directory",
-    )
+    assert SettingsLoader(file, environment={}).configuration().problems == (f"{file}: No such file or directory",)
 
 
 def test_a_syntax_error_does_not_show_the_line(tmp_path: Path) -> None:
@@ -133,11 +130,11 @@ def test_an_unknown_key_in_the_options_of_a_cluster_is_found() -> None:
     ],
 )
 def test_parameters_of_plugins_and_keys_of_others_are_known(key: str) -> None:
-    assert load_configuration(file=None, environment={}, overrides=[f"{key}=x"]).problems == ()
+    assert SettingsLoader(overrides=[f"{key}=x"], environment={}).configuration().problems == ()
 
 
 def test_a_foreign_key_that_is_nearly_ours_is_a_warning() -> None:
-    warnings = load_configuration(file=None, environment={}, overrides=["autoscaller.http.port=1"]).warnings
+    warnings = SettingsLoader(overrides=["autoscaller.http.port=1"], environment={}).configuration().warnings
 
     assert len(warnings) == 1
     assert "did you mean 'autoscaler.http.port'?" in warnings[0]
@@ -164,7 +161,7 @@ def test_a_variable_below_our_prefixes_must_be_known_and_set_once(environment: d
 
 
 def test_an_override_without_equals_sign_is_refused_without_showing_it() -> None:
-    configuration = load_configuration(file=None, environment={}, overrides=["a=1", "hunter2"])
+    configuration = SettingsLoader(overrides=["a=1", "hunter2"], environment={}).configuration()
 
     assert configuration.problems == ("--set number 2: expected key=value",)
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.core.model.syntax import parse_list
 from flink_autoscaler.core.options.flink import FlinkOptions
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.sources.files import parse_yaml
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -65,7 +64,7 @@ def test_a_map_is_the_value_of_a_map_option_of_flink(tmp_path: Path, text: str) 
     file = tmp_path / "a.yaml"
     file.write_text(text)
 
-    settings = load_settings(load_configuration(file=file, environment={}, overrides=[]))
+    settings = SettingsLoader(file, environment={}).read()
 
     (cluster,) = settings.effective_clusters()
     options = FlinkOptions(cluster.job_defaults)
@@ -75,8 +74,8 @@ def test_a_map_is_the_value_of_a_map_option_of_flink(tmp_path: Path, text: str) 
 
 @pytest.mark.parametrize(("text", "seconds"), [("1.5 s", 1.5), ("1min 30s", 90.0), ("0.1h", 360.0)])
 def test_durations_of_the_daemon_are_written_as_people_do(text: str, seconds: float) -> None:
-    configuration = load_configuration(
-        file=None, environment={}, overrides=[f"autoscaler.standalone.control-loop.interval={text}"]
-    )
+    overrides = [f"autoscaler.standalone.control-loop.interval={text}"]
 
-    assert load_settings(configuration).standalone.control_loop_interval == seconds
+    settings = SettingsLoader(overrides=overrides, environment={}).read()
+
+    assert settings.standalone.control_loop_interval == seconds

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.spark import live_spark_settings
 
 FIRST = ("0.name=first", "0.url=http://a:1")
@@ -26,6 +25,6 @@ YARN = ("0.name=yarn", "0.type=yarn", "0.yarn.url=http://rm:1")
 def test_a_cluster_has_a_time_out_where_others_wait_for_it(clusters: Sequence[str], expected: float) -> None:
     overrides = ["autoscaler.standalone.control-loop.interval=6 s"]
     overrides += [f"autoscaler.clusters.{each}" for each in clusters]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    settings = SettingsLoader(overrides=overrides, environment={}).read()
 
     assert live_spark_settings(settings).cut_after == expected

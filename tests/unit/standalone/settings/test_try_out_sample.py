@@ -6,10 +6,9 @@ import re
 from pathlib import Path
 
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.standalone.settings.loading import load_settings, warnings_of
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.options import daemon_keys, job_keys
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 TEXT = (Path(__file__).parents[4] / "conf" / "try-out.yaml").read_text(encoding="utf-8")
 PRODUCTION, WAITS = TEXT.split("## Part 2.")
@@ -18,9 +17,8 @@ PRODUCTION, WAITS = TEXT.split("## Part 2.")
 def settings_of(text: str, directory: Path) -> tuple[Settings, tuple[str, ...]]:
     file = directory / "autoscaler.yaml"
     file.write_text(text, encoding="utf-8")
-    configuration = load_configuration(file=file, environment={}, overrides=())
-    settings = load_settings(configuration)
-    return settings, warnings_of(configuration, settings)
+    settings, configuration = SettingsLoader(file, environment={}).load()
+    return settings, configuration.warnings
 
 
 def test_it_can_be_used_as_it_is_with_economics_and_history(tmp_path: Path) -> None:

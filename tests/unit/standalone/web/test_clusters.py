@@ -10,9 +10,8 @@ import pytest
 from flink_autoscaler.core.errors import ConfigError, NotReadyError
 from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
-from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_autoscaler.standalone.views.clusters import ClusterView, cluster_view
 from flink_autoscaler.standalone.views.fleet import MOST_FAILURES, Fleet
 from testkit.builders.slots import FULL, SharedCluster
@@ -22,7 +21,7 @@ from testkit.fakes.flink import Fault
 
 def configured(*more: str) -> Cluster:
     overrides = ["autoscaler.clusters.0.name=main", "autoscaler.clusters.0.url=http://flink:8081", *more]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    settings = SettingsLoader(overrides=overrides, environment={}).read()
     return settings.effective_clusters()[0]
 
 

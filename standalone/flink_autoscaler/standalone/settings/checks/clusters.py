@@ -20,8 +20,8 @@ from flink_autoscaler.standalone.settings.credentials import AUTHORIZATION, Acce
 from flink_autoscaler.standalone.settings.plugins import PluginGroup, unknown_plugin
 from flink_autoscaler.standalone.settings.schema.clusters import (
     AccessSettings,
-    AuthKind,
     ClusterSettings,
+    KerberosAuth,
     PrometheusSettings,
 )
 from flink_autoscaler.standalone.settings.schema.options import LISTS, daemon_option, place_of
@@ -40,22 +40,11 @@ _OUR_HEADERS: Final = frozenset(
 )
 _LABEL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _METRIC: Final = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*", re.ASCII)
-WEB_KINDS: Final = (AuthKind.NONE, AuthKind.BASIC, AuthKind.BEARER)
-"""The kinds of authentication of services that are no part of a cluster."""
-
 _GROUPS: Final = ("headers", "headers-env", "headers-file")
-_KINDS_OF: Final[Mapping[str, tuple[AuthKind, ...]]] = {
-    "auth.username": (AuthKind.BASIC, AuthKind.SIMPLE),
-    **dict.fromkeys(("auth.password-file", "auth.password-env-variable"), (AuthKind.BASIC,)),
-    **dict.fromkeys(("auth.token-file", "auth.token-env-variable"), (AuthKind.BEARER,)),
-    **dict.fromkeys(("auth.principal", "auth.keytab", "auth.service-host"), (AuthKind.KERBEROS,)),
-}
-"""The kinds of authentication that use an option."""
-
-_NEEDED_BY: Final[Mapping[AuthKind, tuple[tuple[str, ...], ...]]] = {
-    AuthKind.BASIC: (("auth.username",), ("auth.password-file", "auth.password-env-variable")),
-    AuthKind.BEARER: (("auth.token-file", "auth.token-env-variable"),),
-    AuthKind.SIMPLE: (("auth.username",),),
+_NEEDED_BY: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    "basic": (("auth.username",), ("auth.password-file", "auth.password-env-variable")),
+    "bearer": (("auth.token-file", "auth.token-env-variable"),),
+    "simple": (("auth.username",),),
 }
 """Of each group one has to be set."""
 
@@ -204,8 +193,6 @@ def _prometheus_problems(prometheus: PrometheusSettings, place: EntrySection) ->
 
     if len(prometheus.url) != 1:
         yield f"{place.of('url')}: metrics.source prometheus needs the URL of one server, such as http://prometheus:9090"
-    if prometheus.auth.kind not in WEB_KINDS:
-        yield f"{place.of('auth.kind')}: expected {', '.join(WEB_KINDS[:-1])} or {WEB_KINDS[-1]}"
     yield from access_problems(prometheus, place, prometheus.url)
     yield from _mapping_problems("names", prometheus.names, NAMES, _METRIC, place)
     yield from _mapping_problems("labels", prometheus.labels, frozenset(LABELS), _LABEL, place)
@@ -263,16 +250,13 @@ def access_warnings(settings: AccessSettings, place: EntrySection, urls: Sequenc
         yield f"{place.of(sent)}: sent to {exposed[0]} without encryption, so that others can read it; use https"
 
 
-def _auth_problems(kind: AuthKind, place: EntrySection) -> Iterator[str]:
+def _auth_problems(kind: str, place: EntrySection) -> Iterator[str]:
     chosen = f"{place.prefix}auth.kind {kind}"
-    for name, kinds in _KINDS_OF.items():
-        if place.sets(name) and kind not in kinds:
-            yield f"{place.of(name)}: {chosen} does not use it, only {' and '.join(kinds)}"
     for names in _NEEDED_BY.get(kind, ()):
         if not any(map(place.sets, names)):
             others = "".join(f", nor is {place.prefix}{name}" for name in names[1:])
             yield f"{place.of(names[0])}{others}: {chosen} needs it"
-    if kind is AuthKind.KERBEROS:
+    if kind == "kerberos":
         try:
             authenticator_for(Endpoint("", kerberos=Kerberos()))
         except ConfigError as error:
@@ -300,7 +284,7 @@ def _header_problems(settings: AccessSettings, place: EntrySection) -> Iterator[
             yield f"{place.of(name)}: the daemon sets this header itself"
         elif counts[header] > 1:
             yield f"{place.of(name)}: this header is set more than once, in {', '.join(_GROUPS)}"
-        elif header == AUTHORIZATION.lower() and settings.auth.kind is not AuthKind.NONE:
+        elif header == AUTHORIZATION.lower() and settings.auth.kind != "none":
             yield f"{place.of(name)}: {chosen} sets this header; remove one of the two"
     for header, text in settings.headers.items():
         if not _is_sendable(text):
@@ -325,8 +309,11 @@ def _secret_problems(place: EntrySection) -> Iterator[str]:
 
 
 def _keytab_problems(settings: AccessSettings, place: EntrySection) -> Iterator[str]:
+    auth = settings.auth
+    if not isinstance(auth, KerberosAuth) or auth.keytab is None:
+        return
     try:
-        if settings.auth.keytab is not None and not read_bytes(Path(settings.auth.keytab)):
+        if not read_bytes(Path(auth.keytab)):
             yield f"{place.of('auth.keytab')}: the file is empty"
     except FileUnreadableError as error:
         yield f"{place.of('auth.keytab')}: {error}"

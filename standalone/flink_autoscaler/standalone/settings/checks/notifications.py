@@ -11,7 +11,6 @@ from flink_autoscaler.core.model.meanings import Kind, chapters
 from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.standalone.settings.apprise import service_of
 from flink_autoscaler.standalone.settings.checks.clusters import (
-    WEB_KINDS,
     EntrySection,
     access_problems,
     access_warnings,
@@ -81,8 +80,6 @@ def _webhook_problems(target: TargetSettings, place: EntrySection, url: str) -> 
     if not _is_web_address(url):
         yield f"{_place_of_url(place)}: expected http:// or https:// and a host for {place.prefix}type {target.type}"
         return
-    if target.auth.kind not in WEB_KINDS:
-        yield f"{place.of('auth.kind')}: expected one of {', '.join(WEB_KINDS)} for a target"
     if all(map(place.sets, _KEY)):
         yield f"{' and '.join(map(place.of, _KEY))}: expected one of the two"
     try:

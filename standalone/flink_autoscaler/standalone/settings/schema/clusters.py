@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.events import EventType
@@ -26,16 +26,6 @@ from flink_autoscaler.standalone.settings.schema.types import (
     Texts,
     write_list,
 )
-
-
-class AuthKind(Choice):
-    """How requests prove who sends them."""
-
-    NONE = "none"
-    BASIC = "basic"
-    BEARER = "bearer"
-    SIMPLE = "simple"
-    KERBEROS = "kerberos"
 
 
 class Growth(Choice):
@@ -66,23 +56,75 @@ class TlsSettings(OptionSection):
 
 
 class AuthSettings(OptionSection):
-    """Who the daemon is."""
+    """Who the daemon is, and how requests prove it: one class for each kind, with the options of that kind alone."""
 
-    kind: AuthKind = AuthKind.NONE
+
+class NoAuth(AuthSettings):
+    """Nobody in particular."""
+
+    kind: OneOf[Literal["none"]] = "none"
+
+
+class BasicAuth(AuthSettings):
+    """A user with a password."""
+
+    kind: OneOf[Literal["basic"]] = "basic"
     username: Text | None = None
     password_env_variable: Text | None = None
     password_file: Text | None = None
+
+
+class BearerAuth(AuthSettings):
+    """Whoever has the token."""
+
+    kind: OneOf[Literal["bearer"]] = "bearer"
     token_env_variable: Text | None = None
     token_file: Text | None = None
+
+
+class SimpleAuth(AuthSettings):
+    """A user whom Hadoop takes at his word."""
+
+    kind: OneOf[Literal["simple"]] = "simple"
+    username: Text | None = None
+
+
+class KerberosAuth(AuthSettings):
+    """A principal of Kerberos, from a keytab or from the cache of tickets."""
+
+    kind: OneOf[Literal["kerberos"]] = "kerberos"
     principal: Text | None = None
     keytab: Text | None = None
     service_host: Text | None = None
 
 
+def _kind_of(auth: Any) -> str:
+    return str(auth.get("kind", "none") if isinstance(auth, dict) else auth.kind).lower()
+
+
+_BY_KIND: Final = Field(discriminator=Discriminator(_kind_of))
+_None = Annotated[NoAuth, Tag("none")]
+_Basic = Annotated[BasicAuth, Tag("basic")]
+_Bearer = Annotated[BearerAuth, Tag("bearer")]
+WebAuth = Annotated[_None | _Basic | _Bearer, _BY_KIND]
+"""Who the daemon is to a service that is no part of a cluster."""
+
+Auth = Annotated[
+    _None | _Basic | _Bearer | Annotated[SimpleAuth, Tag("simple")] | Annotated[KerberosAuth, Tag("kerberos")],
+    _BY_KIND,
+]
+
+
+def auth_kinds_with(option: str) -> list[str]:
+    """Return the kinds of authentication that have an option, such as ``token-file``."""
+    kinds = AuthSettings.__subclasses__()
+    return [kind.model_fields["kind"].default for kind in kinds if option.replace("-", "_") in kind.model_fields]
+
+
 class AccessSettings(OptionSection):
     """How a service is reached; part of clusters and of their ResourceManagers."""
 
-    auth: AuthSettings = AuthSettings()
+    auth: Auth = NoAuth()
     tls: TlsSettings = TlsSettings()
     headers: TextMap = Field(default_factory=dict)
     headers_env: TextMap = Field(default_factory=dict)
@@ -109,6 +151,7 @@ class YarnSettings(AccessSettings):
 class PrometheusSettings(AccessSettings):
     """A server with the HTTP API of Prometheus."""
 
+    auth: WebAuth = NoAuth()
     url: BaseUrls = ()
     timeout: Seconds = Field(default=10.0, gt=0)
     max_response_bytes: MemorySize = Field(default=64 << 20, ge=1 << 10, le=1 << 30)
@@ -216,6 +259,7 @@ Severities = Annotated[tuple[str, ...], Syntax(f"a list of {' and '.join(_SEVERI
 class TargetSettings(AccessSettings):
     """Somebody who is told: a service that Apprise knows, or a webhook."""
 
+    auth: WebAuth = NoAuth()
     name: ClusterName
     type: OneOf[Literal["webhook", "apprise"]] = "webhook"
     url: Text | None = Field(default=None, repr=False)

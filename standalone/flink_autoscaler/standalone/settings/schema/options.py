@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from importlib import resources
-from typing import Any, Final, NamedTuple, get_args, get_origin
+from typing import Any, Final, NamedTuple, TypeGuard, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -19,7 +20,14 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option, nearest
 from flink_autoscaler.standalone.settings.removed import removed_key
 from flink_autoscaler.standalone.settings.schema.settings import DaemonSettings
-from flink_autoscaler.standalone.settings.schema.types import EXPECTED, OldKeys, OptionSection, Syntax, syntax_of
+from flink_autoscaler.standalone.settings.schema.types import (
+    EXPECTED,
+    OldKeys,
+    OptionSection,
+    Syntax,
+    either,
+    syntax_of,
+)
 
 PREFIX: Final = "autoscaler."
 INDEX: Final = "<n>"
@@ -133,20 +141,28 @@ def daemon_options() -> tuple[DocumentedOption, ...]:
 def _walk(section: type[OptionSection], path: tuple[str, ...]) -> Iterator[DocumentedOption]:
     for name, field in section.model_fields.items():
         here = (*path, str(field.validation_alias or name))
-        nested, is_list = _nested(field.annotation)
-        if nested is None:
-            yield _leaf(section, field, here)
+        origin, parts = get_origin(field.annotation), get_args(field.annotation)
+        if _is_section(field.annotation):
+            yield from _walk(field.annotation, here)
+        elif origin is tuple and _is_section(parts[0]):
+            yield from _walk(parts[0], (*here, INDEX))
+        elif field.discriminator:
+            yield from _walk_kinds([get_args(kind)[0] for kind in parts], here)
         else:
-            yield from _walk(nested, (*here, INDEX) if is_list else here)
+            yield _leaf(section, field, here)
 
 
-def _nested(annotation: Any) -> tuple[type[OptionSection] | None, bool]:
-    """Return the section that a field holds, and whether it holds a list of them."""
-    if isinstance(annotation, type) and issubclass(annotation, OptionSection):
-        return annotation, False
-    if get_origin(annotation) is tuple and issubclass(entry := get_args(annotation)[0], OptionSection):
-        return entry, True
-    return None, False
+def _is_section(annotation: Any) -> TypeGuard[type[OptionSection]]:
+    return isinstance(annotation, type) and issubclass(annotation, OptionSection)
+
+
+def _walk_kinds(kinds: Sequence[type[OptionSection]], path: tuple[str, ...]) -> Iterator[DocumentedOption]:
+    """Yield the options of sections of which ``kind`` chooses one, each once: several may have the same."""
+    options: dict[str, DocumentedOption] = {}
+    for option in itertools.chain.from_iterable(_walk(section, path) for section in kinds):
+        options.setdefault(option.path[-1], option)
+    words = either(section.model_fields["kind"].default for section in kinds)
+    yield from (options | {"kind": replace(options["kind"], allowed=words)}).values()
 
 
 def _leaf(section: type[OptionSection], field: FieldInfo, path: tuple[str, ...]) -> DocumentedOption:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 from enum import StrEnum
@@ -152,13 +152,18 @@ class OptionSection(BaseModel):
     )
 
 
+def either(words: Iterable[str]) -> str:
+    """Return what accepts one of some words, as the end of "expected ..."."""
+    *others, last = words
+    return f"{', '.join(others)} or {last}"
+
+
 def syntax_of(field: FieldInfo) -> Syntax:
     """Return how values of a field are written; of named values all are listed."""
     kinds = (field.annotation, *get_args(field.annotation))
     for kind in kinds:
         if get_origin(kind) is Literal or (isinstance(kind, type) and issubclass(kind, StrEnum)):
-            *others, last = get_args(kind) or tuple(kind)
-            return Syntax(f"{', '.join(others)} or {last}")
+            return Syntax(either(get_args(kind) or tuple(kind)))
     optional = (item for part in kinds[1:] for item in getattr(part, "__metadata__", ()))
     return next(item for item in (*field.metadata, *optional) if isinstance(item, Syntax))
 

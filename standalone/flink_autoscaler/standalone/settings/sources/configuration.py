@@ -32,12 +32,31 @@ from flink_autoscaler.standalone.settings.schema.options import (
     resembles_ours,
     unknown_key,
 )
+from flink_autoscaler.standalone.settings.secrets import shown
 from flink_autoscaler.standalone.settings.sources.files import read_installation, read_yaml
 from flink_autoscaler.standalone.settings.sources.layer import HALF_CHARACTER, Layer, Value
 
 CONFIG_VARIABLE = "FLINK_AUTOSCALER_CONFIG"
+DEFAULT: Final = "default"
+"""Origin of a value that nobody set."""
+
 _LONGEST_KEY: Final = 1_000
 _NUMBER: Final = re.compile(r"\d+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveValue:
+    """One line of the effective configuration.
+
+    Attributes:
+        key: The key.
+        value: Its text with secrets masked; None when it is unset.
+        origin: Where the text comes from; ``default`` where nobody set it.
+    """
+
+    key: str
+    value: str | None
+    origin: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,29 +73,38 @@ class Configuration:
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    def effective_values(self) -> list[EffectiveValue]:
+        """Return a line for every option without placeholders and for every other key that is set, sorted by key.
 
-def load_configuration(*, file: Path | None, environment: Mapping[str, str], overrides: Sequence[str]) -> Configuration:
+        An old key that sets an option is named in the origin.
+        """
+        values = self.values
+        options = {option.key: (option.keys, option.default_text) for option in job_keys().values()}
+        options |= {each.key: ((each.key, *each.old_keys), each.default_text) for each in daemon_keys().values()}
+        options |= {key: ((key,), "") for key in values.keys() - job_keys().keys() - daemon_keys().keys()}
+        lines = []
+        for key, (keys, default) in sorted(options.items()):
+            if (set_by := next((each for each in keys if each in values), None)) is None:
+                lines.append(EffectiveValue(key, default or None, DEFAULT))
+            else:
+                origin = values[set_by].origin + ("" if set_by == key else f", as {set_by}")
+                lines.append(EffectiveValue(key, shown(set_by, values[set_by].text), origin))
+        return lines
+
+
+def read_layers(file: Path | None, environment: Mapping[str, str], overrides: Sequence[str]) -> list[Layer]:
     """Read all layers: Java installation, file, environment variables, overrides; later ones win.
 
-    Args:
-        file: The YAML file; None takes the one that ``FLINK_AUTOSCALER_CONFIG`` names, if any.
-        environment: Environment variables, usually ``os.environ``.
-        overrides: Texts ``key=value``, as given by ``--set``.
-
-    Returns:
-        The merged configuration. Nothing is raised here: what is wrong with any layer is in ``problems``, so that
-        all of it is reported together (see :func:`flink_autoscaler.standalone.settings.loading.load_settings`).
+    Nothing is raised here: what is wrong with a layer is in its ``problems``, so that all of it is reported together.
     """
     if file is None and environment.get(CONFIG_VARIABLE):
         file = Path(environment[CONFIG_VARIABLE])
-    return merge_layers(
-        [
-            read_installation(environment),
-            Layer() if file is None else read_yaml(file),
-            _read_environment(environment),
-            _read_overrides(overrides),
-        ]
-    )
+    return [
+        read_installation(environment),
+        Layer() if file is None else read_yaml(file),
+        _read_environment(environment),
+        _read_overrides(overrides),
+    ]
 
 
 def merge_layers(layers: Iterable[Layer]) -> Configuration:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.settings.loading import load_settings, warnings_of
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
+from flink_autoscaler.standalone.settings.schema.clusters import BasicAuth, SimpleAuth
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 HTTP = {"url": "http://localhost:8081"}
 HTTPS = {"url": "https://flink:8081"}
@@ -19,9 +19,8 @@ YARN = {"type": "yarn", "yarn.url": "http://localhost:8088"}
 def load(cluster: Mapping[str, str], *more: str) -> tuple[Settings, tuple[str, ...]]:
     """Return the settings with one cluster and the warnings about them."""
     sets = [f"autoscaler.clusters.0.{name}={text}" for name, text in {"name": "a", **cluster}.items()]
-    configuration = load_configuration(file=None, environment={}, overrides=[*sets, *more])
-    settings = load_settings(configuration)
-    return settings, warnings_of(configuration, settings)
+    settings, configuration = SettingsLoader(overrides=[*sets, *more], environment={}).load()
+    return settings, configuration.warnings
 
 
 def problems_of(cluster: Mapping[str, str]) -> list[str]:
@@ -317,11 +316,36 @@ def test_nested_keys_of_a_list_come_from_variables(secret: str) -> None:
         "AUTOSCALER__CLUSTERS__1__YARN__AUTH__USERNAME": "yarn",
     }
 
-    one, two = load_settings(load_configuration(file=None, environment=environment, overrides=())).clusters
+    one, two = SettingsLoader(environment=environment).read().clusters
 
-    assert (one.url, one.auth.username, one.tls.verify_host) == (("https://one", "https://two/flink"), "me", False)
+    assert (one.url, one.tls.verify_host) == (("https://one", "https://two/flink"), False)
+    assert one.auth == BasicAuth(username="me", password_file=secret)
     assert (one.headers, one.headers_file) == ({"x-tenant": "t"}, {"X-Key": secret})
-    assert (two.type, two.yarn.auth.username) == ("yarn", "yarn")
+    assert (two.type, two.yarn.auth) == ("yarn", SimpleAuth(username="yarn"))
+
+
+def test_a_key_of_another_kind_of_authentication_hides_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        "autoscaler.clusters:\n"
+        "  - name: a\n"
+        "    url: https://a:1\n"
+        "    auth: {kind: Basic, token-file: /t, password-file: /nowhere}\n"
+        "    provider: {type: none, auth.username: me}\n"
+    )
+
+    with pytest.raises(ConfigError) as caught:
+        SettingsLoader(file, environment={}).read()
+
+    auth = "autoscaler.clusters.0.auth"
+    provider = "autoscaler.clusters.0.provider.auth"
+    assert sorted(str(caught.value).splitlines()) == [
+        f"{auth}.password-file = '/nowhere' ({file} line 4): /nowhere: No such file or directory; expected a file that"
+        " the user of the daemon can read",
+        f"{auth}.token-file = '/t' ({file} line 4): {auth}.kind basic does not use it, only bearer",
+        f"{auth}.username is not set (the cluster is in {file} line 2): {auth}.kind basic needs it",
+        f"{provider}.username = 'me' ({file} line 5): {provider}.kind none does not use it, only basic and simple",
+    ]
 
 
 def test_lists_in_a_file_are_lists(tmp_path: Path) -> None:
@@ -331,7 +355,7 @@ def test_lists_in_a_file_are_lists(tmp_path: Path) -> None:
         "  - {name: a, url: ['http://a:1', 'http://b:1'], include: ['x;y', '[ab]*', '*.c'], exclude: test-*}\n"
     )
 
-    (cluster,) = load_settings(load_configuration(file=file, environment={}, overrides=())).clusters
+    (cluster,) = SettingsLoader(file, environment={}).read().clusters
 
     assert cluster.url == ("http://a:1", "http://b:1")
     assert (cluster.include, cluster.exclude) == (("x;y", "[ab]*", "*.c"), ("test-*",))
@@ -360,7 +384,7 @@ def test_examples_of_the_guide_lack_nothing_but_their_secrets(number: int, tmp_p
     file.write_text(YAML_BLOCK.findall(GUIDE.read_text())[number])
 
     try:
-        load_settings(load_configuration(file=file, environment={}, overrides=()))
+        SettingsLoader(file, environment={}).read()
         problems = []
     except ConfigError as error:
         problems = str(error).splitlines()

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.fetchers.metrics import MetricAccess
-from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.credentials import MetricAccess
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 CLUSTER = "autoscaler.clusters.0."
 SECTION = f"{CLUSTER}metrics.prometheus."
@@ -18,11 +17,9 @@ BASE = {f"{CLUSTER}name": "main", f"{CLUSTER}url": "http://flink:8081", f"{CLUST
 def settings_of(**values: str) -> Settings:
     options = {**BASE, f"{SECTION}url": "http://prometheus:9090"}
     options |= {f"{SECTION}{name}": value for name, value in values.items()}
-    return load_settings(
-        load_configuration(
-            file=None, environment={}, overrides=[f"{key}={value}" for key, value in options.items() if value]
-        )
-    )
+    return SettingsLoader(
+        overrides=[f"{key}={value}" for key, value in options.items() if value], environment={}
+    ).read()
 
 
 @pytest.mark.parametrize(
@@ -54,9 +51,7 @@ def test_options_of_prometheus_without_it_are_a_mistake() -> None:
     values = {**BASE, f"{CLUSTER}metrics.source": "rest", f"{SECTION}url": "http://prometheus:9090"}
 
     with pytest.raises(ConfigError, match=r"only for .*metrics\.source prometheus, which is rest"):
-        load_settings(
-            load_configuration(file=None, environment={}, overrides=[f"{key}={value}" for key, value in values.items()])
-        )
+        SettingsLoader(overrides=[f"{key}={value}" for key, value in values.items()], environment={}).read()
 
 
 def test_the_options_reach_the_endpoint() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration, merge_layers
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
+from flink_autoscaler.standalone.settings.sources.configuration import merge_layers
 from flink_autoscaler.standalone.settings.sources.layer import Layer, Value
 
 
@@ -35,7 +36,7 @@ def test_an_entry_of_a_list_is_made_of_several_layers(tmp_path: Path) -> None:
     file.write_text("autoscaler.clusters:\n  - name: main\n    url: http://a:1\n")
     environment = {"AUTOSCALER__CLUSTERS__0__URL": "http://b:2"}
 
-    values = load_configuration(file=file, environment=environment, overrides=[]).values
+    values = SettingsLoader(file, environment=environment).configuration().values
 
     assert values["autoscaler.clusters.0.name"] == Value("main", f"{file} line 2")
     assert values["autoscaler.clusters.0.url"] == Value(

@@ -9,9 +9,8 @@ import pytest
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.options.policies import ScheduleOptions
 from flink_autoscaler.core.options.schedule_plans import SchedulePlan, parse_plans
-from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 TEXT = "days=mon-fri, from=07:00, to=19:00, timezone=Europe/Berlin, min-parallelism=8; days=sat sun, max-parallelism=4"
 LISTED = """
@@ -24,7 +23,7 @@ LISTED = """
 def settings_of(directory: Path, text: str, *overrides: str) -> Settings:
     file = directory / "autoscaler.yaml"
     file.write_text(text, encoding="utf-8")
-    return load_settings(load_configuration(file=file, environment={}, overrides=overrides))
+    return SettingsLoader(file, overrides, environment={}).read()
 
 
 def plans_of(directory: Path, text: str, *overrides: str) -> tuple[SchedulePlan, ...]:
