@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.job import Endpoint
@@ -231,18 +232,31 @@ class Cluster:
         return ", ".join(self.settings.url or self.settings.yarn.url) or self.settings.type
 
 
-class Settings(DaemonSettings):
+class Settings(BaseSettings, DaemonSettings):
     """Everything the daemon needs to know when it starts.
 
     ``Settings()`` holds the defaults; those of files and variables come from
     :class:`flink_autoscaler.standalone.settings.loading.SettingsLoader`.
     """
 
+    model_config = SettingsConfigDict(validate_default=False)
+
     job_defaults: Mapping[str, str] = Field(
         default_factory=dict,
         repr=False,
         description="What was set for jobs of all clusters: job.autoscaler.* and Flink's own keys, flat, as text.",
     )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - inherited
+        init_settings: PydanticBaseSettingsSource,
+        *_: Any,
+        **__: Any,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take the merged layers alone: they know of every value where it was set, which no source here could tell."""
+        return (init_settings,)
 
     def effective_clusters(self) -> tuple[Cluster, ...]:
         """Return the configured clusters, or the one given by host and port where none is."""
