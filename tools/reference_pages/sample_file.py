@@ -24,8 +24,8 @@ _SAMPLE_HEAD = """\
 # its key. Options without a value are unset. The file sets nothing, so it hides nothing that Flink's configuration
 # (FLINK_CONF_DIR) or a job sets.
 #
-# As it is, the daemon lists the jobs of the Flink on http://localhost:8081 and scales none. To scale them, set
-# job.autoscaler.enabled: true below. "flink-autoscaler once --url http://localhost:8081" reports what else they need;
+# As it is, the daemon lists the jobs of the Flink on http://localhost:8081 and scales none. To scale them, set below
+# "job.autoscaler.enabled: true". "flink-autoscaler once --url http://localhost:8081" reports what else they need;
 # "flink-autoscaler init" writes a short file.
 #
 # Durations are written as '10 s', '1.5 min' or '1h 30min'. Keys may be nested. Environment variables win over this
