@@ -1,4 +1,4 @@
-"""What commands have in common: options, exit codes, how errors are shown, and their place on the command line."""
+"""Common parts of commands: options, exit codes, display of errors, and their place on the command line."""
 
 from __future__ import annotations
 
