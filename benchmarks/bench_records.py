@@ -17,7 +17,7 @@ from rich.table import Table
 
 from benchmarks.bench_core import CLUSTER, full_window, milliseconds
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.recording import is_worth, signature
+from flink_autoscaler.core.cycle.recording import should_record, signature
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.passes import PassInputs, Recorded
@@ -57,7 +57,7 @@ def main() -> None:
         whole = partial(advance, request, answer, CLUSTER)
         calls = (partial(encode, record), partial(decode, text), partial(replayed, read), whole)
         figures = [f"{milliseconds(call, seconds):.2f}" for call in calls]
-        silent = milliseconds(partial(is_worth, known, outcome), seconds)
+        silent = milliseconds(partial(should_record, known, outcome), seconds)
         table.add_row(str(vertices), str(samples), f"{len(text):,}", *figures, f"{silent:.4f}")
     Console(width=120).print(table)
 

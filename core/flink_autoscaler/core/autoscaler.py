@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from flink_autoscaler.core.border import Border, attempted
-from flink_autoscaler.core.cycle.outcome import error_event, failed
+from flink_autoscaler.core.cycle.outcome import error_event, failed_outcome
+from flink_autoscaler.core.error_boundary import ErrorBoundary, try_call
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.evaluate.downtime import ENOUGH, ClusterOutages, newest_outages
 from flink_autoscaler.core.model.events import Event
@@ -48,14 +48,14 @@ class JobPassReport:
         outcome: What was found out and decided.
         realization: What the realizer did; None when it was not called or failed.
         errors: Everything that went wrong, in order; empty for a good pass.
-        left_alone: What makes the daemon leave the job alone; empty where nothing does, or nobody asked.
+        suspensions: What makes the daemon leave the job alone; empty where nothing does, or nobody asked.
     """
 
     job_key: JobKey
     outcome: PassOutcome
     realization: Realization | None = None
     errors: tuple[AutoscalerError, ...] = ()
-    left_alone: tuple[LeftAlone, ...] = ()
+    suspensions: tuple[LeftAlone, ...] = ()
 
 
 @dataclass
@@ -67,7 +67,7 @@ class _Effects:
 
 
 @value
-class _Kept:
+class _JobMemory:
     """What is kept in memory about one job.
 
     Attributes:
@@ -85,7 +85,7 @@ class _Kept:
     refusal: str | None = None
 
 
-_NOTHING: Final = _Kept()
+_NOTHING: Final = _JobMemory()
 
 
 class JobAutoScaler:
@@ -112,7 +112,7 @@ class JobAutoScaler:
         self._realizer = realizer
         self._events = event_handler
         self._collector = collector
-        self._jobs: dict[JobKey, _Kept] = {}
+        self._jobs: dict[JobKey, _JobMemory] = {}
         self._outages = ClusterOutages()
         self._lock = threading.Lock()
 
@@ -131,7 +131,7 @@ class JobAutoScaler:
         if self._collector is None:
             raise ValueError("JobAutoScaler.scale needs a collector")
         request = self.request(context, now_ms, orders=orders)
-        return self.complete(context, _evaluated(self._collector, request))
+        return self.complete(context, _evaluate(self._collector, request))
 
     def request(
         self,
@@ -155,17 +155,17 @@ class JobAutoScaler:
         Raises:
             StoreError: The state could not be loaded.
         """
-        kept = self._kept(context.job_key)
+        kept = self._memory_of(context.job_key)
         if term is None or kept.term not in (term, _NEVER):
             kept = replace(kept, unrecorded=None)
             if isinstance(self._store, SharedStateStore):
                 self._store.forget()
         state = self._load(context, kept) if kept.unrecorded is None else kept.unrecorded
-        self._keep(context.job_key, replace(kept, term=term, given=state))
+        self._set_memory(context.job_key, replace(kept, term=term, given=state))
         outages = self._outages_elsewhere(context, state)
         return PassRequest(context, state, now_ms, kept.memory, orders, kept.refusal, recorded, outages=outages)
 
-    def _load(self, context: JobAutoScalerContext, kept: _Kept) -> JobState:
+    def _load(self, context: JobAutoScalerContext, kept: _JobMemory) -> JobState:
         """Load the state of a job, from another key where it had that until a job of its name came or went."""
         state = self._store.load(context.job_key)
         # A job without a state, such as one that is not enabled, is looked for elsewhere once and not in every pass.
@@ -177,7 +177,7 @@ class JobAutoScaler:
 
     def observe(self, context: JobAutoScalerContext, outcome: PassOutcome) -> JobPassReport:
         """Take what an outcome taught the collector, and nothing else: another daemon acts on it."""
-        self._keep(context.job_key, replace(self._kept(context.job_key), memory=outcome.memory))
+        self._set_memory(context.job_key, replace(self._memory_of(context.job_key), memory=outcome.memory))
         return JobPassReport(context.job_key, outcome, None, () if outcome.error is None else (outcome.error,))
 
     def complete(
@@ -197,7 +197,7 @@ class JobAutoScaler:
         is_recorded = is_recorded or self._record(context, outcome, effects)
         if is_recorded:
             self._report(context, outcome, effects)
-        self._tell(context, outcome.events, effects)
+        self._report_events(context, outcome.events, effects)
         if is_recorded:
             self._realize_and_note(context, outcome, effects)
         self._report_errors(context, outcome, effects)
@@ -211,10 +211,12 @@ class JobAutoScaler:
         if not isinstance(self._store, BatchingStateStore):
             return frozenset()
         states = {job_key: outcome.state for job_key, outcome in outcomes.items()}
-        found = attempted(partial(self._store.save_all, states))
+        found = try_call(partial(self._store.save_all, states))
         recorded = frozenset[JobKey]() if isinstance(found, AutoscalerError) else found
         for job_key in recorded:
-            self._keep(job_key, replace(self._kept(job_key), memory=outcomes[job_key].memory, unrecorded=None))
+            self._set_memory(
+                job_key, replace(self._memory_of(job_key), memory=outcomes[job_key].memory, unrecorded=None)
+            )
         return recorded
 
     def _outages_elsewhere(self, context: JobAutoScalerContext, state: JobState) -> tuple[int, ...]:
@@ -224,11 +226,11 @@ class JobAutoScaler:
             return ()
         return self._outages.elsewhere(context.cluster, context.job_key)
 
-    def _kept(self, job_key: JobKey) -> _Kept:
+    def _memory_of(self, job_key: JobKey) -> _JobMemory:
         with self._lock:
             return self._jobs.get(job_key, _NOTHING)
 
-    def _keep(self, job_key: JobKey, kept: _Kept) -> None:
+    def _set_memory(self, job_key: JobKey, kept: _JobMemory) -> None:
         with self._lock:
             self._jobs[job_key] = kept
 
@@ -236,8 +238,8 @@ class JobAutoScaler:
         """Save the state; tell whether that is done. What could not be saved is kept in memory."""
         is_recorded = _attempt(effects, lambda: self._store.save(context.job_key, outcome.state))
         unrecorded = None if is_recorded else outcome.undecided or outcome.state
-        kept = self._kept(context.job_key)
-        self._keep(context.job_key, replace(kept, memory=outcome.memory, unrecorded=unrecorded))
+        kept = self._memory_of(context.job_key)
+        self._set_memory(context.job_key, replace(kept, memory=outcome.memory, unrecorded=unrecorded))
         return is_recorded
 
     def _report(self, context: JobAutoScalerContext, outcome: PassOutcome, effects: _Effects) -> None:
@@ -245,7 +247,7 @@ class JobAutoScaler:
         if report is not None:
             _attempt(effects, lambda: self._events.handle_scaling_report(context, report))
 
-    def _tell(self, context: JobAutoScalerContext, events: tuple[Event, ...], effects: _Effects) -> None:
+    def _report_events(self, context: JobAutoScalerContext, events: tuple[Event, ...], effects: _Effects) -> None:
         """Tell about events; one that cannot be told does not keep the others from being told."""
         failed = _Effects()
         for event in events:
@@ -260,7 +262,7 @@ class JobAutoScaler:
         texts = [str(error) for error in effects.errors[known:]]
         if effects.realization is not None and effects.realization.result is RealizeResult.REFUSED:
             texts += [event.message for event in effects.realization.events]
-        self._keep(context.job_key, replace(self._kept(context.job_key), refusal="; ".join(texts) or None))
+        self._set_memory(context.job_key, replace(self._memory_of(context.job_key), refusal="; ".join(texts) or None))
 
     def _realize(self, context: JobAutoScalerContext, outcome: PassOutcome, effects: _Effects) -> None:
         if outcome.wanted:
@@ -268,16 +270,16 @@ class JobAutoScaler:
             names = {vertex_id: vertex.name for vertex_id, vertex in known.items()}
             terms = RealizationTerms(outcome.least, outcome.found, outcome.is_repair, names)
             effects.realization = self._realizer.realize_overrides(context, outcome.wanted, terms=terms)
-            self._tell(context, effects.realization.events, effects)
+            self._report_events(context, effects.realization.events, effects)
         if outcome.wanted_config:
             realization = self._realizer.realize_config(context, outcome.state.config_changes)
-            self._tell(context, realization.events, effects)
+            self._report_events(context, realization.events, effects)
 
     def _report_errors(self, context: JobAutoScalerContext, outcome: PassOutcome, effects: _Effects) -> None:
         """Tell about the errors of recording, reporting and realizing; the outcome's own has its event already."""
         own = 0 if outcome.error is None else 1
         events = tuple(error_event(context, error) for error in effects.errors[own:])
-        self._tell(context, events, effects)
+        self._report_events(context, events, effects)
 
     def cleanup(self, context: JobAutoScalerContext) -> tuple[AutoscalerError, ...]:
         """Forget a job that is gone, its state included. Never raises; returns what went wrong."""
@@ -299,18 +301,18 @@ class JobAutoScaler:
         return tuple(effects.errors)
 
 
-def _evaluated(collector: MetricCollector, request: PassRequest) -> PassOutcome:
+def _evaluate(collector: MetricCollector, request: PassRequest) -> PassOutcome:
     """Return what a pass came to; a collector that breaks its contract is an error of the job. Never raises."""
-    with Border() as border:
+    with ErrorBoundary() as boundary:
         (outcome,) = collector.evaluate((request,))
         return outcome
-    return failed(request, border.error or PluginError("the collector gave no outcome"))
+    return failed_outcome(request, boundary.error or PluginError("the collector gave no outcome"))
 
 
 def _attempt(effects: _Effects, action: Callable[[], object]) -> bool:
     """Do one thing; an error is noted and False returned. Foreign code may raise anything."""
-    with Border() as border:
+    with ErrorBoundary() as boundary:
         action()
-    if border.error is not None:
-        effects.errors.append(border.error)
-    return border.error is None
+    if boundary.error is not None:
+        effects.errors.append(boundary.error)
+    return boundary.error is None

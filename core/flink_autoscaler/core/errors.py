@@ -24,7 +24,7 @@ LONGEST_TEXT: Final = 2000
 """Characters of what foreign code says about itself that are kept: it may be as long as an answer."""
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return kind and text of an error that is none of ours, bounded; its text may be code of its own that fails."""
     try:
         text = str(error)
@@ -114,7 +114,7 @@ class PluginError(AutoscalerError):
     @classmethod
     def caused_by(cls, error: BaseException) -> PluginError:
         """Give what foreign code raised a place in our tree, with its cause for the log."""
-        wrapped = cls(described(error))
+        wrapped = cls(describe_error(error))
         wrapped.__cause__ = error
         return wrapped
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import AutoscalerError, StoreError
 
 T = TypeVar("T")
@@ -123,15 +123,15 @@ class BackgroundWriter(ABC, Generic[T]):
     def _attempt(self) -> bool:
         """Write what is in hand; tell whether that worked."""
         size = sum(map(self._size, self._in_hand))
-        with Border(StoreError) as border:
+        with ErrorBoundary(StoreError) as boundary:
             self._write(self._in_hand)
             self._in_hand.clear()
         with self._changed:
             self._total -= size - sum(map(self._size, self._in_hand))
             self._waiting.extendleft(reversed(self._in_hand))  # before what came meanwhile: order is kept
             self._in_hand.clear()
-        self._note(border.error)
-        return border.error is None
+        self._note(boundary.error)
+        return boundary.error is None
 
     def _note(self, error: AutoscalerError | None) -> None:
         """Tell an outage once, unless it is over soon, and once that it is over."""

@@ -165,7 +165,7 @@ class HeapRecordStore:
             found = [each for each in self._records.get(job_key, ()) if at_ms is None or each.at_ms <= at_ms]
         return found[-1] if found else None
 
-    def listed(self, job_key: JobKey, before_ms: int | None, limit: int) -> Sequence[tuple[int, str, str]]:
+    def list_newest(self, job_key: JobKey, before_ms: int | None, limit: int) -> Sequence[tuple[int, str, str]]:
         """Return instant, phase and decision of the newest records of a job before an instant, the newest first."""
         with self._lock:
             found = [each for each in self._records.get(job_key, ()) if before_ms is None or each.at_ms < before_ms]

@@ -9,7 +9,7 @@ PROJECT = Path(__file__).parents[3]
 
 OWN_WAYS = {
     # The border itself, and the text of an error that has none.
-    "core/flink_autoscaler/core/border.py": 2,
+    "core/flink_autoscaler/core/error_boundary.py": 2,
     "core/flink_autoscaler/core/errors.py": 1,
     # Puts what four libraries raise into words of an operator; by single requests, and by rounds of them.
     "clients/flink_autoscaler/clients/http/forms.py": 1,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.core.border import attempted, awaited
+from flink_autoscaler.core.error_boundary import try_await, try_call
 from flink_autoscaler.core.errors import AutoscalerError, ResponseError
 from flink_autoscaler.core.model.job import Capacity, JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -21,7 +21,7 @@ _GROWING_KEYS: Final = ("kubernetes.cluster-id", "yarn.application.id")
 
 async def read_capacity(client: FlinkRestClient) -> Capacity | AutoscalerError:
     """Return what a cluster has, or why that is not known. Whether it grows is not known here."""
-    taskmanagers = await awaited(client.taskmanagers(), ResponseError)
+    taskmanagers = await try_await(client.taskmanagers(), ResponseError)
     if isinstance(taskmanagers, AutoscalerError):
         return taskmanagers
     return Capacity(
@@ -50,7 +50,7 @@ def with_capacities(
     contexts: Iterable[JobAutoScalerContext], capacity: Capacity | AutoscalerError, *, is_fixed: bool | None
 ) -> tuple[tuple[JobAutoScalerContext, ...], dict[JobKey, AutoscalerError]]:
     """Do the same for many jobs; those whose own configuration does not allow it have an error instead."""
-    found = {each.job_key: attempted(partial(with_capacity, each, capacity, is_fixed=is_fixed)) for each in contexts}
+    found = {each.job_key: try_call(partial(with_capacity, each, capacity, is_fixed=is_fixed)) for each in contexts}
     errors = {job_key: each for job_key, each in found.items() if isinstance(each, AutoscalerError)}
     return tuple(each for each in found.values() if isinstance(each, JobAutoScalerContext)), errors
 

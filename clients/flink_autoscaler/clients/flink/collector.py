@@ -11,7 +11,7 @@ from typing import Final
 
 from flink_autoscaler.clients.flink.decode import Readable
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.core.border import Border, awaited
+from flink_autoscaler.core.error_boundary import ErrorBoundary, try_await
 from flink_autoscaler.core.errors import (
     AutoscalerError,
     ConnectError,
@@ -165,8 +165,8 @@ async def read_cluster(client: FlinkRestClient) -> ClusterReading:
     TaskManager metrics without garbage collection are asked for only when those with it are not all there.
     """
     jobmanager, taskmanagers = await asyncio.gather(
-        awaited(client.jobmanager_metrics(JOBMANAGER_METRICS), ResponseError, JOBMANAGER),
-        awaited(_taskmanager_metrics(client), ResponseError, TASKMANAGERS),
+        try_await(client.jobmanager_metrics(JOBMANAGER_METRICS), ResponseError, JOBMANAGER),
+        try_await(_taskmanager_metrics(client), ResponseError, TASKMANAGERS),
     )
     parts = {JOBMANAGER: jobmanager, TASKMANAGERS: taskmanagers}
     errors = {part: found for part, found in parts.items() if isinstance(found, AutoscalerError)}
@@ -218,7 +218,7 @@ async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
     """
     details: JobDetails | None = None
     memory, lacks_counters = request.memory, False
-    with Border(what=f"job {request.context.job_key}") as border:
+    with ErrorBoundary(what=f"job {request.context.job_key}") as boundary:
         options = request.context.options
         is_cached = options.is_improved
         suits = partial(_are_counted, request.memory) if is_cached else _is_never
@@ -240,8 +240,8 @@ async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
             lacks_counters, memory = True, without_counters(memory, answers)
             details = await read_details(client, request)
         aggregates = {v: by_meaning(memory.names[v], answer) for v, answer in answers.items()}
-    if border.error is not None:
-        return JobReading(details, memory=memory, error=border.error)
+    if boundary.error is not None:
+        return JobReading(details, memory=memory, error=boundary.error)
     if is_cached and not lacks_counters:
         memory = forget_unanswered(memory, aggregates, asked)
     return JobReading(details, aggregates, memory)

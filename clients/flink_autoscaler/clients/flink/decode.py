@@ -15,7 +15,7 @@ from html import unescape
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from flink_autoscaler.clients.http.json_object import JsonObject, objects_in, or_unknown, wrong
-from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, ResponseError
 from flink_autoscaler.core.model.metrics import Aggregate, VertexId
 from flink_autoscaler.core.model.numbers import NAN
@@ -133,7 +133,7 @@ def job_listing(answer: object) -> JobListing:
     jobs: dict[str, JobOverview] = {}
     unreadable = []
     for place, entry in enumerate(entries):
-        job = attempted(partial(_overview, entry), ResponseError, "job")
+        job = try_call(partial(_overview, entry), ResponseError, "job")
         if not isinstance(job, JobOverview):
             unreadable.append(_unreadable(place, entry, job))
         elif jobs.setdefault(job.job_id, job) != job:
@@ -334,7 +334,7 @@ def _readable(answer: object, decoder: Callable[[JsonObject], T | None]) -> Read
     problems: dict[str, str] = {}
     for entry in objects_in(answer, "metrics", "metric"):
         name = entry.text("id")
-        value = attempted(partial(decoder, entry), ResponseError, f"metric {name:.80}")
+        value = try_call(partial(decoder, entry), ResponseError, f"metric {name:.80}")
         if isinstance(value, AutoscalerError):
             problems[name] = str(value)
         elif value is not None:

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from flink_autoscaler.clients.flink.collector import read_job
 from flink_autoscaler.clients.flink.decode import ParallelismBounds
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.core.border import awaited
+from flink_autoscaler.core.error_boundary import try_await
 from flink_autoscaler.core.errors import AutoscalerError, RefusedError, ResponseError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
@@ -50,7 +50,7 @@ async def read_followed(client: FlinkRestClient, request: PassRequest, read: Rea
 
 
 async def _details(client: FlinkRestClient, request: PassRequest) -> JobDetails | None:
-    details = await awaited(client.job_details(request.context.job_id or ""), ResponseError)
+    details = await try_await(client.job_details(request.context.job_id or ""), ResponseError)
     return details if isinstance(details, JobDetails) else None
 
 
@@ -92,7 +92,7 @@ class _Reader:
     missing: dict[str, str] = field(default_factory=dict)
 
     async def read(self, name: str, answer: Awaitable[T]) -> T | None:
-        found = await awaited(answer, ResponseError, name)
+        found = await try_await(answer, ResponseError, name)
         if isinstance(found, AutoscalerError):
             self.missing[name] = str(found)
             return None

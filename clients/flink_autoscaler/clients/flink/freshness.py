@@ -17,7 +17,7 @@ from enum import Enum, auto
 from typing import Final, NamedTuple, Protocol
 
 from flink_autoscaler.clients.flink.decode import Readable
-from flink_autoscaler.core.border import awaited
+from flink_autoscaler.core.error_boundary import try_await
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, ResponseError
 from flink_autoscaler.core.model.metrics import Aggregate
 from flink_autoscaler.core.model.syntax import parse_duration
@@ -221,7 +221,7 @@ async def _answer(client: AsksForMetrics, names: tuple[str, ...]) -> Readable[Ag
     """Return what the TaskManagers say; a JobManager that hangs is left to those that have more time."""
     try:
         async with asyncio.timeout(LONGEST_ANSWER):
-            return await awaited(client.taskmanager_metrics(names), ResponseError)
+            return await try_await(client.taskmanager_metrics(names), ResponseError)
     except TimeoutError:
         return ConnectError(LATE)
 
@@ -251,5 +251,5 @@ async def _interval(client: AsksForMetrics) -> float:
     configuration: dict[str, str] | AutoscalerError = {}
     with suppress(TimeoutError):
         async with asyncio.timeout(LONGEST_ANSWER):
-            configuration = await awaited(client.cluster_configuration(), ResponseError)
+            configuration = await try_await(client.cluster_configuration(), ResponseError)
     return gathering_interval({} if isinstance(configuration, AutoscalerError) else configuration)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.ports.plugins import Plugins
@@ -52,8 +52,8 @@ def _by_identity(group: str) -> Mapping[str, Any]:
 def _loaded(group: str) -> dict[EntryPoint, Any]:
     parts = {}
     for entry in entry_points(group=group):
-        with Border() as border:  # the jobs that do not use it are not concerned
+        with ErrorBoundary() as boundary:  # the jobs that do not use it are not concerned
             parts[entry] = entry.load()()
-        if border.error is not None:
-            log.warning("plugin_not_loaded", group=group, name=entry.name, error=str(border.error))
+        if boundary.error is not None:
+            log.warning("plugin_not_loaded", group=group, name=entry.name, error=str(boundary.error))
     return parts

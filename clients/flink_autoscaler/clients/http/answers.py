@@ -14,7 +14,7 @@ import httpx
 
 from flink_autoscaler.clients.auth.authentication import what_to_do
 from flink_autoscaler.clients.http.bounds import BodyReader, check_json
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import FlinkRestError, JobGoneError, RefusedError, ResponseError
 
 APPROVAL: Final = {"proxyapproved": "true"}
@@ -269,7 +269,7 @@ class _Page(HTMLParser):
         self._inside = ""
         self._title: list[str] = []
         self._text: list[str] = []
-        with Border():  # the parser gives up on some pages, by an AssertionError: what it found before is shown
+        with ErrorBoundary():  # the parser gives up on some pages, by an AssertionError: what it found before is shown
             self.feed(body[:_PAGE_LIMIT].decode("utf-8", "replace"))
             if self._inside == "title":  # newer parsers keep the text of a title until it ends
                 self.close()

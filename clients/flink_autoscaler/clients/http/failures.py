@@ -10,7 +10,7 @@ from typing import Final
 import httpx
 
 from flink_autoscaler.clients.http.kept import CutOffError, HungUpError
-from flink_autoscaler.core.errors import ConnectError, FlinkRestError, RefusedError, ResponseError, described
+from flink_autoscaler.core.errors import ConnectError, FlinkRestError, RefusedError, ResponseError, describe_error
 
 FOREIGN_ERRORS: Final = (
     httpx.HTTPError,
@@ -135,7 +135,7 @@ def _known_cause(error: BaseException) -> str:
 
 
 def _described(error: BaseException) -> str:
-    kind, _, text = described(error).partition(": ")
+    kind, _, text = describe_error(error).partition(": ")
     return f"{kind}: {' '.join(text.split()) or 'no details'}"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
 from flink_autoscaler.clients.http.bounds import MOST_ENTRIES
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import ResponseError
 
 T = TypeVar("T")
@@ -177,9 +177,9 @@ def or_unknown(read: Callable[[], T]) -> T | None:
 
 def decoded(answer: object, decoder: Callable[[object], T], what: str) -> T:
     """Decode an answer; a :class:`ResponseError` then says which request it was of, too."""
-    with Border(ResponseError, "the answer cannot be read") as border:
+    with ErrorBoundary(ResponseError, "the answer cannot be read") as boundary:
         return decoder(answer)
-    raise ResponseError(f"{what}: {border.error}") from border.error
+    raise ResponseError(f"{what}: {boundary.error}") from boundary.error
 
 
 def wrong(where: str, expected: str, value: object) -> ResponseError:

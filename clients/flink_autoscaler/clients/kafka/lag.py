@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ConnectError, RefusedError, ResponseError
 from flink_autoscaler.core.model.source_lag import NumberKind, TopicLag, topic_lag
 from flink_autoscaler.core.ports.lag_sources import LagQuery
@@ -258,7 +258,7 @@ def _connected(address: KafkaAddress) -> Any:
         "client.id": "flink-autoscaler",
         "socket.timeout.ms": max(10, round(1000 * address.timeout)),
     }
-    found = attempted(lambda: admin.AdminClient(properties, logger=_silent()), ConfigError)
+    found = try_call(lambda: admin.AdminClient(properties, logger=_silent()), ConfigError)
     if isinstance(found, AutoscalerError):  # the library tells values of properties
         raise ConfigError(f"{address.name}: {_without(str(found), address)}")
     return found

@@ -12,7 +12,7 @@ from flink_autoscaler.clients.http.forms import FormTransport
 from flink_autoscaler.clients.prometheus.figures import FigureReader, JobFigures
 from flink_autoscaler.clients.prometheus.questions import CLOCK, Questions
 from flink_autoscaler.clients.prometheus.vectors import TooManySeriesError, Vector, VectorReader
-from flink_autoscaler.core.border import awaited
+from flink_autoscaler.core.error_boundary import try_await
 from flink_autoscaler.core.errors import AutoscalerError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 
@@ -145,7 +145,7 @@ class _Asking:
     async def ask(self, write: _Write, jobs: Sequence[str]) -> None:
         """Ask one question; where the answer would be too long, about one half of the jobs after the other."""
         reader = partial(FigureReader, self.questions, jobs)
-        answer = await awaited(self.client.read(write(jobs), self.at, reader), ResponseError)
+        answer = await try_await(self.client.read(write(jobs), self.at, reader), ResponseError)
         if isinstance(answer, TooManySeriesError) and len(jobs) > 1:
             half = len(jobs) // 2
             await self.ask(write, jobs[:half])

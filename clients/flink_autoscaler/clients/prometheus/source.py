@@ -17,7 +17,7 @@ from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.prometheus.client import Gathered, PrometheusClient, clock_of, gather
 from flink_autoscaler.clients.prometheus.figures import Figures, JobFigures, Told, shown, told, without_counters
 from flink_autoscaler.clients.prometheus.questions import CLUSTERS, FIGURE, JOBMANAGER, TASKMANAGER, TOPIC, Questions
-from flink_autoscaler.core.border import Border, awaited
+from flink_autoscaler.core.error_boundary import ErrorBoundary, try_await
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, ResponseError
 from flink_autoscaler.core.log_once import LogOnce
 from flink_autoscaler.core.model.job import JobStatus, PrometheusSource
@@ -86,7 +86,7 @@ class PrometheusMetricSource:
         try:
             async with asyncio.timeout(seconds):
                 if jobs:
-                    gathered = await awaited(self._gather(running, jobs, counted), ResponseError)
+                    gathered = await try_await(self._gather(running, jobs, counted), ResponseError)
         except TimeoutError:
             gathered = ConnectError(f"{self._client.url}: the metrics of the jobs were not read within {seconds:.3g} s")
         reading = _Reading(self._source, self._flink, gathered, frozenset(counted), self._told)
@@ -104,7 +104,7 @@ class PrometheusMetricSource:
         await self._client.aclose()
 
     async def _cluster(self) -> ClusterReading:
-        answer = await awaited(self._client.query(self._questions.cluster()), ResponseError, METRICS)
+        answer = await try_await(self._client.query(self._questions.cluster()), ResponseError, METRICS)
         if isinstance(answer, AutoscalerError):
             return _without(answer)
         values = {labels.get(FIGURE, ""): value for labels, value in answer.series if 0 <= value < math.inf}
@@ -167,7 +167,7 @@ class _Reading:
         """Read a job that runs. Never raises."""
         details: JobDetails | None = None
         memory, reading = request.memory, None
-        with Border(what=f"job {request.context.job_key}") as border:
+        with ErrorBoundary(what=f"job {request.context.job_key}") as boundary:
             details, kept = await details_of(flink, request)
             memory = replace(_memory(request, details), kept=kept)
             if isinstance(self.gathered, AutoscalerError):
@@ -175,7 +175,7 @@ class _Reading:
             reading = self._told(request, details, memory, self.gathered)
         if reading is None:
             known = None if details is None else without_counters(details)
-            reading = JobReading(known, memory=memory, error=border.error)
+            reading = JobReading(known, memory=memory, error=boundary.error)
         self._tell(request, reading.doubt or ("" if reading.error is None else str(reading.error)))
         return reading
 

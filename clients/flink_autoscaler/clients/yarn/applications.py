@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from flink_autoscaler.clients.http.bounds import MOST_ENTRIES
 from flink_autoscaler.clients.http.json_object import JsonObject, wrong
-from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import ResponseError
 
 RUNNING: Final = "RUNNING"
@@ -186,7 +186,7 @@ def applications(answer: object) -> ListedApplications:
     found: dict[str, Application] = {}
     unreadable: dict[str, ResponseError] = {}
     for number, entry in enumerate(_listed(answer)):
-        decoded = attempted(partial(_application, entry), ResponseError)
+        decoded = try_call(partial(_application, entry), ResponseError)
         if isinstance(decoded, Application):
             known = found.get(decoded.application_id)
             if known is None or not known.am_rpc_address:

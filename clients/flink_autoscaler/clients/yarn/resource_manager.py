@@ -13,7 +13,7 @@ from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.clients.yarn import applications
 from flink_autoscaler.clients.yarn.applications import Application, ApplicationFilter, ListedApplications
 from flink_autoscaler.clients.yarn.capacity import JsonSource
-from flink_autoscaler.core.border import awaited
+from flink_autoscaler.core.error_boundary import try_await
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, FlinkRestError, RefusedError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 
@@ -181,7 +181,7 @@ async def vouched_hosts(rm: JsonSource) -> frozenset[str]:
         FlinkRestError: It did not list its nodes.
     """
     nodes, conf = await asyncio.gather(
-        rm.get_json(NODES_PATH), awaited(rm.get_json(CONF_PATH, params={"name": _PROXY}), ResponseError)
+        rm.get_json(NODES_PATH), try_await(rm.get_json(CONF_PATH, params={"name": _PROXY}), ResponseError)
     )
     hosts = _node_hosts(nodes)
     if not isinstance(conf, AutoscalerError) and (proxy := _proxy_host(conf)):

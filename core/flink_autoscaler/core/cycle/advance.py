@@ -12,21 +12,21 @@ from flink_autoscaler.core.cycle.external_metrics import external_metrics
 from flink_autoscaler.core.cycle.outcome import (
     PassProgress,
     assemble,
-    failed,
-    failure,
-    interrupted,
-    invalid,
-    is_only_waiting,
-    not_running,
-    waiting,
+    error_decision,
+    failed_outcome,
+    invalid_decision,
+    not_running_decision,
+    waiting_outcome,
+    waits_only_for_slots,
+    with_interruption,
     with_overrides,
 )
 from flink_autoscaler.core.cycle.overrides import apply_pins, effective_overrides, release_slots
-from flink_autoscaler.core.cycle.robustness import second_look
-from flink_autoscaler.core.cycle.shadow import in_roles, remember_shadow, shadow_of
+from flink_autoscaler.core.cycle.robustness import leave_one_out_check
+from flink_autoscaler.core.cycle.shadow import run_shadow_policy, with_policy_roles, with_shadow_memory
 from flink_autoscaler.core.decide.alignment import aligned_sizes
 from flink_autoscaler.core.decide.decision import Decision, Look, decide
-from flink_autoscaler.core.errors import AutoscalerError, ConfigError, EvaluationError, NotReadyError, described
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError, EvaluationError, NotReadyError, describe_error
 from flink_autoscaler.core.evaluate.custom import custom_evaluator
 from flink_autoscaler.core.evaluate.downtime import assumed_restart
 from flink_autoscaler.core.evaluate.evaluation import (
@@ -87,8 +87,8 @@ def advance(
         request = at_reading_time(request, reading, cluster)
         external = external_metrics(request, reading)  # with the restrictions that they bring
         request, reading = external.request, external.reading
-        if is_only_waiting(request):
-            return waiting(request, external)
+        if waits_only_for_slots(request):
+            return waiting_outcome(request, external)
         tracking = track_job(request, reading, cluster, plugins)  # what became of the last rescale, and forbids now
         state = apply_pins(tracking.state, request, reading.details)
         request = replace(request, state=state, memory=reading.memory)
@@ -97,7 +97,7 @@ def advance(
         decision = decide_job(progress, tracking, reading, cluster, plugins)
         state = decision.state
         if request.context.options.policy_shadow or SHADOW in state.policies:
-            state = remember_shadow(state, progress.request, progress.shadow)
+            state = with_shadow_memory(state, progress.request, progress.shadow)
         # A decision names all vertices, as they are where they are pinned: that holds no longer than the pin.
         state = apply_pins(state, request, reading.details)
         desired = desired_state(progress, decision, state, tracking, reading)
@@ -106,7 +106,7 @@ def advance(
             external, tracking, progress, decision, state=state, wanted=desired.wanted, update=update, cluster=cluster
         )
     except _ANYTHING as error:
-        return failed(request, _ours(error))
+        return failed_outcome(request, _as_autoscaler_error(error))
 
 
 def track_job(request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins) -> Tracking:
@@ -114,35 +114,35 @@ def track_job(request: PassRequest, reading: JobReading, cluster: ClusterReading
     try:
         return track_before(request, reading, cluster, plugins)
     except _ANYTHING as error:
-        return Tracking(request.state, error=_ours(error))
+        return Tracking(request.state, error=_as_autoscaler_error(error))
 
 
 def observe_job(request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins) -> PassProgress:
     """Take a sample of a job that runs; where there is none to take, the ``end`` of the result says why."""
     options = request.context.options
     if request.context.status is not JobStatus.RUNNING:
-        return PassProgress(request, end=not_running(request))
+        return PassProgress(request, end=not_running_decision(request))
     try:
         streaming = streaming_policies(options, plugins.policies)
     except ConfigError as error:
-        return PassProgress(request, end=invalid(request, str(error)))
+        return PassProgress(request, end=invalid_decision(request, str(error)))
     try:
         if (doubt := stale(request, reading, cluster)) is not None:
             excluded = finished_vertices(reading.details)
             return PassProgress(request, end=_unchanged(request, PassPhase.NOT_READY, Hold((doubt,)), excluded))
         before = request.state
         if options.policy_shadow or SHADOW in before.policies:
-            request = in_roles(request)
+            request = with_policy_roles(request)
         observed = without_other_graph(observe(request, reading, cluster), before, streaming)
     except AutoscalerError as error:
         request = replace(request, memory=memory_after_failure(reading, cluster))
-        return PassProgress(request, end=failure(request, error, finished_vertices(reading.details)))
+        return PassProgress(request, end=error_decision(request, error, finished_vertices(reading.details)))
     except _ANYTHING as error:
-        return PassProgress(request, end=failure(request, _ours(error)))
+        return PassProgress(request, end=error_decision(request, _as_autoscaler_error(error)))
     end = None
     if len(observed.request.state.samples) < MIN_SAMPLES:
         hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
-        end = interrupted(_unchanged(observed.request, PassPhase.COLLECTING, hold, observed.excluded), request)
+        end = with_interruption(_unchanged(observed.request, PassPhase.COLLECTING, hold, observed.excluded), request)
     return PassProgress(observed.request, observed, streaming, end=end)
 
 
@@ -185,12 +185,12 @@ def evaluate_job(
             request = replace(request, state=replace(request.state, forecast=memory))
             job = replace(job, state=replace(job.state, forecast=memory))
         if second := request.context.options.policy_shadow:
-            shadow = shadow_of(second, job, plugins)
+            shadow = run_shadow_policy(second, job, plugins)
         if not (observed.is_window_full or job.context.options.policy in progress.streaming):
-            end = _unchanged(request, PassPhase.WINDOW_FILLING, _filling(observed), job.excluded)
+            end = _unchanged(request, PassPhase.WINDOW_FILLING, _hold_while_filling(observed), job.excluded)
     except _ANYTHING as error:
         # With what was found so far: the sample of this pass counts whatever a plug-in does.
-        end = _stopped(request, observed, _ours(error))
+        end = _end_after_sample(request, observed, _as_autoscaler_error(error))
     events = (*events, *shadow.events) if shadow else events
     return PassProgress(request, observed, progress.streaming, restart, job, forecast, shadow, events, end)
 
@@ -283,15 +283,17 @@ def decide_job(
     """Decide about a job by what was found out about it, unless something holds it."""
     decision, observed, job = progress.end, progress.observed, progress.job
     if tracking.error is not None:
-        decision = failure(progress.request, tracking.error, observed.excluded if observed else frozenset())
+        decision = error_decision(progress.request, tracking.error, observed.excluded if observed else frozenset())
     elif decision is None and observed is not None and job is not None:
         try:
             if tracking.holds:
-                decision = _heard(progress.request, job, tracking.holds, plugins)
+                decision = _update_policies(progress.request, job, tracking.holds, plugins)
             else:
-                decision = _decided(progress, job, plugins, _second_look(progress, job, reading, cluster, plugins))
+                decision = _decide(
+                    progress, job, plugins, _leave_one_out_check(progress, job, reading, cluster, plugins)
+                )
         except _ANYTHING as error:
-            decision = _stopped(progress.request, observed, _ours(error))
+            decision = _end_after_sample(progress.request, observed, _as_autoscaler_error(error))
     if decision is None:
         raise EvaluationError("a pass without an end has nothing to decide by")
     if progress.request.context.share is not None and tracking.may_release_slots:
@@ -328,14 +330,14 @@ def _unchanged(
     return Decision(hold, request.state, phase, excluded=excluded)
 
 
-def _heard(request: PassRequest, job: EvaluatedJob, holds: tuple[Reason, ...], plugins: Plugins) -> Decision:
+def _update_policies(request: PassRequest, job: EvaluatedJob, holds: tuple[Reason, ...], plugins: Plugins) -> Decision:
     """Hold the job, and let those of its policies go on that look at every sample."""
     heard = hear(lambda: policy_input(job), job, plugins.policies)
     state = replace(request.state, policies=heard.memories)
     return Decision(Hold((*holds, *heard.reasons)), state, excluded=job.excluded)
 
 
-def _decided(progress: PassProgress, job: EvaluatedJob, plugins: Plugins, look: Look | None) -> Decision:
+def _decide(progress: PassProgress, job: EvaluatedJob, plugins: Plugins, look: Look | None) -> Decision:
     """Decide, and say what there is to say about forecasts; what is remembered are the samples as they are."""
     decision, before = decide(job, plugins, look), progress.request.state
     action, state, undecided = decision.action, decision.state, None
@@ -351,7 +353,7 @@ def _decided(progress: PassProgress, job: EvaluatedJob, plugins: Plugins, look: 
     return replace(decision, action=action, state=state, undecided=undecided)
 
 
-def _second_look(
+def _leave_one_out_check(
     progress: PassProgress, job: EvaluatedJob, reading: JobReading, cluster: ClusterReading, plugins: Plugins
 ) -> Look | None:
     """Return what looks again at a plan, without single samples; None where that is not wanted."""
@@ -366,17 +368,17 @@ def _second_look(
             return other
         return pass_forecast(other, progress.request.profiles, plugins.policies).shown(other)
 
-    return lambda plan: second_look(plan, job, observed.request.state.samples, without, plugins)
+    return lambda plan: leave_one_out_check(plan, job, observed.request.state.samples, without, plugins)
 
 
-def _stopped(request: PassRequest, observed: Observed, error: AutoscalerError) -> Decision:
+def _end_after_sample(request: PassRequest, observed: Observed, error: AutoscalerError) -> Decision:
     """End a pass after its sample; a window without a rate is filling, and nothing has failed."""
     if isinstance(error, NotReadyError):
-        return _unchanged(request, PassPhase.WINDOW_FILLING, _filling(observed), observed.excluded)
-    return failure(request, error, observed.excluded)
+        return _unchanged(request, PassPhase.WINDOW_FILLING, _hold_while_filling(observed), observed.excluded)
+    return error_decision(request, error, observed.excluded)
 
 
-def _filling(observed: Observed) -> Hold:
+def _hold_while_filling(observed: Observed) -> Hold:
     left = max(0.0, (observed.full_at_ms - observed.request.now_ms) / 1000)
     window = observed.request.context.options.metrics_window.exact_seconds
     return Hold(
@@ -384,7 +386,7 @@ def _filling(observed: Observed) -> Hold:
     )
 
 
-def _ours(error: BaseException) -> AutoscalerError:
+def _as_autoscaler_error(error: BaseException) -> AutoscalerError:
     if isinstance(error, AutoscalerError):
         return error
-    return EvaluationError(f"evaluation failed: {described(error)}")
+    return EvaluationError(f"evaluation failed: {describe_error(error)}")

@@ -76,17 +76,17 @@ def external_metrics(request: PassRequest, reading: JobReading) -> ExternalMetri
         (v, each)
         for kind in _METRICS
         for v in asked[kind]
-        if (each := _number_of(v, kind, request.numbers)) is not None
+        if (each := _metric_of(v, kind, request.numbers)) is not None
     ]
     options = request.context.options
-    notes = (*_lag_notes(lags, options), *_number_notes(numbers, options))
+    notes = (*_lag_notes(lags, options), *_metric_notes(numbers, options))
     restriction = Restriction(
         may_scale_down=not any(each.lag.problem for each in lags) and all(n.value is not None for _, n in numbers),
         fixed=frozenset(each.vertex.vertex_id for each in lags if each.lag.hot),
         floors=_floors(numbers, options),
     )
     request = replace(request, context=replace(request.context, restriction=restriction))
-    reading = _with_numbers(_with_lags(reading, lags), numbers)
+    reading = _with_metrics(_with_lags(reading, lags), numbers)
     return ExternalMetrics(request, reading, tuple(note.reason for note in notes), tuple(note.event for note in notes))
 
 
@@ -107,7 +107,7 @@ def _lag_of(vertex: Vertex, lags: Sequence[SourceLag], reading: JobReading) -> _
 
     A source of which Flink has no values yet is left alone.
     """
-    asked = [_of_source(vertex, lag, reading) for lag in lags if matches(vertex, lag.pattern)]
+    asked = [_lag_of_topics(vertex, lag, reading) for lag in lags if matches(vertex, lag.pattern)]
     values = reading.aggregates.get(vertex.vertex_id)
     if not asked or not values:
         return None
@@ -122,7 +122,7 @@ def _lag_of(vertex: Vertex, lags: Sequence[SourceLag], reading: JobReading) -> _
     return _Lag(vertex, nobody, partitions)
 
 
-def _of_source(vertex: Vertex, lag: SourceLag, reading: JobReading) -> SourceLag:
+def _lag_of_topics(vertex: Vertex, lag: SourceLag, reading: JobReading) -> SourceLag:
     """Return the part of an answer that is about the topics of a source, where topics are told apart."""
     if not lag.topics:
         return lag
@@ -161,19 +161,19 @@ def _lag_notes(lags: Sequence[_Lag], options: AutoscalerOptions) -> Iterator[_No
             yield _Note(reason, _warning("SkewedPartition", told, vertex.vertex_id, options.scaling_event_interval))
 
 
-def _number_of(vertex: Vertex, kind: NumberKind, numbers: Sequence[OutsideNumber]) -> OutsideNumber | None:
+def _metric_of(vertex: Vertex, kind: NumberKind, numbers: Sequence[OutsideNumber]) -> OutsideNumber | None:
     """Return the first answer that knows a number of a vertex, else the first of all; None if nobody was asked."""
-    asked = [_checked(each) for each in numbers if each.kind is kind and matches(vertex, each.pattern)]
+    asked = [_validate(each) for each in numbers if each.kind is kind and matches(vertex, each.pattern)]
     return next((each for each in asked if each.value is not None), asked[0] if asked else None)
 
 
-def _checked(number: OutsideNumber) -> OutsideNumber:
+def _validate(number: OutsideNumber) -> OutsideNumber:
     if number.value is None or is_possible(number.value):
         return number
     return replace(number, value=None, problem=f"it is {number.value:g}, which cannot be")
 
 
-def _with_numbers(reading: JobReading, numbers: Sequence[tuple[Vertex, OutsideNumber]]) -> JobReading:
+def _with_metrics(reading: JobReading, numbers: Sequence[tuple[Vertex, OutsideNumber]]) -> JobReading:
     for vertex, number in numbers:
         # A vertex of which Flink has no values yet stays without any.
         if number.value is not None and reading.aggregates.get(vertex.vertex_id):
@@ -193,7 +193,7 @@ def _floors(numbers: Sequence[tuple[Vertex, OutsideNumber]], options: Autoscaler
     return floors
 
 
-def _number_notes(numbers: Sequence[tuple[Vertex, OutsideNumber]], options: AutoscalerOptions) -> Iterator[_Note]:
+def _metric_notes(numbers: Sequence[tuple[Vertex, OutsideNumber]], options: AutoscalerOptions) -> Iterator[_Note]:
     for vertex, number in numbers:
         if number.value is None:
             _, name, code = _METRICS[number.kind]

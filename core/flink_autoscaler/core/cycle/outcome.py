@@ -6,7 +6,7 @@ from typing import Final
 
 from flink_autoscaler.core.cycle.external_metrics import ExternalMetrics
 from flink_autoscaler.core.cycle.overrides import is_dry, wanted_parallelism
-from flink_autoscaler.core.cycle.shadow import Shadow, remember_shadow
+from flink_autoscaler.core.cycle.shadow import ShadowResult, with_shadow_memory
 from flink_autoscaler.core.decide.decision import Decision
 from flink_autoscaler.core.decide.slot_sharing import need_of
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotReadyError
@@ -58,7 +58,7 @@ class PassProgress:
     restart: RestartTime | None = None
     job: EvaluatedJob | None = None
     forecast: PassForecast | None = None
-    shadow: Shadow | None = None
+    shadow: ShadowResult | None = None
     events: tuple[Event, ...] = ()
     end: Decision | None = None
 
@@ -81,7 +81,7 @@ def assemble(
         reasons = (*unknown_facts(request, cluster), *reasons)
     if update.supervision is not state.supervision:
         state = replace(state, supervision=update.supervision)
-    undecided = decision.undecided and remember_shadow(decision.undecided, request, progress.shadow)
+    undecided = decision.undecided and with_shadow_memory(decision.undecided, request, progress.shadow)
     evaluation = None
     if job is not None:
         metrics = decision.metrics or job.metrics
@@ -146,33 +146,33 @@ def without_reading(request: PassRequest) -> PassOutcome | None:
         options = request.context.options
         problem = validate(options)
         if problem is not None:
-            return _unread(request, invalid(request, problem))
+            return _unread_outcome(request, invalid_decision(request, problem))
         if not options.enabled:
-            return _disabled(request)
+            return _disabled_outcome(request)
         is_followed = facts_wanted(request) is FactsWanted.EVERYTHING
         if request.context.status is not JobStatus.RUNNING and not is_followed and not waits_for_slots(request):
-            return _unread(request, with_overrides(not_running(request), request))
+            return _unread_outcome(request, with_overrides(not_running_decision(request), request))
         return None
     except AutoscalerError as error:
-        return failed(request, error)
+        return failed_outcome(request, error)
 
 
-def failed(request: PassRequest, error: AutoscalerError) -> PassOutcome:
+def failed_outcome(request: PassRequest, error: AutoscalerError) -> PassOutcome:
     """Return the outcome of a pass that an error ended before anything was read."""
-    return _unread(request, with_overrides(failure(request, error), request))
+    return _unread_outcome(request, with_overrides(error_decision(request, error), request))
 
 
-def is_only_waiting(request: PassRequest) -> bool:
+def waits_only_for_slots(request: PassRequest) -> bool:
     """Tell whether nothing has to be found out about a job but how many slots it waits for."""
     return waits_for_slots(request) and facts_wanted(request) is not FactsWanted.EVERYTHING
 
 
-def waiting(request: PassRequest, external: ExternalMetrics | None = None) -> PassOutcome:
+def waiting_outcome(request: PassRequest, external: ExternalMetrics | None = None) -> PassOutcome:
     """Return the outcome for a job that waits for slots while no rescale of it is followed."""
-    return _unread(request, with_overrides(not_running(request), request), external)
+    return _unread_outcome(request, with_overrides(not_running_decision(request), request), external)
 
 
-def _unread(request: PassRequest, decision: Decision, external: ExternalMetrics | None = None) -> PassOutcome:
+def _unread_outcome(request: PassRequest, decision: Decision, external: ExternalMetrics | None = None) -> PassOutcome:
     return assemble(
         external or ExternalMetrics(request, _NOT_READ),
         Tracking(decision.state),
@@ -184,7 +184,7 @@ def _unread(request: PassRequest, decision: Decision, external: ExternalMetrics 
     )
 
 
-def _disabled(request: PassRequest) -> PassOutcome:
+def _disabled_outcome(request: PassRequest) -> PassOutcome:
     """Forget the job's state; the samples stay where that is asked for, as if they had never been stored."""
     options, forgotten = request.context.options, replace(request, state=EMPTY_STATE, memory=EMPTY_MEMORY)
     try:
@@ -194,11 +194,11 @@ def _disabled(request: PassRequest) -> PassOutcome:
         hold = Hold.because("DISABLED", f"{AutoscalerOptions.enabled.key} is not true")
         decision = Decision(hold, forgotten.state, PassPhase.DISABLED, tunes_memory=options.memory_tuning)
     except ConfigError as error:
-        return failed(replace(request, state=EMPTY_STATE, memory=EMPTY_MEMORY), error)
-    return _unread(forgotten, decision)
+        return failed_outcome(replace(request, state=EMPTY_STATE, memory=EMPTY_MEMORY), error)
+    return _unread_outcome(forgotten, decision)
 
 
-def invalid(request: PassRequest, problem: str) -> Decision:
+def invalid_decision(request: PassRequest, problem: str) -> Decision:
     """Decide nothing about a job with an option that cannot be used; nothing is wanted either."""
     interval = request.context.validation_interval or request.context.options.scaling_event_interval
     event = Event(EventType.WARNING, VALIDATION_REASON, problem, interval=interval)
@@ -206,13 +206,13 @@ def invalid(request: PassRequest, problem: str) -> Decision:
     return Decision(hold, request.state, PassPhase.INVALID_CONFIG, events=(event,))
 
 
-def not_running(request: PassRequest) -> Decision:
+def not_running_decision(request: PassRequest) -> Decision:
     """Decide nothing about a job that does not run: what was decided earlier is still wanted."""
     text = f"the job is {request.context.status.value}, not RUNNING with all tasks"
-    return interrupted(Decision(Hold.because("NOT_RUNNING", text), request.state, PassPhase.NOT_RUNNING), request)
+    return with_interruption(Decision(Hold.because("NOT_RUNNING", text), request.state, PassPhase.NOT_RUNNING), request)
 
 
-def interrupted(decision: Decision, request: PassRequest) -> Decision:
+def with_interruption(decision: Decision, request: PassRequest) -> Decision:
     """Name the loss of TaskManagers where that may be why a job does not run, or has begun anew.
 
     In reactive mode TaskManagers come and go with the parallelism, and whoever follows that says so.
@@ -227,7 +227,9 @@ def interrupted(decision: Decision, request: PassRequest) -> Decision:
     return replace(decision, action=Hold((*decision.action.reasons, reason)), events=(event,))
 
 
-def failure(request: PassRequest, error: AutoscalerError, excluded: frozenset[VertexId] = frozenset()) -> Decision:
+def error_decision(
+    request: PassRequest, error: AutoscalerError, excluded: frozenset[VertexId] = frozenset()
+) -> Decision:
     """Decide nothing because of an error: what was decided earlier is still applied. One that is expected is no event.
 
     Args:
@@ -265,7 +267,7 @@ def with_overrides(decision: Decision, request: PassRequest) -> Decision:
         tunes_memory = context.options.memory_tuning
     except AutoscalerError as error:
         if decision.error is None:
-            decision = failure(request, error, decision.excluded)
+            decision = error_decision(request, error, decision.excluded)
         else:
             decision = replace(decision, events=(*decision.events, error_event(context, error)))
     return replace(decision, wanted=wanted, tunes_memory=tunes_memory)

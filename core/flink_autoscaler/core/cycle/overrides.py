@@ -84,7 +84,7 @@ def effective_overrides(
         has_pins = bool(request.orders.pins or supervision.pinned)
         return {} if has_pins and not is_repair else wanted
     if not is_dry(request):
-        wanted = {**wanted, **_pinned(supervision, request, details)}
+        wanted = {**wanted, **_pinned_parallelism(supervision, request, details)}
     if not options.supervises_rescales:
         return wanted
     possible = {}
@@ -104,21 +104,23 @@ def apply_pins(state: JobState, request: PassRequest, details: JobDetails | None
     supervision = state.supervision
     if details is None or not details.vertices or not (request.orders.pins or supervision.pinned):
         return state
-    held = frozenset(_pinned(supervision, request, details))
+    held = frozenset(_pinned_parallelism(supervision, request, details))
     kept = {vertex_id: parallelism for vertex_id, parallelism in state.overrides.items() if vertex_id not in held}
     if supervision.edit is None and supervision.phase not in _BEFORE_PINS:
-        kept |= _as_they_are(supervision, supervision.pinned - held, details)
+        kept |= _parallelism_of_freed(supervision, supervision.pinned - held, details)
     return replace(state, overrides=kept, supervision=replace(supervision, pinned=held))
 
 
-def _as_they_are(supervision: Supervision, freed: frozenset[VertexId], details: JobDetails) -> dict[VertexId, int]:
+def _parallelism_of_freed(
+    supervision: Supervision, freed: frozenset[VertexId], details: JobDetails
+) -> dict[VertexId, int]:
     """Return the parallelism of vertices that are free again: what is under way is followed to its end."""
     under_way = {} if supervision.under_way is None else supervision.under_way.target
     running = {vertex.vertex_id: vertex.parallelism for vertex in details.vertices}
     return {v: under_way.get(v, parallelism) for v, parallelism in running.items() if v in freed}
 
 
-def _pinned(supervision: Supervision, request: PassRequest, details: JobDetails) -> dict[VertexId, int]:
+def _pinned_parallelism(supervision: Supervision, request: PassRequest, details: JobDetails) -> dict[VertexId, int]:
     """Return the parallelism of every pinned vertex; nothing while a failed rescale is undone and after that.
 
     Pins that somebody else's change of the requirements came after count no more; the others are held below a

@@ -22,7 +22,7 @@ _DIGEST: Final = 8
 """Bytes: two passes in a row that differ are taken for the same once in 10^19 times."""
 
 
-def is_worth(request: PassRequest, outcome: PassOutcome) -> bool:
+def should_record(request: PassRequest, outcome: PassOutcome) -> bool:
     """Tell whether a pass is to be recorded.
 
     Args:
@@ -52,10 +52,11 @@ def signature(outcome: PassOutcome) -> str:
     Returns:
         Phase and kind of the decision, a digest of what does not change by itself, and one of what may come and go.
     """
-    return f"{outcome.phase.value} {outcome.decision.kind} {_digest(_firm(outcome))} {_digest(_loose(outcome))}"
+    stable, volatile = _digest(_stable_signature(outcome)), _digest(_volatile_signature(outcome))
+    return f"{outcome.phase.value} {outcome.decision.kind} {stable} {volatile}"
 
 
-def _firm(outcome: PassOutcome) -> tuple[object, ...]:
+def _stable_signature(outcome: PassOutcome) -> tuple[object, ...]:
     """Return what is wanted, how far the rescale that is followed came, and what happens once."""
     supervision = outcome.state.supervision
     current, pause, edit = supervision.current, supervision.pause, supervision.edit
@@ -69,7 +70,7 @@ def _firm(outcome: PassOutcome) -> tuple[object, ...]:
     )
 
 
-def _loose(outcome: PassOutcome) -> tuple[object, ...]:
+def _volatile_signature(outcome: PassOutcome) -> tuple[object, ...]:
     """Return the kinds of reasons, of events that are repeated, and of the error; their texts hold measured numbers.
 
     What a second policy would do beside that is worth recording when it turns.
@@ -119,7 +120,7 @@ class RecordStore(Protocol):
         """Return the newest record of a job, of those at or before an instant where one is given."""
         ...
 
-    def listed(self, job_key: JobKey, before_ms: int | None, limit: int) -> Sequence[tuple[int, str, str]]:
+    def list_newest(self, job_key: JobKey, before_ms: int | None, limit: int) -> Sequence[tuple[int, str, str]]:
         """Return instant, phase and decision of the newest records of a job before an instant, the newest first."""
         ...
 

@@ -38,7 +38,7 @@ Sizes = Mapping[VertexId, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PlanDifference:
     """Two plans for a vertex: its parallelism now, what the plan gives it, and what the other one does."""
 
     vertex_id: VertexId
@@ -59,7 +59,7 @@ class Difference:
         return max(self.planned, self.otherwise) / max(1, min(self.planned, self.otherwise))
 
 
-def second_look(
+def leave_one_out_check(
     plan: Plan,
     job: EvaluatedJob,
     samples: Sequence[MetricSample],
@@ -77,14 +77,14 @@ def second_look(
     """
     present = {vertex_id: vertex.parallelism for vertex_id, vertex in job.topology.vertices.items()}
     wanted = {vertex_id: change.new for vertex_id, change in plan.changes.items()}
-    for index in suspects(samples) if len(samples) > _LEAST else ():
-        found = difference(wanted, _planned(without, index, plugins), present)
+    for index in suspect_samples(samples) if len(samples) > _LEAST else ():
+        found = largest_difference(wanted, _plan_without(without, index, plugins), present)
         if found is not None:
-            return _doubted(plan, found, job, age=(samples[-1].at_ms - samples[index].at_ms) / 1000)
+            return _without_doubtful_changes(plan, found, job, age=(samples[-1].at_ms - samples[index].at_ms) / 1000)
     return plan
 
 
-def suspects(samples: Sequence[MetricSample]) -> list[int]:
+def suspect_samples(samples: Sequence[MetricSample]) -> list[int]:
     """Return the numbers of the samples that a plan may rest on, the newest first.
 
     Those are both ends of the window, and of what is known of a vertex, from which rates are taken, and the outliers,
@@ -104,7 +104,7 @@ def suspects(samples: Sequence[MetricSample]) -> list[int]:
     return sorted({*ends, *outliers}, reverse=True)
 
 
-def difference(planned: Sizes, other: Sizes, present: Sizes) -> Difference | None:
+def largest_difference(planned: Sizes, other: Sizes, present: Sizes) -> PlanDifference | None:
     """Return where two plans differ most; None where both change the same in one direction, by about as much.
 
     Args:
@@ -114,14 +114,14 @@ def difference(planned: Sizes, other: Sizes, present: Sizes) -> Difference | Non
     """
     changed = planned.keys() | other.keys()
     all_of_them = [
-        Difference(v, now, planned.get(v, now), other.get(v, now)) for v, now in present.items() if v in changed
+        PlanDifference(v, now, planned.get(v, now), other.get(v, now)) for v, now in present.items() if v in changed
     ]
     worst = max(all_of_them, key=lambda each: each.contrast, default=None)
     is_agreed = any(each.direction > 0 for each in all_of_them)
     return None if worst is None or (is_agreed and worst.contrast <= LARGER) else worst
 
 
-def _planned(without: Callable[[int], EvaluatedJob], index: int, plugins: Plugins) -> Sizes:
+def _plan_without(without: Callable[[int], EvaluatedJob], index: int, plugins: Plugins) -> Sizes:
     """Return what the pass would decide without a sample: nothing where too little is left to decide by."""
     try:
         plan = planned(without(index), plugins)
@@ -130,7 +130,7 @@ def _planned(without: Callable[[int], EvaluatedJob], index: int, plugins: Plugin
     return {} if plan.blocked_by else {v: change.new for v, change in plan.changes.items()}
 
 
-def _doubted(plan: Plan, found: Difference, job: EvaluatedJob, *, age: float) -> Plan:
+def _without_doubtful_changes(plan: Plan, found: PlanDifference, job: EvaluatedJob, *, age: float) -> Plan:
     without = "without the newest metric sample" if age <= 0 else f"without the metric sample of {age:.0f} s ago"
     otherwise = f"stay at {found.present}" if found.otherwise == found.present else f"go to {found.otherwise}"
     text = f"would go from {found.present} to {found.planned}, but {otherwise} {without}; the next pass decides"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.decide.slots import slots_of
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import Proposal, ShadowProposal
@@ -40,7 +40,7 @@ _STATE: Final = "state"
 
 
 @dataclass(frozen=True, slots=True)
-class Shadow:
+class ShadowResult:
     """What comes of a second policy in one pass.
 
     Attributes:
@@ -54,7 +54,7 @@ class Shadow:
     events: tuple[Event, ...] = ()
 
 
-def shadow_of(name: str, job: EvaluatedJob, plugins: Plugins) -> Shadow | None:
+def run_shadow_policy(name: str, job: EvaluatedJob, plugins: Plugins) -> ShadowResult | None:
     """Ask the second policy of a job; None where it waits for the metric window.
 
     Args:
@@ -63,19 +63,21 @@ def shadow_of(name: str, job: EvaluatedJob, plugins: Plugins) -> Shadow | None:
         plugins: Of the pass.
     """
     state = _state_of(job.state.policies)
-    with Border() as border:
+    with ErrorBoundary() as boundary:
         policy = known_policies(plugins.policies).get(name)
         if policy is not None and not (job.is_window_full or needs_no_window(policy)):
             return None
-        proposal, problem = _proposed(name, policy, job, state)
-        events = () if problem is None else _told(name, problem, job.context.options)
-        return Shadow(_shown(proposal, job), proposal.state, events)
-    problem, held = str(border.error), _slots(job, _sizes(job))
+        proposal, problem = _propose(name, policy, job, state)
+        events = () if problem is None else _problem_event(name, problem, job.context.options)
+        return ShadowResult(_within_bounds(proposal, job), proposal.state, events)
+    problem, held = str(boundary.error), _slots(job, _sizes(job))
     reason = Reason(POLICY_FAILED, f"the policy {name} failed: {problem}")
-    return Shadow(ShadowProposal(name, held, (reason,)), state, _told(name, problem, job.context.options))
+    return ShadowResult(
+        ShadowProposal(name, held, (reason,)), state, _problem_event(name, problem, job.context.options)
+    )
 
 
-def _proposed(
+def _propose(
     name: str, policy: AnyPolicy | None, job: EvaluatedJob, state: Mapping[str, Any]
 ) -> tuple[Proposal, str | None]:
     if policy is None:
@@ -86,7 +88,7 @@ def _proposed(
     return asked(name, policy, cache(lambda: policy_input(job)), state)
 
 
-def _shown(proposal: Proposal, job: EvaluatedJob) -> ShadowProposal:
+def _within_bounds(proposal: Proposal, job: EvaluatedJob) -> ShadowProposal:
     """Return a proposal within the bounds of the vertices; no filter and no limit of the job is asked."""
     current = _sizes(job)
     held = _slots(job, current)
@@ -117,7 +119,7 @@ def _slots(job: EvaluatedJob, sizes: Mapping[VertexId, int]) -> int:
     return slots_of(job.topology, {vertex_id: sizes.get(vertex_id, 0) for vertex_id in job.topology.vertices})
 
 
-def _told(name: str, problem: str, options: AutoscalerOptions) -> tuple[Event, ...]:
+def _problem_event(name: str, problem: str, options: AutoscalerOptions) -> tuple[Event, ...]:
     if not options.is_improved:
         return ()
     text = f"policy {name}, which runs beside those in charge, failed: {problem}"
@@ -131,7 +133,7 @@ def _state_of(memories: PolicyMemories) -> Mapping[str, Any]:
     return {}
 
 
-def in_roles(request: PassRequest) -> PassRequest:
+def with_policy_roles(request: PassRequest) -> PassRequest:
     """Return a request in which policies remember what belongs to the parts that they have now.
 
     One that was second and is put in charge goes on with what it has learned, and so does one that steps aside.
@@ -151,7 +153,7 @@ def in_roles(request: PassRequest) -> PassRequest:
     return request if memories == left else replace(request, state=replace(request.state, policies=left))
 
 
-def remember_shadow(state: JobState, request: PassRequest, shadow: Shadow | None) -> JobState:
+def with_shadow_memory(state: JobState, request: PassRequest, shadow: ShadowResult | None) -> JobState:
     """Return a state with what the second policy of a job remembers, whatever becomes of the decision.
 
     Args:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import isqrt
 from typing import NamedTuple
 
-from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.metrics import VertexId
@@ -252,7 +252,7 @@ def _by_plugin(name: str, request: AlignmentRequest, job: EvaluatedJob, plugins:
     given = AlignmentContext(
         with_plugin_options(context, ALIGNMENT, name), request, job.metrics.vertices[request.vertex_id]
     )
-    parallelism = attempted(lambda: custom.align(given) if custom.is_applicable(given) else request.target)
+    parallelism = try_call(lambda: custom.align(given) if custom.is_applicable(given) else request.target)
     if isinstance(parallelism, AutoscalerError):
         raise PluginError(f"alignment mode {name!r} failed: {parallelism}") from parallelism
     if not isinstance(parallelism, int) or parallelism < 1:

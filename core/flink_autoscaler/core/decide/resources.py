@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from operator import itemgetter
 
-from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.decide.plan import Plan, held_back_event, plan_event, with_plugin_problem
 from flink_autoscaler.core.decide.slots import (
     Quota,
@@ -26,6 +25,7 @@ from flink_autoscaler.core.decide.slots import (
     within_quota,
     within_room,
 )
+from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, VertexId
@@ -108,7 +108,7 @@ def _schedulable(plan: Plan, job: EvaluatedJob, plugins: Plugins, tuned: FlinkOp
         text = f"resource check {name!r} is ignored: there is no such plug-in"
         return with_plugin_problem(plan, job.context, "RESOURCE_CHECK", text)
     request = _resource_request(plan, job, tuned, memory)
-    has_room = attempted(lambda: bool(check.try_schedule(request, job.cluster)))
+    has_room = try_call(lambda: bool(check.try_schedule(request, job.cluster)))
     if isinstance(has_room, AutoscalerError):
         raise PluginError(f"resource check {name!r} failed: {has_room}") from has_room
     if has_room:
@@ -198,7 +198,7 @@ def after_executors(plan: Plan, job: EvaluatedJob, plugins: Plugins) -> Plan:
 
 
 def _priority(name: str, executor: ScalingExecutor) -> float:
-    priority: object = attempted(lambda: executor.priority)
+    priority: object = try_call(lambda: executor.priority)
     if isinstance(priority, AutoscalerError):
         raise PluginError(f"scaling executor {name!r} has no priority: {priority}") from priority
     if not isinstance(priority, int | float) or math.isnan(priority):
@@ -209,7 +209,7 @@ def _priority(name: str, executor: ScalingExecutor) -> float:
 def _executed(plan: Plan, job: EvaluatedJob, name: str, executor: ScalingExecutor) -> Plan:
     metrics = EvaluatedMetrics(plan.metrics, job.metrics.globals_)
     context = ExecutorContext(with_plugin_options(job.context, EXECUTOR, name), job.topology, metrics)
-    result = attempted(lambda: executor.apply(context, plan.changes))
+    result = try_call(lambda: executor.apply(context, plan.changes))
     if isinstance(result, AutoscalerError):
         raise PluginError(f"scaling executor {name!r} failed: {result}") from result
     if result:

@@ -17,7 +17,6 @@ from enum import StrEnum
 from functools import partial
 from typing import Final
 
-from flink_autoscaler.core.border import Border, attempted
 from flink_autoscaler.core.decide.plan import plan_event
 from flink_autoscaler.core.decide.slot_sharing import (
     Claim,
@@ -31,6 +30,7 @@ from flink_autoscaler.core.decide.slot_sharing import (
     slots_needed,
 )
 from flink_autoscaler.core.decide.slots import slots_text
+from flink_autoscaler.core.error_boundary import ErrorBoundary, try_call
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import Capacity, Headroom, JobKey, JobStatus, SlotShare
@@ -90,7 +90,7 @@ class SlotUsage:
     def after(self, requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome]) -> SlotUsage:
         """Return the usage after a pass; jobs that it does not know any more have no slots."""
         names = {each.context.job_key: each.context.job_name or each.context.job_key for each in requests}
-        seen = {outcome.job_key: attempted(partial(held_slots, outcome)) for outcome in outcomes}
+        seen = {outcome.job_key: try_call(partial(held_slots, outcome)) for outcome in outcomes}
         held = {job_key: slots for job_key, slots in self.held.items() if job_key in names}
         held |= {job_key: slots for job_key, slots in seen.items() if isinstance(slots, int)}
         holders = ((names[job_key], slots) for job_key, slots in held.items() if slots)
@@ -210,7 +210,7 @@ def cap_requests(
     kept, counted, failures = 0, list[PassRequest](), dict[JobKey, AutoscalerError]()
     for request in requests:
         job_key = request.context.job_key
-        with Border() as border:
+        with ErrorBoundary() as boundary:
             rescale = _rescale_under_way(request, rescales.get(job_key), now)
             if rescale is None:
                 rescales.pop(job_key, None)  # it has ended, or what was decided was never saved
@@ -221,8 +221,8 @@ def cap_requests(
                 rescales[job_key] = rescale
                 taken += rescale.slots
             counted.append(request)
-        if border.error is not None:
-            failures[job_key] = border.error
+        if boundary.error is not None:
+            failures[job_key] = boundary.error
     unclaimed = max(0, capacity.free_slots - taken)
     allocation = replace(before, capacity=capacity, addable=addable, unclaimed=unclaimed, free=max(0, unclaimed - kept))
     reallocation = before.reallocation.continued(requests)
@@ -231,10 +231,10 @@ def cap_requests(
     common = allocation.headroom(requests[0].context.cluster, _available(allocation, set_aside, 0))
     capped = []
     for request in counted:
-        with Border() as border:
+        with ErrorBoundary() as boundary:
             capped.append(_capped(allocation, request, common, set_aside))
-        if border.error is not None:
-            failures[request.context.job_key] = border.error
+        if boundary.error is not None:
+            failures[request.context.job_key] = boundary.error
     return allocation, capped, failures
 
 
@@ -289,7 +289,7 @@ def claims_of(
     """
     claims, failures = {}, {}
     for request, outcome in zip(requests, outcomes, strict=True):
-        found = attempted(partial(_claim, request, outcome), what="what was decided cannot be counted")
+        found = try_call(partial(_claim, request, outcome), what="what was decided cannot be counted")
         if isinstance(found, AutoscalerError):
             failures[request.context.job_key] = found
         elif found is not None:
@@ -382,7 +382,7 @@ def _reallocated(
     for request, outcome in zip(requests, outcomes, strict=True):
         told.append(outcome)
         if outcome.job_key in reallocation.missing:
-            with Border():  # words must not end the pass
+            with ErrorBoundary():  # words must not end the pass
                 told[-1] = _with_shortage(allocation, request, outcome, is_news=outcome.job_key in before.missing)
     return allocation, tuple(told)
 
@@ -427,7 +427,7 @@ def plan_reallocation(
     """
     claims = []
     for request, outcome in zip(requests, outcomes, strict=True):
-        claim = attempted(partial(_need, request, outcome, promised.get(outcome.job_key, 0)))
+        claim = try_call(partial(_need, request, outcome, promised.get(outcome.job_key, 0)))
         if isinstance(claim, Claim):
             claims.append(claim)
     below_minimum = {claim.job_key: claim for claim in claims if claim.lacks}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import EvaluatedVertex, MetricSample, VertexId
 from flink_autoscaler.core.model.topology import JobTopology
@@ -43,9 +43,9 @@ def custom_evaluator(
     ) -> EvaluatedVertex:
         seen = MappingProxyType(dict(evaluated))
         given = EvaluatorContext(job, topology, samples, seen, restart_time, has_backlog)
-        with Border() as border:
+        with ErrorBoundary() as boundary:
             return evaluator.evaluate_vertex_metrics(vertex_id, MappingProxyType(dict(metrics)), given) or {}
-        problems.append(Reason(code, f"metric evaluator {name!r} failed: {border.error}", vertex_id))
+        problems.append(Reason(code, f"metric evaluator {name!r} failed: {boundary.error}", vertex_id))
         return {}
 
     return customize, problems

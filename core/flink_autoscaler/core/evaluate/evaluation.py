@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.custom import Customize
-from flink_autoscaler.core.last import keeping_last
+from flink_autoscaler.core.memoize import memoize_last
 from flink_autoscaler.core.model.metrics import (
     EvaluatedMetric,
     EvaluatedMetrics,
@@ -577,7 +577,7 @@ def rate_thresholds(
     }
 
 
-@keeping_last
+@memoize_last
 def _evaluate_globals(*samples: VertexMetrics) -> dict[ScalingMetric, EvaluatedMetric]:
     """Evaluate the cluster-wide metrics of a window; the windows of all jobs of a cluster have the same."""
     found = dict.fromkeys((*_GLOBAL_LATEST, *_GLOBAL_AVERAGES), _UNKNOWN)

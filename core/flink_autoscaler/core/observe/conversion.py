@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
-from flink_autoscaler.core.last import keeping_last
+from flink_autoscaler.core.memoize import memoize_last
 from flink_autoscaler.core.model.metrics import (
     Aggregate,
     FlinkMetric,
@@ -129,7 +129,7 @@ _WHOLE: Final = frozenset[VertexId]()
 _NOT_KEPT: Final[Mapping[VertexId, WaitingTime]] = {}
 
 
-@keeping_last
+@memoize_last
 def _globals(cluster: ClusterReading, reports_gc: bool | None, is_bounded: bool) -> VertexMetrics:
     """Return the cluster-wide metrics; with bounds without those that cannot be. All jobs of a cluster have the same.
 

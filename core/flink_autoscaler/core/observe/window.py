@@ -16,7 +16,7 @@ from operator import add, attrgetter, itemgetter
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
-from flink_autoscaler.core.last import keeping_last
+from flink_autoscaler.core.memoize import memoize_last
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId, VertexMetrics, WaitingTime
 from flink_autoscaler.core.model.numbers import INFINITY, NAN
 from flink_autoscaler.core.model.topology import Vertex
@@ -256,7 +256,7 @@ _NUMBERS: Final = attrgetter("numbers")
 _NOWHERE: Final[tuple[int, _Places]] = (0, {})
 
 
-@keeping_last
+@memoize_last
 def window_of(samples: Sequence[MetricSample]) -> MetricWindow:
     """Return the window of some samples; the stages of a pass look at the same one."""
     return MetricWindow(samples)

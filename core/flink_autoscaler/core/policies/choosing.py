@@ -9,9 +9,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import ConfigError, PluginError
-from flink_autoscaler.core.last import keeping_last
+from flink_autoscaler.core.memoize import memoize_last
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import (
@@ -177,7 +177,7 @@ POLICIES: Final[Mapping[str, AnyPolicy]] = MappingProxyType(
 """The built-in policies."""
 
 
-@keeping_last
+@memoize_last
 def known_policies(plugins: Mapping[str, ScalingPolicy]) -> Mapping[str, AnyPolicy]:
     """Return all policies by name; a plug-in with the name of a built-in one replaces it.
 
@@ -277,9 +277,9 @@ def asked(
         shown: Makes what policies are shown.
         state: What it returned in the last pass.
     """
-    with Border() as border:
+    with ErrorBoundary() as boundary:
         return _checked(name, policy.propose(replace(shown(), state=state)), shown().obs), None
-    problem = str(border.error)
+    problem = str(boundary.error)
     return failed(name, problem, state), problem
 
 
@@ -311,7 +311,7 @@ def hear(observe: Callable[[], PolicyInput], job: EvaluatedJob, plugins: Mapping
     return Heard({name: state for name, state in memories.items() if state}, reasons)
 
 
-@keeping_last
+@memoize_last
 def streaming_policies(options: AutoscalerOptions, plugins: Mapping[str, ScalingPolicy]) -> frozenset[str]:
     """Return under what the policies of a job that need no metric window keep their memory.
 

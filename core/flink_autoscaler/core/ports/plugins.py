@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from flink_autoscaler.core.border import attempted
-from flink_autoscaler.core.last import keeping_last
+from flink_autoscaler.core.error_boundary import try_call
+from flink_autoscaler.core.memoize import memoize_last
 from flink_autoscaler.core.model.metrics import (
     EvaluatedMetric,
     EvaluatedMetrics,
@@ -301,13 +301,13 @@ class ScalingPolicy(Protocol):
         ...
 
 
-@keeping_last
+@memoize_last
 def confirms_plans(policy: object) -> bool:
     """Tell whether a policy declares that it proposes nothing that a single sample of the metric window calls for."""
     return _declares(policy, "confirms_plans") or needs_no_window(policy)
 
 
-@keeping_last
+@memoize_last
 def needs_no_window(policy: object) -> bool:
     """Tell whether a policy declares that it goes by single samples and weighs itself what a rescale costs."""
     return _declares(policy, "needs_no_window")
@@ -315,7 +315,7 @@ def needs_no_window(policy: object) -> bool:
 
 def _declares(policy: object, name: str) -> bool:
     # It may be a property, which may raise; asked before a sample is taken, which must not be lost.
-    return attempted(lambda: getattr(policy, name, False)) is True
+    return try_call(lambda: getattr(policy, name, False)) is True
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobStatus
@@ -172,11 +172,11 @@ def _answer(
         known = ", ".join(sorted(given.checkers))
         return None, 1, _problem(name, f"is ignored: there is no such plug-in; known: {known}", given)
     look = CheckInput(given.context, current, given.facts, given.now_ms, given.pressure, supervision.baseline)
-    with Border() as border:
+    with ErrorBoundary() as boundary:
         text = given.checkers[name].check(look)
         is_gradual = bool(text) and given.checkers[name].is_gradual
         return text, given.options.rollback_consecutive_hits if is_gradual else 1, None
-    return None, 1, _problem(name, f"failed: {border.error}", given)
+    return None, 1, _problem(name, f"failed: {boundary.error}", given)
 
 
 def _problem(name: str, text: str, given: SupervisionInput) -> Event:

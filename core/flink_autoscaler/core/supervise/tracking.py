@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Final
 
-from flink_autoscaler.core.last import keeping_last
+from flink_autoscaler.core.memoize import memoize_last
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
@@ -59,7 +59,7 @@ def track_before(request: PassRequest, reading: JobReading, cluster: ClusterRead
     return follow(SupervisionInput(request, _facts(reading, request), checkers, pressure(cluster), names))
 
 
-@keeping_last
+@memoize_last
 def _checkers(plugins: Mapping[str, UnrecoverableErrorChecker]) -> Mapping[str, UnrecoverableErrorChecker]:
     return {**CHECKERS, **plugins}
 
@@ -72,7 +72,7 @@ def _unfollowed(request: PassRequest, reading: JobReading) -> Tracking:
     return Tracking(done.state, done.events, done.holds)
 
 
-@keeping_last
+@memoize_last
 def pressure(cluster: ClusterReading) -> Mapping[str, float]:
     """Return garbage collection and heap usage of the fullest TaskManager, where known."""
     values = convert_globals(cluster, reports_gc=bool(cluster.taskmanagers))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from flink_autoscaler.core.border import attempted
-from flink_autoscaler.core.cycle.outcome import failed, without_reading
+from flink_autoscaler.core.cycle.outcome import failed_outcome, without_reading
+from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
@@ -26,8 +26,8 @@ def with_settled(requests: Sequence[PassRequest], evaluate: Evaluate) -> list[Pa
     """Return one outcome per request, in the same order; only jobs that have to be read are evaluated."""
     outcomes: dict[int, PassOutcome] = {}
     for position, request in enumerate(requests):
-        found = attempted(partial(without_reading, request), what=name_of(request))
-        outcome = failed(request, found) if isinstance(found, AutoscalerError) else found
+        found = try_call(partial(without_reading, request), what=name_of(request))
+        outcome = failed_outcome(request, found) if isinstance(found, AutoscalerError) else found
         if outcome is not None:
             outcomes[position] = outcome
     open_ = [position for position in range(len(requests)) if position not in outcomes]

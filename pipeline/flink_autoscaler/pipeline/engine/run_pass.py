@@ -18,10 +18,10 @@ from flink_autoscaler.clients.flink.collector import wall_ms
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.flink.rest_source import RestMetricSource
-from flink_autoscaler.core.border import Border, awaited
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.outcome import failed, is_only_waiting, waiting
-from flink_autoscaler.core.cycle.recording import is_worth
+from flink_autoscaler.core.cycle.outcome import failed_outcome, waiting_outcome, waits_only_for_slots
+from flink_autoscaler.core.cycle.recording import should_record
+from flink_autoscaler.core.error_boundary import ErrorBoundary, try_await
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
@@ -56,11 +56,11 @@ async def _answers(clients: ClientCache, group: Group, deadlines: Deadlines, cut
     outcomes: Sequence[PassOutcome | None]
     cut = asyncio.timeout(None if math.isinf(cut_after) else cut_after)
     outcomes = [None] * len(group.positions)
-    with Border(what=group.endpoint.url) as border:
+    with ErrorBoundary(what=group.endpoint.url) as boundary:
         async with cut:
             outcomes = await _outcomes(clients, group, deadlines)
-    if border.error is not None and not cut.expired():
-        outcomes = [failed(request, border.error) for request in group.requests]
+    if boundary.error is not None and not cut.expired():
+        outcomes = [failed_outcome(request, boundary.error) for request in group.requests]
     seconds = perf_counter() - started
     return {position: Answer(outcome, seconds) for position, outcome in zip(group.positions, outcomes, strict=True)}
 
@@ -68,7 +68,7 @@ async def _answers(clients: ClientCache, group: Group, deadlines: Deadlines, cut
 async def _outcomes(clients: ClientCache, group: Group, deadlines: Deadlines) -> list[PassOutcome]:
     client = await client_of(clients, group.endpoint)
     if isinstance(client, AutoscalerError):
-        return [failed(request, client) for request in group.requests]
+        return [failed_outcome(request, client) for request in group.requests]
     return await run_passes(
         client,
         group.requests,
@@ -83,7 +83,7 @@ async def _outcomes(clients: ClientCache, group: Group, deadlines: Deadlines) ->
 
 async def client_of(clients: ClientCache, endpoint: Endpoint) -> FlinkRestClient | AutoscalerError:
     """Return the client of an endpoint, or why there is none: its URL or its certificates are not as they should be."""
-    return await awaited(clients.get(endpoint))
+    return await try_await(clients.get(endpoint))
 
 
 async def read_clusters(
@@ -151,7 +151,7 @@ async def run_passes(
 
 def wants_fresh(request: PassRequest) -> bool:
     """Tell whether a job is to be read from metrics that Flink has just gathered."""
-    with Border():
+    with ErrorBoundary():
         return request.context.options.is_improved
     return False
 
@@ -173,16 +173,16 @@ class _Reading:
 
     async def outcome(self, request: PassRequest) -> PassOutcome:
         if self.cluster.is_away and self.cluster.error is not None:
-            is_waiting = is_only_waiting(request)  # that is known without an answer
-            outcome = waiting(request) if is_waiting else failed(request, self.cluster.error)
+            is_waiting = waits_only_for_slots(request)  # that is known without an answer
+            outcome = waiting_outcome(request) if is_waiting else failed_outcome(request, self.cluster.error)
             return replace(outcome, inputs=self._inputs(request, outcome, None))
         rest_of_pass = asyncio.timeout_at(self.end)
-        with Border(what=name_of(request)) as border:
+        with ErrorBoundary(what=name_of(request)) as boundary:
             async with rest_of_pass, self.admission():
                 return await self._timed(request)
         if rest_of_pass.expired():
-            return failed(request, _not_read(request, "before the end of the pass"))
-        return failed(request, border.error or _not_read(request, "for no reason that is known"))
+            return failed_outcome(request, _not_read(request, "before the end of the pass"))
+        return failed_outcome(request, boundary.error or _not_read(request, "for no reason that is known"))
 
     async def _timed(self, request: PassRequest) -> PassOutcome:
         started = perf_counter()
@@ -195,7 +195,7 @@ class _Reading:
 
     def _inputs(self, request: PassRequest, outcome: PassOutcome, reading: JobReading | None) -> PassInputs | None:
         """Return what the cluster answered where the pass is to be recorded: it is a lot, and travels to the daemon."""
-        return PassInputs(reading, self.cluster) if is_worth(request, outcome) else None
+        return PassInputs(reading, self.cluster) if should_record(request, outcome) else None
 
     async def _read(self, request: PassRequest) -> JobReading:
         try:

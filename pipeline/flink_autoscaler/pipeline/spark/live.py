@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from flink_autoscaler.core.cycle.outcome import failed
+from flink_autoscaler.core.cycle.outcome import failed_outcome
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest
@@ -270,7 +270,9 @@ class SparkEngine:
             rows = self._result(session, job, label, cut_after)
             answers |= {row[0]: _answer(requests[row[0]], row) for row in rows}
         lost = CodecError("the Spark job had no row for this job")
-        return [answers.get(place) or Answer(failed(request, lost), 0.0) for place, request in enumerate(requests)]
+        return [
+            answers.get(place) or Answer(failed_outcome(request, lost), 0.0) for place, request in enumerate(requests)
+        ]
 
     def _run(
         self,
@@ -385,7 +387,7 @@ def _encoded(requests: Sequence[PassRequest], *, is_packed: bool) -> tuple[_Enco
         try:
             data = encode(request, is_packed=is_packed)
         except CodecError as error:
-            answers[position] = Answer(failed(request, error), 0.0)
+            answers[position] = Answer(failed_outcome(request, error), 0.0)
         else:
             encoded.setdefault(request.context.endpoint, []).append((position, data))
     return encoded, answers
@@ -394,11 +396,11 @@ def _encoded(requests: Sequence[PassRequest], *, is_packed: bool) -> tuple[_Enco
 def _answer(request: PassRequest, row: OutcomeRow) -> Answer:
     _, encoded, problem, seconds = row
     if encoded is None:
-        return Answer(None if problem is None else failed(request, CodecError(problem)), seconds)
+        return Answer(None if problem is None else failed_outcome(request, CodecError(problem)), seconds)
     try:
         return Answer(decode_outcome(encoded, request), seconds)
     except CodecError as error:
-        return Answer(failed(request, error), seconds)
+        return Answer(failed_outcome(request, error), seconds)
 
 
 def _warmed(session: PassSession) -> PassSession:

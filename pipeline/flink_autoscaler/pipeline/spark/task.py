@@ -20,7 +20,7 @@ from typing import Final
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.ports.passes import PassRequest
@@ -74,10 +74,10 @@ class PassTask:
     def _answers(self, rows: Sequence[RequestRow]) -> Iterator[OutcomeRow]:
         members: dict[int, dict[int, PassRequest]] = {}
         for position, cluster, data in rows:
-            with Border() as border:
+            with ErrorBoundary() as boundary:
                 members.setdefault(cluster, {})[position] = decode(data, PassRequest)
-            if border.error is not None:
-                yield position, None, str(border.error), 0.0
+            if boundary.error is not None:
+                yield position, None, str(boundary.error), 0.0
         groups = self._groups(members)
         answers = self._evaluated(groups) if groups else {}
         for group in groups:
@@ -92,10 +92,10 @@ class PassTask:
     def _row(self, position: int, request: PassRequest, answer: Answer) -> OutcomeRow:
         if answer.outcome is None:
             return position, None, None, answer.seconds
-        with Border() as border:
+        with ErrorBoundary() as boundary:
             outcome = replace(answer.outcome, error=portable(answer.outcome))
             return position, encode_outcome(outcome, request, is_packed=self.is_packed), None, answer.seconds
-        return position, None, str(border.error), answer.seconds
+        return position, None, str(boundary.error), answer.seconds
 
     def _groups(self, members: Mapping[int, Mapping[int, PassRequest]]) -> list[Group]:
         clusters = decode(self.clusters, tuple) if any(members.values()) else ()

@@ -12,7 +12,7 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
-from flink_autoscaler.core.border import Border, attempted
+from flink_autoscaler.core.error_boundary import ErrorBoundary, try_call
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, StoreError
 from flink_autoscaler.core.log_once import LogOnce
 from flink_autoscaler.core.model.job import JobKey, name_key
@@ -190,7 +190,7 @@ class ClusterPass:
         """Look at every job of the cluster once. Never raises; failures are in the report."""
         started = time.monotonic()
         with bound_contextvars(cluster=self.cluster):
-            found = attempted(self._run)  # a fetcher or an engine that breaks its contract must not end the passes
+            found = try_call(self._run)  # a fetcher or an engine that breaks its contract must not end the passes
             report = PassReport(self.cluster, error=found) if isinstance(found, AutoscalerError) else found
         return replace(report, began=started, seconds=time.monotonic() - started)
 
@@ -248,10 +248,10 @@ class ClusterPass:
 
     def _best_effort(self, part: str, work: Callable[[], None]) -> None:
         """Do something that no job waits for; that it fails is told once, and again when it fails otherwise."""
-        with Border() as border:
+        with ErrorBoundary() as boundary:
             work()
-        if self._log_once.is_news(part, border.error) and border.error is not None:
-            log.warning("pass_part_failed", part=part, error=str(border.error))
+        if self._log_once.is_news(part, boundary.error) and boundary.error is not None:
+            log.warning("pass_part_failed", part=part, error=str(boundary.error))
 
     def _keep(self, requests: Sequence[PassRequest], reports: Mapping[JobKey, JobPassReport], now_ms: int) -> None:
         """Hand what was measured and decided to the history."""
@@ -265,10 +265,10 @@ class ClusterPass:
         """Take what a pass taught, without acting on it."""
         reports = {}
         for request, outcome in zip(requests, outcomes, strict=True):
-            with Border() as border:
+            with ErrorBoundary() as boundary:
                 reports[request.context.job_key] = self._autoscaler.observe(request.context, outcome)
-            if border.error is not None:
-                failures[request.context.job_key] = border.error
+            if boundary.error is not None:
+                failures[request.context.job_key] = boundary.error
         return reports
 
     def _clean_up(
@@ -311,7 +311,7 @@ class ClusterPass:
         recorder = None if term is None else self._deps.recorder
         for context in contexts:
             job_key = context.job_key
-            with Border() as border:
+            with ErrorBoundary() as boundary:
                 if self._roster.is_under_way(job_key):
                     raise NotReadyError("still under way since an earlier pass")
                 recorded = None if recorder is None else recorder.recorded(job_key)
@@ -319,8 +319,8 @@ class ClusterPass:
                     context, now_ms, term=term, orders=commands.of(context), recorded=recorded
                 )
                 requests.append(request)
-            if border.error is not None:
-                failures[job_key] = border.error
+            if boundary.error is not None:
+                failures[job_key] = boundary.error
         if self._deps.forecasts is not None:
             requests = self._deps.forecasts.with_profiles(requests, now_ms)
         return self._deps.lags.added(requests)

@@ -12,8 +12,8 @@ from typing import Final, TypeVar
 from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
-from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.decide.slot_sharing import more_slots
+from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.job import JobKey
@@ -144,7 +144,7 @@ class Completion:
             return NotReadyError(f"no free worker within {self._deadline:g} s")
         if not future.done():
             return NotReadyError(f"still under way after {self._deadline:g} s")
-        return attempted(future.result)
+        return try_call(future.result)
 
     def _record_together(self, run: _Run, pairs: Sequence[Pair]) -> dict[JobKey, Future[JobPassReport]]:
         """Record jobs together, and begin with those of them for which there is more to do."""
@@ -179,13 +179,13 @@ class Completion:
     ) -> JobPassReport:
         context = request.context
         with bound_contextvars(**job_facts(context)), self._leadership.acting(term):
-            report = attempted(partial(self._autoscaler.complete, context, outcome, is_recorded=is_recorded))
+            report = try_call(partial(self._autoscaler.complete, context, outcome, is_recorded=is_recorded))
             if isinstance(report, AutoscalerError):
                 return JobPassReport(context.job_key, outcome, None, (report,))
             if self._recorder is not None:
                 self._best_effort("record of passes", partial(self._recorder.put, request, outcome))
             alone = left_alone(request.orders, outcome.state.supervision, request.now_ms)
-            return replace(report, left_alone=alone) if alone else report
+            return replace(report, suspensions=alone) if alone else report
 
 
 def _is_quiet(outcome: PassOutcome) -> bool:

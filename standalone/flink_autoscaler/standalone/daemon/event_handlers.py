@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
@@ -69,9 +69,9 @@ def _each(actions: Sequence[Callable[[], object]]) -> None:
 
 
 def _attempt(action: Callable[[], object]) -> AutoscalerError | None:
-    with Border() as border:
+    with ErrorBoundary() as boundary:
         action()
-    return border.error
+    return boundary.error
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class ServiceEvents:
 
     def __call__(self, event: Event) -> None:
         """Tell an event. Never raises: what is told about has happened, whoever hears of it."""
-        with Border() as border:
+        with ErrorBoundary() as boundary:
             self._handler.handle_event(self._context, event)
-        if border.error is not None:
-            log.warning("event_not_told", reason=event.reason, error=masked(str(border.error)))
+        if boundary.error is not None:
+            log.warning("event_not_told", reason=event.reason, error=masked(str(boundary.error)))

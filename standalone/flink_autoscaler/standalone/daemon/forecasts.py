@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
 from flink_autoscaler.core.forecast.pass_forecast import Profiles, profiles_around
 from flink_autoscaler.core.log_once import LogOnce
@@ -60,10 +60,10 @@ class JobForecasts:
     def with_profiles(self, requests: list[PassRequest], now_ms: int) -> list[PassRequest]:
         """Return the requests with what is known about the usual load of their jobs. Never raises."""
         profiles: Mapping[JobKey, Profiles] = {}
-        with Border() as border:  # a store of somebody else may raise anything
+        with ErrorBoundary() as boundary:  # a store of somebody else may raise anything
             profiles = self.profiles([request.context for request in requests], now_ms / 1000)
-        if self._log_once.is_news("profiles", border.error) and border.error is not None:
-            log.warning("pass_part_failed", part="profiles", error=str(border.error))
+        if self._log_once.is_news("profiles", boundary.error) and boundary.error is not None:
+            log.warning("pass_part_failed", part="profiles", error=str(boundary.error))
         known = ((request, profiles.get(request.context.job_key)) for request in requests)
         return [request if found is None else replace(request, profiles=found) for request, found in known]
 
@@ -78,9 +78,9 @@ class JobForecasts:
             self._look(wanted)
         found: dict[JobKey, Profiles] = {}
         for job_key in self._loaded.keys() & wanted:
-            with Border() as border:  # a store of somebody else may have put anything into a profile
+            with ErrorBoundary() as boundary:  # a store of somebody else may have put anything into a profile
                 found[job_key] = profiles_around(self._loaded[job_key][1], now)
-            self._note(job_key, "is used", border.error)
+            self._note(job_key, "is used", boundary.error)
         return found
 
     def _look(self, wanted: frozenset[JobKey]) -> None:
@@ -100,13 +100,13 @@ class JobForecasts:
         self._loaded = {job_key: loaded for job_key, loaded in self._loaded.items() if job_key in available}
         for job_key in sorted(available):
             if job_key not in self._loaded or self._loaded[job_key][0] != revisions[job_key]:
-                with Border() as border:
+                with ErrorBoundary() as boundary:
                     results = self._store.load(job_key)
                     _tell(results)
                     self._loaded[job_key] = revisions[job_key], results
-                if isinstance(border.error, StoreError) and not isinstance(border.error, RowError):
-                    raise border.error  # the store is away, for all jobs
-                self._note(job_key, "is read", border.error)
+                if isinstance(boundary.error, StoreError) and not isinstance(boundary.error, RowError):
+                    raise boundary.error  # the store is away, for all jobs
+                self._note(job_key, "is read", boundary.error)
 
     def _note(self, job_key: JobKey, step: str, error: AutoscalerError | None) -> None:
         if self._log_once.is_news(f"{job_key} {step}", error) and error is not None:

@@ -14,7 +14,7 @@ from apscheduler.events import EVENT_JOB_MAX_INSTANCES
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotLeaderError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.load_profile import ProfileResult, zone_named
@@ -152,7 +152,7 @@ class ProfileSchedule:
         log.info("forecast_build_started", history=masked(self._settings.history.path))
         began = time.perf_counter()
         self._note(running=True)
-        done = attempted(self._build)  # a store of somebody else may raise anything: the schedule goes on
+        done = try_call(self._build)  # a store of somebody else may raise anything: the schedule goes on
         if isinstance(done, AutoscalerError):
             self._failed(str(done), time.perf_counter() - began)
         else:

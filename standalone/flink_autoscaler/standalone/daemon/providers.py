@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.task_managers import SupplyRules, TaskManagerProvider, TaskManagerSupply
@@ -106,10 +106,10 @@ def rules_of(settings: ProviderSettings) -> SupplyRules:
 
 
 def _close(provider: TaskManagerProvider) -> None:
-    with Border() as border:  # it may be somebody else's
+    with ErrorBoundary() as boundary:  # it may be somebody else's
         provider.close()
-    if border.error is not None:
-        log.warning("close_failed", part="task_manager_provider", error=str(border.error))
+    if boundary.error is not None:
+        log.warning("close_failed", part="task_manager_provider", error=str(boundary.error))
 
 
 def command(cluster: str, provider: ProviderSettings) -> CommandProvider:

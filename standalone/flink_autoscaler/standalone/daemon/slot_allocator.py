@@ -9,8 +9,8 @@ from typing import Protocol
 
 import structlog
 
-from flink_autoscaler.core.border import Border, attempted
 from flink_autoscaler.core.decide.slot_allocation import Reservation, SlotAllocation, arbitrate, cap_requests, claims_of
+from flink_autoscaler.core.error_boundary import ErrorBoundary, try_call
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import JobKey
@@ -71,7 +71,7 @@ class SlotAllocator:
         addable = 0
         if self._source is not None:
             context = requests[0].context
-            found = attempted(partial(self._source.addable, context))
+            found = try_call(partial(self._source.addable, context))
             if isinstance(found, AutoscalerError):
                 log.debug("slot_source_failed", cluster=context.cluster, error=str(found))
             else:  # a cluster without limit counts as twice its size
@@ -114,7 +114,7 @@ class SlotAllocator:
         if self._source is None or capacity is None or not requests:
             return None
         context, needed = requests[0].context, capacity.slots - free + wanted
-        with Border() as border:
+        with ErrorBoundary() as boundary:
             if wanted <= free:
                 _log_events(context, self._source.release(context, needed).events)
                 return None
@@ -129,7 +129,7 @@ class SlotAllocator:
                 f"asked for {coming.waited:.0f} s ago"
             )
             return Reason("SLOTS_COMING", text)
-        log.warning("slot_source_failed", cluster=context.cluster, error=str(border.error))
+        log.warning("slot_source_failed", cluster=context.cluster, error=str(boundary.error))
         return None
 
 

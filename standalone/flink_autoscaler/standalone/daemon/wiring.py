@@ -13,7 +13,7 @@ import structlog
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
@@ -343,7 +343,7 @@ def standing_orders(settings: Settings) -> Orders:
 
 
 def _close_quietly(close: Callable[[], object]) -> None:
-    with Border() as border:
+    with ErrorBoundary() as boundary:
         close()
-    if border.error is not None:
-        log.warning("close_failed", part=getattr(close, "__qualname__", repr(close)), error=str(border.error))
+    if boundary.error is not None:
+        log.warning("close_failed", part=getattr(close, "__qualname__", repr(close)), error=str(boundary.error))

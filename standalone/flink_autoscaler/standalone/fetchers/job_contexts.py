@@ -18,7 +18,7 @@ import structlog
 
 from flink_autoscaler.clients.flink.decode import MOST_JOBS, JobListing, JobOverview, UnreadableJob
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.core.border import awaited
+from flink_autoscaler.core.error_boundary import try_await
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.job import Headroom, JobKey, JobStatus, effective_status
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -219,7 +219,7 @@ class JobContexts:
 
         async def read(job: JobOverview) -> _Known | AutoscalerError:
             async with places:
-                return await awaited(self._read(client, job, known.get(job.job_id)), what=f"job {job.job_id}")
+                return await try_await(self._read(client, job, known.get(job.job_id)), what=f"job {job.job_id}")
 
         found = await asyncio.gather(*map(read, due))
         results = {job.job_id: result for job, result in zip(due, found, strict=True)}

@@ -10,7 +10,7 @@ from typing import Final
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import ConfigError, PluginError
 from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.core.ports.deployment import JobList, JobListFetcher
@@ -67,9 +67,9 @@ def list_jobs(
 
 
 def _listed(fetcher_of: Callable[[Cluster], JobListFetcher], cluster: Cluster) -> JobList:
-    with Border() as border, closing(fetcher_of(cluster)) as fetcher:  # the fetcher may be somebody else's
+    with ErrorBoundary() as boundary, closing(fetcher_of(cluster)) as fetcher:  # the fetcher may be somebody else's
         return fetcher.fetch()
-    return JobList((), problems={f"cluster {cluster.name}": border.error or PluginError("no list")})
+    return JobList((), problems={f"cluster {cluster.name}": boundary.error or PluginError("no list")})
 
 
 def chosen_clusters(settings: Settings, name: str | None) -> tuple[Cluster, ...]:

@@ -18,7 +18,7 @@ from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.clients.yarn import Application, ApplicationFilter, ResourceManagerClient
 from flink_autoscaler.clients.yarn.capacity import YarnCapacity, yarn_capacity
 from flink_autoscaler.clients.yarn.resource_manager import vouched_hosts
-from flink_autoscaler.core.border import Border, awaited
+from flink_autoscaler.core.error_boundary import ErrorBoundary, try_await
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, ResponseError
 from flink_autoscaler.core.log_once import LogOnce
 from flink_autoscaler.core.model.job import JobKey
@@ -133,7 +133,7 @@ class YarnFetcher:
         """Ask which hosts may have credentials, where applications are on others than those that are known."""
         if not self._endpoints.needs_hosts(listed):
             return
-        hosts = await awaited(vouched_hosts(rm), ResponseError)
+        hosts = await try_await(vouched_hosts(rm), ResponseError)
         error = hosts if isinstance(hosts, AutoscalerError) else None
         if not isinstance(hosts, AutoscalerError):
             self._endpoints.vouched_hosts = hosts
@@ -144,7 +144,7 @@ class YarnFetcher:
         """Return what queues and nodes have; without it jobs are looked after all the same."""
         if not self._cluster.settings.yarn.headroom or not listed:
             return None
-        capacity = await awaited(yarn_capacity(rm), ResponseError)
+        capacity = await try_await(yarn_capacity(rm), ResponseError)
         error = capacity if isinstance(capacity, AutoscalerError) else None
         if self._log_once.is_news("headroom", error):
             if error is None:
@@ -166,9 +166,9 @@ class YarnFetcher:
 
         async def look(application: Application) -> Look | AutoscalerError:
             watched = self._roll[application.application_id]
-            with Border() as border:
+            with ErrorBoundary() as boundary:
                 return await watched.look(application, self._endpoints.ways(application), around)
-            return border.error or NotReadyError("not looked at")
+            return boundary.error or NotReadyError("not looked at")
 
         in_turn = sorted(applications.values(), key=lambda each: self._roll[each.application_id].failures)
         results = dict(zip(in_turn, await asyncio.gather(*map(look, in_turn)), strict=True))
@@ -210,7 +210,7 @@ class YarnFetcher:
             async with admission():
                 return await self._read(seen[application_id], divided[application_id][0], capacity)
 
-        found = dict(zip(seen, await asyncio.gather(*(awaited(read(each)) for each in seen)), strict=True))
+        found = dict(zip(seen, await asyncio.gather(*(try_await(read(each)) for each in seen)), strict=True))
         return (
             [each for each in found.values() if not isinstance(each, AutoscalerError)],
             {key: error for _, unreadable in divided.values() for key, error in unreadable.items()},

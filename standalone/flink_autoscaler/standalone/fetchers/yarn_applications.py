@@ -27,7 +27,7 @@ from flink_autoscaler.clients.yarn import (
     proxy_url,
 )
 from flink_autoscaler.clients.yarn.applications import RUNNING, origin
-from flink_autoscaler.core.border import Border, awaited
+from flink_autoscaler.core.error_boundary import ErrorBoundary, try_await
 from flink_autoscaler.core.errors import (
     AutoscalerError,
     ConnectError,
@@ -265,12 +265,12 @@ class WatchedApplication:
         if self._to_skip:
             self._to_skip -= 1
             raise self._error.with_traceback(None)
-        with Border(ResponseError) as border:
+        with ErrorBoundary(ResponseError) as boundary:
             async with around.looks():
                 look = await self._look(application, ways, around)
-        if border.error is not None:
-            self.failed(border.error)
-            raise border.error
+        if boundary.error is not None:
+            self.failed(boundary.error)
+            raise boundary.error
         self.failures = 0
         self.jobs = look.jobs.all
         return look
@@ -406,7 +406,7 @@ class ApplicationRoll:
     async def _verdict(
         self, rm: ResourceManagerClient, wanted: ApplicationFilter, application_id: str
     ) -> AutoscalerError | None:
-        application = await awaited(rm.application(application_id), ResponseError)
+        application = await try_await(rm.application(application_id), ResponseError)
         if isinstance(application, AutoscalerError):
             return application
         if application is None:

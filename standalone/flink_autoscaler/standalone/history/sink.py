@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import structlog
 
-from flink_autoscaler.core.border import Border, attempted
+from flink_autoscaler.core.error_boundary import ErrorBoundary, try_call
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
 from flink_autoscaler.core.log_once import LogOnce
 from flink_autoscaler.core.model.events import Event, EventType
@@ -178,7 +178,7 @@ class HistorySink(BackgroundWriter[_Pass]):
         """Yield the rows of the jobs whose turn it is; a job of which no rows can be made is left out."""
         self._last_ms = {key: at_ms for key, at_ms in self._last_ms.items() if each.now_ms - at_ms < _FORGOTTEN_MS}
         for outcome, context in zip(each.outcomes, each.contexts, strict=True):
-            with Border() as border:  # a plug-in may have put anything into an outcome
+            with ErrorBoundary() as boundary:  # a plug-in may have put anything into an outcome
                 span_ms = round(1000 * interval_of(self._interval, context))
                 last_ms = self._last_ms.get(context.job_key)
                 is_soon = last_ms is not None and 0 <= each.now_ms - last_ms < span_ms * TOLERANCE
@@ -186,11 +186,11 @@ class HistorySink(BackgroundWriter[_Pass]):
                     rows = list(rows_of(outcome, context, each.now_ms, span_ms=span_ms, mask=masked))
                     self._last_ms[context.job_key] = each.now_ms
                     yield context.job_key, rows
-            if border.error is not None:
-                self._note_job(context.job_key, border.error)
+            if boundary.error is not None:
+                self._note_job(context.job_key, boundary.error)
 
     def _add(self, rows: Sequence[NamedRow], now_ms: int) -> AutoscalerError | None:
-        added = attempted(partial(self._buffer.add, rows, now_ms))
+        added = try_call(partial(self._buffer.add, rows, now_ms))
         return added if isinstance(added, AutoscalerError) else None
 
     def _note_job(self, job_key: JobKey, error: AutoscalerError | None) -> None:
@@ -308,10 +308,10 @@ class _HistoryWriter(BackgroundWriter[SpilledBatch]):
         left = self._until_upkeep()
         if left is not None and left <= 0:
             self._upkeep_at = self._clock() + self._settings.compaction_interval
-            with Border(StoreError) as border, self._counting_failures():
+            with ErrorBoundary(StoreError) as boundary, self._counting_failures():
                 self._maintain()
-            if border.error is not None:
-                self._note(border.error)
+            if boundary.error is not None:
+                self._note(boundary.error)
 
     @contextmanager
     def _counting_failures(self) -> Iterator[None]:

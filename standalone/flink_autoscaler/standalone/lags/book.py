@@ -13,7 +13,7 @@ from typing import Final
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.clients.http.number import HttpNumber
 from flink_autoscaler.clients.kafka.lag import KafkaAddress, KafkaLag
-from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.source_lag import (
@@ -100,7 +100,7 @@ class LagBook:
         for workers in self._workers.values():
             workers.shutdown(wait=False, cancel_futures=True)
         for source in self._sources.values():
-            attempted(source.close)
+            try_call(source.close)
 
     def _with(self, request: PassRequest, asked: Sequence[_Asked]) -> PassRequest:
         lags = tuple(self._lag(request.context, *each) for each in asked if each[1].kind is NumberKind.LAG)
@@ -130,7 +130,7 @@ class LagBook:
         self._answers = {asked: answer for asked, answer in self._answers.items() if answer.at >= oldest}
 
     def _answer(self, name: str, query: LagQuery) -> _Answer:
-        found = attempted(lambda: _asked_of(self._sources[name], query), ConfigError, f"lag source '{name}'")
+        found = try_call(lambda: _asked_of(self._sources[name], query), ConfigError, f"lag source '{name}'")
         return _Answer(self._clock(), found)
 
     def _lag(self, context: JobAutoScalerContext, name: str, query: LagQuery) -> SourceLag:
@@ -173,7 +173,7 @@ def _asked_of(source: LagSource, query: LagQuery) -> _Lags:
 
 def _wanted(context: JobAutoScalerContext) -> Iterator[_Asked]:
     """Yield who is to be asked what about a job, in order; nobody where its options cannot be read."""
-    found = attempted(lambda: list(_of_options(context)))
+    found = try_call(lambda: list(_of_options(context)))
     yield from () if isinstance(found, AutoscalerError) else found
 
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import AutoscalerError, NotLeaderError, StoreError
 from flink_autoscaler.core.model.notices import Batch, Notice
 from flink_autoscaler.standalone.notifications.targets import NotSentError, Target
@@ -140,13 +140,13 @@ class Delivery:
 
     def _run(self) -> None:
         while not self._is_stopping:
-            with Border() as border:  # whatever a driver raises: who sends must not stop sending
+            with ErrorBoundary() as boundary:  # whatever a driver raises: who sends must not stop sending
                 self._wake.wait(self.step())
                 self._wake.clear()
-            if border.error is not None:
-                log.error("notifications_failed", target=self._target.name, error=masked(str(border.error)))
+            if boundary.error is not None:
+                log.error("notifications_failed", target=self._target.name, error=masked(str(boundary.error)))
                 self._wake.wait(STORE_PAUSE)
-        with Border():
+        with ErrorBoundary():
             self._settle()
 
     def _send(self, batch: Batch, begun: float) -> float:
@@ -157,13 +157,13 @@ class Delivery:
         def may_send() -> bool:
             return self._may_act() and self._clock() - begun < self._claim_seconds - self._target.timeout
 
-        with Border() as border:
+        with ErrorBoundary() as boundary:
             self._target.send([json.loads(text) for text in batch.texts], may_send)
-        if isinstance(border.error, NotLeaderError):
+        if isinstance(boundary.error, NotLeaderError):
             return self._note(partial(self._outbox.release, batch.claim), LOOK)
-        if border.error is None:
+        if boundary.error is None:
             return self._note_sent(batch)
-        return self._note_failure(batch, border.error)
+        return self._note_failure(batch, boundary.error)
 
     def _note_sent(self, batch: Batch) -> float:
         if self._failures:

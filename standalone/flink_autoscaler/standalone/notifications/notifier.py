@@ -16,7 +16,7 @@ from typing import Final
 import structlog
 
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import AutoscalerError, StoreError
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.notices import Notice, identity_of
@@ -198,10 +198,10 @@ class Notifier(BackgroundWriter[_Queued]):
     def _write(self, queued: list[_Queued]) -> None:
         while queued:
             context, notices = queued[0]
-            with Border(StoreError) as border:
+            with ErrorBoundary(StoreError) as boundary:
                 context.run(self._outbox.add, notices)
-            if border.error is not None and not _is_hopeless(border.error):
-                raise border.error
+            if boundary.error is not None and not _is_hopeless(boundary.error):
+                raise boundary.error
             for notice in notices:
                 if notice.target in self._deliveries:
                     self._deliveries[notice.target][1].wake()
@@ -223,13 +223,13 @@ class Notifier(BackgroundWriter[_Queued]):
         if elapsed() < self._clean_up_at or not self._may_act():
             return
         self._clean_up_at = elapsed() + _CLEAN_UP_INTERVAL
-        with Border() as border:
+        with ErrorBoundary() as boundary:
             if given_up := self._outbox.expire(self._settings.retry_for):
                 log.warning("notifications_given_up", events=sum(given_up.values()), effect="nobody is told about them")
             for target, events in given_up.items():
                 self._count_dropped(target, events)
-        if border.error is not None:
-            log.debug("notifications_not_cleaned_up", error=masked(str(border.error)))
+        if boundary.error is not None:
+            log.debug("notifications_not_cleaned_up", error=masked(str(boundary.error)))
 
 
 def _with_queued(status: TargetStatus, queued: int) -> TargetStatus:

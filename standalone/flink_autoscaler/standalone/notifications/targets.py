@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.clients.http.posting import Posted, post
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import AutoscalerError, NotLeaderError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
@@ -113,13 +113,13 @@ class WebhookTarget:
         """Send one event in structured mode, several as a batch; signed where there is a key."""
         settings, url, key = self._settings, "", ""
         answer = Posted(0, "", None)
-        with Border() as border:
+        with ErrorBoundary() as boundary:
             url = target_url(settings, self._keys)
             key = from_either(self._keys, "key", variable=settings.key_env_variable, file=settings.key_file) or ""
             body, content_type = body_of(events)
             signed = {SIGNATURE: signature_of(body, key)} if key else {}
             answer = self._post(url, body, {"content-type": content_type, **signed}, may_send)
-        _raise_redacted(border.error, url, key)
+        _raise_redacted(boundary.error, url, key)
         _check(answer, url, key)
 
     def _post(self, url: str, body: bytes, headers: Mapping[str, str], may_send: Callable[[], bool]) -> Posted:
@@ -158,13 +158,13 @@ class AppriseTarget:
     def send(self, events: Sequence[CloudEvent], may_send: Callable[[], bool]) -> None:
         """Send a title and a line per event."""
         url, said = "", None
-        with Border() as border:
+        with ErrorBoundary() as boundary:
             url = target_url(self._settings, self._keys)
             if not may_send():
                 raise NotLeaderError(f"{self._keys}not sent, because another daemon may send it by now")
             is_warning = any(event["data"]["severity"] == "warning" for event in events)
             said = self._sent(Message(url, title_of(events), lines_of(events), is_warning=is_warning))
-        _raise_redacted(border.error, url)
+        _raise_redacted(boundary.error, url)
         if said is not None:
             raise NotSentError(redacted(said, url))
 
@@ -270,9 +270,9 @@ def _message(source: str) -> CloudEvent:
 
 
 def _send_test(loop: EventLoopThread, message: CloudEvent, settings: TargetSettings) -> dict[str, Any]:
-    with Border() as border:
+    with ErrorBoundary() as boundary:
         make_target(settings, loop).send([message], lambda: True)
-    error = None if border.error is None else str(masked(str(border.error)))
+    error = None if boundary.error is None else str(masked(str(boundary.error)))
     named = {"name": settings.name, "type": settings.type, "place": _place(settings)}
     return {**named, "error": error, "is_sent": error is None}
 

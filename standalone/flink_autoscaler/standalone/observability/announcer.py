@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginError, StoreError
 from flink_autoscaler.core.log_once import PERIOD, AlertTransition, LogOnce
 from flink_autoscaler.core.model.decision import Rescale
@@ -179,10 +179,12 @@ class Announcer:
 
     def _beside(self, job_key: JobKey, tell: Callable[[], None]) -> None:
         """Tell about one job; what a plug-in put into its outcome cannot keep the others from being told of."""
-        with Border() as border:
+        with ErrorBoundary() as boundary:
             tell()
-        if self._untold.is_news(job_key, border.error) and border.error is not None:
-            log.warning("job_not_told", job_key=job_key, error=str(border.error), exc_info=_surprise((border.error,)))
+        if self._untold.is_news(job_key, boundary.error) and boundary.error is not None:
+            log.warning(
+                "job_not_told", job_key=job_key, error=str(boundary.error), exc_info=_surprise((boundary.error,))
+            )
 
     def _announce_gone(self, context: JobAutoScalerContext) -> None:
         self._gauges.forget_job(context.cluster, context.job_key)
@@ -208,7 +210,7 @@ class Announcer:
         self._gauges.record_job(context.cluster, report)
         if report.realization is not None and report.realization.result is RealizeResult.REQUESTED:
             log.info("job_rescale_requested", **request_facts(report.outcome, report.realization.requested))
-        self._announce_left_alone(context.job_key, report.left_alone)
+        self._announce_left_alone(context.job_key, report.suspensions)
         self._announce_reasons(context.job_key, report.outcome)
         shown = replace(
             report, errors=tuple(each for each in report.errors if not self._is_said_elsewhere(each, of_pass))

@@ -172,7 +172,7 @@ class JobSeries(Collector):
         """Take what a pass over a job came to."""
         outcome = report.outcome
         supervision, is_evaluated = outcome.state.supervision, outcome.evaluation is not None
-        told = _Told(outcome.phase, outcome.decision.reasons, supervision, report.left_alone)
+        told = _Told(outcome.phase, outcome.decision.reasons, supervision, report.suspensions)
         errors = sum(not isinstance(error, NotReadyError) for error in report.errors)
         is_decided, is_rescale = outcome.phase is PassPhase.EXECUTED, isinstance(outcome.decision, Rescale)
         with self._lock:

@@ -17,7 +17,7 @@ from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.clients.flink.freshness import gathering_interval
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import (
     AutoscalerError,
     FlinkRestError,
@@ -253,7 +253,7 @@ async def _checkpoints(client: FlinkRestClient, job_id: str) -> CheckpointFacts:
 
 
 def _topology(details: JobDetails | None) -> JobTopology | None:
-    found = None if details is None else attempted(partial(build_topology, details))
+    found = None if details is None else try_call(partial(build_topology, details))
     return found if isinstance(found, JobTopology) else None
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.outcome import failed, without_reading
+from flink_autoscaler.core.cycle.outcome import failed_outcome, without_reading
 from flink_autoscaler.core.decide.slot_sharing import postponed
 from flink_autoscaler.core.errors import ConnectError, StoreError
 from flink_autoscaler.core.ports.passes import PassOutcome
@@ -57,7 +57,7 @@ def _with_answers(record: PassRecord, plugins: Plugins) -> PassOutcome:
         raise StoreError("the pass ended before the cluster had answered: there is nothing to replay")
     if inputs.reading is not None:
         return advance(record.request, inputs.reading, inputs.cluster, plugins)
-    return failed(record.request, inputs.cluster.error or ConnectError("nothing was read"))
+    return failed_outcome(record.request, inputs.cluster.error or ConnectError("nothing was read"))
 
 
 def differences(record: PassRecord, again: PassOutcome) -> Iterator[str]:

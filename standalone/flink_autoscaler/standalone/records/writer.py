@@ -8,8 +8,8 @@ from typing import Final
 
 import structlog
 
-from flink_autoscaler.core.border import attempted
-from flink_autoscaler.core.cycle.recording import RecordStore, StoredRecord, is_worth, signature
+from flink_autoscaler.core.cycle.recording import RecordStore, StoredRecord, should_record, signature
+from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, StoreError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest, Recorded
@@ -82,7 +82,7 @@ class PassRecorder(BackgroundWriter[PassRecord]):
             request: As it was given to the engine.
             outcome: As it was carried out.
         """
-        if not is_worth(request, outcome):
+        if not should_record(request, outcome):
             return
         job_key = request.context.job_key
         self._last[job_key] = Recorded(request.now_ms, signature(outcome), self._interval_ms)
@@ -145,7 +145,7 @@ class PassRecorder(BackgroundWriter[PassRecord]):
 def _stored(record: PassRecord) -> StoredRecord | None:
     """Write a pass as text; None where that cannot be done, which must not keep the others from being written."""
     outcome, request = record.outcome, record.request
-    text = attempted(lambda: encode(record))  # a plug-in may have put anything into an outcome
+    text = try_call(lambda: encode(record))  # a plug-in may have put anything into an outcome
     if isinstance(text, AutoscalerError):
         log.warning("pass_not_recorded", job_key=request.context.job_key, error=str(text))
         return None

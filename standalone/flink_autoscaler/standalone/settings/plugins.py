@@ -9,7 +9,7 @@ from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.standalone.settings.removed import removed_plugin
@@ -61,7 +61,7 @@ def load_plugin(group: str, name: str) -> Any:
         raise ConfigError(f"plug-in '{name}' in {group} is in several distributions: {owners}")
     point = points[0]
     what = f"plug-in '{point.name}' in {point.group} of {_distribution(point)} cannot be imported from {point.value}"
-    return _given(attempted(point.load, ConfigError, what))  # the import runs foreign code
+    return _given(try_call(point.load, ConfigError, what))  # the import runs foreign code
 
 
 def make_plugin(group: str, name: str, offered: Mapping[str, object], *, cluster: str | None = None) -> Any:
@@ -85,7 +85,7 @@ def build(factory: Callable[..., Any], offered: Mapping[str, object], what: str)
     Raises:
         ConfigError: It raised something else than an error of ours.
     """
-    return _given(attempted(partial(_call, factory, offered), ConfigError, f"{what} could not be started"))
+    return _given(try_call(partial(_call, factory, offered), ConfigError, f"{what} could not be started"))
 
 
 def _call(factory: Callable[..., Any], offered: Mapping[str, object]) -> Any:

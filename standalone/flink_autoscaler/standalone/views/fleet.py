@@ -280,7 +280,7 @@ class _Latest:
         if self.report is None:
             return self
         alone = left_alone(orders, self.report.outcome.state.supervision, now_ms)
-        report = replace(self.report, left_alone=alone)
+        report = replace(self.report, suspensions=alone)
         return replace(self, report=report, now=None if self.now is None else replace(self.now, report=report))
 
     def followed_by(self, at_ms: int, report: JobPassReport | None) -> _Earlier:

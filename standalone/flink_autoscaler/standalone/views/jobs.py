@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import Field
 
-from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.events import Reason
@@ -164,7 +164,7 @@ def _described(job: JobNow) -> dict[str, Any]:
         "reasons": [] if outcome is None else reason_views(why(outcome), names),
         "concerns": concerns_of(job),
         "expected": _expected(job, outcome),
-        "left_alone": [{"text": e.text, "at_ms": e.until_ms} for e in (() if report is None else report.left_alone)],
+        "left_alone": [{"text": e.text, "at_ms": e.until_ms} for e in (() if report is None else report.suspensions)],
         **asdict(job.figures),
         "lag_limit_seconds": _safely(lambda: context.options.slo_lag.exact_seconds, None),
         "parallelism": _widest(outcome),
@@ -175,7 +175,7 @@ def _described(job: JobNow) -> dict[str, Any]:
 
 def _safely(read: Callable[[], T], otherwise: T) -> T:
     """Return a value, or something else where an option or a text of the job cannot be read."""
-    found = attempted(read)
+    found = try_call(read)
     return otherwise if isinstance(found, AutoscalerError) else found
 
 

@@ -114,7 +114,7 @@ class Answers:
     def passes(self, asked: PassesQuery) -> PassesView:
         """Return the recorded passes over a job, the newest first. May raise :class:`StoreError`."""
         records = self.site.records
-        found = [] if records is None else records.listed(asked.job, asked.before_ms, asked.limit)
+        found = [] if records is None else records.list_newest(asked.job, asked.before_ms, asked.limit)
         return PassesView(
             job_key=asked.job,
             passes=[PassSummaryView(at_ms=at_ms, phase=phase, decision=kind) for at_ms, phase, kind in found],

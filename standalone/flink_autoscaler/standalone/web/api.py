@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.orders import MOST_PARALLELISM, PauseScope
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
@@ -65,10 +65,10 @@ def order(site: Site, asked: OrderRequest, who: str) -> CommandResultView:
     signature = (who, asked.reason.strip())
     ordered = give_order(site.order_book, asked.job_key, _command(asked), signature, supervision, seen)
     if ordered.event is not None:
-        with Border() as border:  # it is ordered, whoever hears of it
+        with ErrorBoundary() as boundary:  # it is ordered, whoever hears of it
             site.order_events.handle_event(job.context, ordered.event)
-        if border.error is not None:
-            log.warning("event_not_told", reason=ordered.event.reason, error=masked(str(border.error)))
+        if boundary.error is not None:
+            log.warning("event_not_told", reason=ordered.event.reason, error=masked(str(boundary.error)))
         site.fleet.take_orders(asked.job_key, with_standing(ordered.orders, site.standing()))
     return CommandResultView(job_key=asked.job_key, text=ordered.text, is_refused=ordered.is_refused)
 

@@ -46,7 +46,7 @@ class SqlRecordStore:
             row = connection.execute(newest.order_by(DECISIONS.c.at_ms.desc(), DECISIONS.c.id.desc()).limit(1)).first()
         return None if row is None else StoredRecord(row.job_key, row.at_ms, row.phase, row.decision, row.record)
 
-    def listed(self, job_key: JobKey, before_ms: int | None, limit: int) -> Sequence[tuple[int, str, str]]:
+    def list_newest(self, job_key: JobKey, before_ms: int | None, limit: int) -> Sequence[tuple[int, str, str]]:
         """Return instant, phase and decision of the newest records of a job before an instant, the newest first."""
         columns = (DECISIONS.c.at_ms, DECISIONS.c.phase, DECISIONS.c.decision)
         with self._database.transaction(read_only=True) as connection:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.outcome import failed, without_reading
+from flink_autoscaler.core.cycle.outcome import failed_outcome, without_reading
 from flink_autoscaler.core.cycle.recording import RecordStore, StoredRecord
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.forecast.pass_forecast import profiles_around
@@ -140,7 +140,7 @@ class RecordedJob:
         if outcome is None and reading is None:
             error = ConnectError("nobody answers at http://flink:8081")
             cluster = ClusterReading(error=error)
-            outcome = replace(failed(request, error), inputs=PassInputs(None, cluster))
+            outcome = replace(failed_outcome(request, error), inputs=PassInputs(None, cluster))
         elif outcome is None and reading is not None:
             outcome = replace(advance(request, reading, cluster), inputs=PassInputs(reading, cluster))
         assert outcome is not None

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.cycle.robustness import Difference, difference, suspects
+from flink_autoscaler.core.cycle.robustness import PlanDifference, largest_difference, suspect_samples
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric, VertexId
@@ -60,21 +60,21 @@ def told(outcome: PassOutcome) -> list[str]:
     [
         pytest.param({A: 6}, {A: 6}, None, id="the same"),
         pytest.param({A: 9}, {A: 6}, None, id="larger by half"),
-        pytest.param({A: 10}, {A: 6}, Difference(A, 4, 10, 6), id="larger by more than half"),
-        pytest.param({A: 6}, {A: 10}, Difference(A, 4, 6, 10), id="smaller by more than half"),
-        pytest.param({A: 5}, {}, Difference(A, 4, 5, 4), id="nothing, where all of it is a little"),
-        pytest.param({A: 3}, {}, Difference(A, 4, 3, 4), id="nothing, where it goes down"),
-        pytest.param({A: 5}, {A: 3}, Difference(A, 4, 5, 3), id="the other direction"),
+        pytest.param({A: 10}, {A: 6}, PlanDifference(A, 4, 10, 6), id="larger by more than half"),
+        pytest.param({A: 6}, {A: 10}, PlanDifference(A, 4, 6, 10), id="smaller by more than half"),
+        pytest.param({A: 5}, {}, PlanDifference(A, 4, 5, 4), id="nothing, where all of it is a little"),
+        pytest.param({A: 3}, {}, PlanDifference(A, 4, 3, 4), id="nothing, where it goes down"),
+        pytest.param({A: 5}, {A: 3}, PlanDifference(A, 4, 5, 3), id="the other direction"),
         pytest.param({A: 8, B: 5}, {A: 8}, None, id="a vertex more that changes a little"),
-        pytest.param({A: 8, B: 3}, {A: 8, B: 5}, Difference(B, 4, 3, 5), id="one vertex in the other direction"),
-        pytest.param({A: 8}, {A: 8, B: 8}, Difference(B, 4, 4, 8), id="a vertex less that changes much"),
-        pytest.param({A: 5}, {B: 5}, Difference(A, 4, 5, 4), id="another vertex"),
+        pytest.param({A: 8, B: 3}, {A: 8, B: 5}, PlanDifference(B, 4, 3, 5), id="one vertex in the other direction"),
+        pytest.param({A: 8}, {A: 8, B: 8}, PlanDifference(B, 4, 4, 8), id="a vertex less that changes much"),
+        pytest.param({A: 5}, {B: 5}, PlanDifference(A, 4, 5, 4), id="another vertex"),
     ],
 )
 def test_plans_differ_by_direction_or_by_more_than_half(
-    planned: dict[VertexId, int], other: dict[VertexId, int], differs: Difference | None
+    planned: dict[VertexId, int], other: dict[VertexId, int], differs: PlanDifference | None
 ) -> None:
-    assert difference(planned, other, PRESENT) == differs
+    assert largest_difference(planned, other, PRESENT) == differs
 
 
 def test_both_ends_of_the_window_and_its_outliers_are_suspect() -> None:
@@ -82,14 +82,14 @@ def test_both_ends_of_the_window_and_its_outliers_are_suspect() -> None:
     loads[7], loads[11], loads[13] = 0.9, 0.1, 0.6
     samples = [a_sample(at, {A: {ScalingMetric.LOAD: load}}) for at, load in enumerate(loads)]
 
-    assert suspects(samples) == [19, 13, 11, 7, 0]
+    assert suspect_samples(samples) == [19, 13, 11, 7, 0]
 
 
 def test_the_first_sample_that_is_known_is_suspect() -> None:
     loads = [math.nan] * 4 + [0.5] * 16
     samples = [a_sample(at, {A: {ScalingMetric.LOAD: load}}) for at, load in enumerate(loads)]
 
-    assert 4 in suspects(samples)
+    assert 4 in suspect_samples(samples)
 
 
 def test_an_answer_of_minutes_ago_does_not_rescale_a_job() -> None:
@@ -300,7 +300,7 @@ def test_one_wrong_sample_leads_to_the_truthful_plan_or_to_none(
 
     for plan in sent:
         assert right, f"{plan} instead of nothing"
-        assert difference(plan, right[0], dict.fromkeys((PIPELINE_SOURCE, PIPELINE_MAP), 4)) is None
+        assert largest_difference(plan, right[0], dict.fromkeys((PIPELINE_SOURCE, PIPELINE_MAP), 4)) is None
 
 
 HOURS = 4 * 60

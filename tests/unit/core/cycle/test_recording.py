@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from flink_autoscaler.core.cycle.recording import is_worth, signature
+from flink_autoscaler.core.cycle.recording import should_record, signature
 from flink_autoscaler.core.errors import (
     AutoscalerError,
     ConnectError,
@@ -55,17 +55,17 @@ def followed(**changes: object) -> PassOutcome:
 
 
 def test_nothing_is_recorded_unless_it_is_asked_for() -> None:
-    assert not is_worth(a_request(), QUIET)
+    assert not should_record(a_request(), QUIET)
 
 
 def test_the_first_pass_is_recorded() -> None:
-    assert is_worth(replace(a_request(now_ms=NOON_MS), recorded=Recorded()), QUIET)
+    assert should_record(replace(a_request(now_ms=NOON_MS), recorded=Recorded()), QUIET)
 
 
 def test_a_decision_is_always_recorded() -> None:
     outcome = full_window(JobDriver(a_context(dict(SINGLE_SOURCE_OPTIONS))), rate=200.0, busy_ms=1000.0)
 
-    assert is_worth(a_pass(after_ms=1, last=outcome), outcome)
+    assert should_record(a_pass(after_ms=1, last=outcome), outcome)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_decision_is_always_recorded() -> None:
 def test_a_pass_that_comes_to_the_same_is_recorded_after_an_interval(after_ms: int, expected: bool) -> None:
     same = replace(QUIET, decision=Hold.because("NO_CHANGE", "in other words"), sample_count=7)
 
-    assert is_worth(a_pass(after_ms=after_ms), same) is expected
+    assert should_record(a_pass(after_ms=after_ms), same) is expected
 
 
 @pytest.mark.parametrize(
@@ -94,14 +94,14 @@ def test_a_pass_that_comes_to_the_same_is_recorded_after_an_interval(after_ms: i
     ],
 )
 def test_what_does_not_change_by_itself_is_recorded_at_once(changed: PassOutcome) -> None:
-    assert is_worth(a_pass(after_ms=1), changed)
-    assert not is_worth(a_pass(after_ms=1, last=changed), changed)
+    assert should_record(a_pass(after_ms=1), changed)
+    assert not should_record(a_pass(after_ms=1, last=changed), changed)
 
 
 def test_a_rescale_that_settles_is_recorded_at_once() -> None:
     settled = followed(current=replace(RESCALE, stage=Stage.REACHED))
 
-    assert is_worth(a_pass(after_ms=1, last=followed()), settled)
+    assert should_record(a_pass(after_ms=1, last=followed()), settled)
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_a_rescale_that_settles_is_recorded_at_once() -> None:
     ],
 )
 def test_what_may_come_and_go_is_recorded_ten_times_per_interval_at_most(changed: PassOutcome) -> None:
-    assert not is_worth(a_pass(after_ms=INTERVAL_MS // 10 - 1), changed)
-    assert is_worth(a_pass(after_ms=INTERVAL_MS // 10), changed)
+    assert not should_record(a_pass(after_ms=INTERVAL_MS // 10 - 1), changed)
+    assert should_record(a_pass(after_ms=INTERVAL_MS // 10), changed)
 
 
 def test_numbers_in_texts_make_no_difference() -> None:
@@ -130,8 +130,8 @@ def test_numbers_in_texts_make_no_difference() -> None:
 def test_a_job_that_is_switched_off_is_recorded_once() -> None:
     off = replace(QUIET, phase=PassPhase.DISABLED)
 
-    assert is_worth(a_pass(after_ms=1), off)
-    assert not is_worth(a_pass(after_ms=100 * INTERVAL_MS, last=off), off)
+    assert should_record(a_pass(after_ms=1), off)
+    assert not should_record(a_pass(after_ms=100 * INTERVAL_MS, last=off), off)
 
 
 def test_a_sized_vertex_tells_every_term_of_the_formula() -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from flink_autoscaler.core.cycle.outcome import failed
+from flink_autoscaler.core.cycle.outcome import failed_outcome
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.passes import PassRequest
@@ -44,7 +44,7 @@ class Spark:
         assert self.may_end.wait(300)
         if self.error is not None:
             raise self.error
-        return [Answer(failed(request, ConnectError("away")), 0.1) for request in requests]
+        return [Answer(failed_outcome(request, ConnectError("away")), 0.1) for request in requests]
 
 
 @pytest.fixture

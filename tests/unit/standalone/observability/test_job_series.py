@@ -95,7 +95,7 @@ def test_what_leaves_a_job_alone_is_shown(site: Site) -> None:
     alone = LeftAlone("dry run", Signed("ann", "a test", 1), "switched off")
     outcome = PassOutcome("c/orders", PassPhase.EXECUTED, HOLD)
 
-    site.series.put("c", JobPassReport("c/orders", outcome, left_alone=(alone,)))
+    site.series.put("c", JobPassReport("c/orders", outcome, suspensions=(alone,)))
 
     assert site.value("left_alone", what="dry run") == 1
 

@@ -46,7 +46,7 @@ class FakeRecordStore:
         found = [each for each in self.records if each.job_key == job_key and (at_ms is None or each.at_ms <= at_ms)]
         return found[-1] if found else None
 
-    def listed(self, job_key: JobKey, before_ms: int | None, limit: int) -> Sequence[tuple[int, str, str]]:
+    def list_newest(self, job_key: JobKey, before_ms: int | None, limit: int) -> Sequence[tuple[int, str, str]]:
         return []
 
     def job_keys(self) -> frozenset[JobKey]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from flink_autoscaler.clients.flink.pass_plugins import POLICIES
-from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.model.source_lag import FLINK
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.options.checks import problems as option_problems
@@ -241,7 +241,7 @@ def _lag_problems(settings: Settings) -> Iterator[str]:
 
 
 def _place_problems(settings: Settings, names: Sequence[str]) -> Iterator[str]:
-    asked = (attempted(partial(_asked_places, cluster.job_defaults)) for cluster in settings.effective_clusters())
+    asked = (try_call(partial(_asked_places, cluster.job_defaults)) for cluster in settings.effective_clusters())
     brokers = {each.name for each in settings.kafka}
     for key, name in dict.fromkeys(each for found in asked if isinstance(found, list) for each in found):
         if name in brokers and key != AutoscalerOptions.lag_sources.key:

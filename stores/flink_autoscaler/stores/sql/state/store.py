@@ -13,7 +13,7 @@ from typing import Any, Final
 import structlog
 from sqlalchemy import Connection
 
-from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
@@ -244,7 +244,7 @@ class SqlStateStore:
             StoreError: None was saved, or nobody knows.
         """
         generation = self._generation
-        found = {job_key: attempted(partial(self._change, job_key, state)) for job_key, state in states.items()}
+        found = {job_key: try_call(partial(self._change, job_key, state)) for job_key, state in states.items()}
         changes = {job_key: change for job_key, change in found.items() if isinstance(change, RowChanges)}
         written = {job_key: change for job_key, change in changes.items() if change}
         try:

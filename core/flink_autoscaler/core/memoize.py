@@ -11,13 +11,13 @@ from functools import wraps
 from operator import is_
 from typing import TypeVar, TypeVarTuple
 
-__all__ = ["keeping_last"]
+__all__ = ["memoize_last"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-def keeping_last(make: Callable[[*Ts], T]) -> Callable[[*Ts], T]:
+def memoize_last(make: Callable[[*Ts], T]) -> Callable[[*Ts], T]:
     """Let a function return what it returned last where it is given the very same objects. From any thread.
 
     Args:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from flink_autoscaler.core.border import Border, attempted, awaited
+from flink_autoscaler.core.error_boundary import ErrorBoundary, try_await, try_call
 from flink_autoscaler.core.errors import (
     LONGEST_TEXT,
     AutoscalerError,
@@ -15,7 +15,7 @@ from flink_autoscaler.core.errors import (
     PluginError,
     ResponseError,
 )
-from flink_autoscaler.core.last import keeping_last
+from flink_autoscaler.core.memoize import memoize_last
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 
@@ -34,7 +34,7 @@ def raising(error: BaseException) -> int:
 def test_an_error_of_ours_stays_as_it_is() -> None:
     error = ConfigError("the key x")
 
-    assert attempted(lambda: raising(error), ResponseError) is error
+    assert try_call(lambda: raising(error), ResponseError) is error
 
 
 @pytest.mark.parametrize("kind", [PluginError, ResponseError])
@@ -46,7 +46,7 @@ def test_an_error_of_ours_stays_as_it_is() -> None:
 def test_anything_else_becomes_the_kind_of_the_border_with_its_cause(
     kind: type[AutoscalerError], error: Exception
 ) -> None:
-    found = attempted(lambda: raising(error), kind, "job a")
+    found = try_call(lambda: raising(error), kind, "job a")
 
     assert type(found) is kind
     assert str(found) == f"job a: {type(error).__name__}: x"
@@ -55,7 +55,7 @@ def test_anything_else_becomes_the_kind_of_the_border_with_its_cause(
 
 
 def test_texts_are_bounded_and_need_not_exist() -> None:
-    long, none = (attempted(lambda error=error: raising(error)) for error in (ValueError("x" * 10**6), NastyError()))  # type: ignore[misc]
+    long, none = (try_call(lambda error=error: raising(error)) for error in (ValueError("x" * 10**6), NastyError()))  # type: ignore[misc]
 
     assert len(str(long)) < LONGEST_TEXT + 100
     assert str(none) == "NastyError: its text cannot be made: RuntimeError"
@@ -66,13 +66,13 @@ def test_an_awaited_error_ends_at_the_border() -> None:
         await asyncio.sleep(0)
         raise ZeroDivisionError("x")
 
-    assert str(asyncio.run(awaited(failing(), ResponseError))) == "ZeroDivisionError: x"
+    assert str(asyncio.run(try_await(failing(), ResponseError))) == "ZeroDivisionError: x"
 
 
 def test_a_cancelled_task_is_cancelled_in_spite_of_a_border() -> None:
     async def run() -> bool:
         async def hanging() -> None:
-            with Border():
+            with ErrorBoundary():
                 await asyncio.Event().wait()
 
         task = asyncio.create_task(hanging())
@@ -104,7 +104,7 @@ def test_code_is_a_word_that_has_a_meaning(error: AutoscalerError, code: str) ->
     assert error.code == code
 
 
-@keeping_last
+@memoize_last
 def listed(*given: object) -> list[object]:
     return list(given)
 
@@ -116,7 +116,7 @@ def test_what_was_made_of_the_same_objects_is_kept() -> None:
 
 
 def test_an_error_is_raised_every_time() -> None:
-    made, text = keeping_last(int), "no number"
+    made, text = memoize_last(int), "no number"
 
     for _ in range(2):
         with pytest.raises(ValueError, match="invalid literal"):

@@ -15,12 +15,12 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self, TypeVar
 
-from flink_autoscaler.core.errors import AutoscalerError, PluginError, described
+from flink_autoscaler.core.errors import AutoscalerError, PluginError, describe_error
 
 T = TypeVar("T")
 
 
-def as_ours(error: Exception, kind: type[AutoscalerError] = PluginError, what: str = "") -> AutoscalerError:
+def wrap_error(error: Exception, kind: type[AutoscalerError] = PluginError, what: str = "") -> AutoscalerError:
     """Return an error of ours as it is, anything else as a kind of ours with its cause.
 
     Args:
@@ -30,13 +30,13 @@ def as_ours(error: Exception, kind: type[AutoscalerError] = PluginError, what: s
     """
     if isinstance(error, AutoscalerError):
         return error
-    wrapped = kind(f"{what}: {described(error)}" if what else described(error))
+    wrapped = kind(f"{what}: {describe_error(error)}" if what else describe_error(error))
     wrapped.__cause__ = error
     return wrapped
 
 
-class Border:
-    """Keeps what is raised inside from going further: ``with Border() as border:``, also around ``await``.
+class ErrorBoundary:
+    """Keeps what is raised inside from going further: ``with ErrorBoundary() as boundary:``, also around ``await``.
 
     Args:
         kind: What an exception that is none of ours becomes.
@@ -61,25 +61,23 @@ class Border:
     ) -> bool:
         if not isinstance(error, Exception):
             return False
-        self.error = as_ours(error, self._kind, self._what)
+        self.error = wrap_error(error, self._kind, self._what)
         return True
 
 
-def attempted(
-    action: Callable[[], T], kind: type[AutoscalerError] = PluginError, what: str = ""
-) -> T | AutoscalerError:
+def try_call(action: Callable[[], T], kind: type[AutoscalerError] = PluginError, what: str = "") -> T | AutoscalerError:
     """Return what a call returns, or the error that it ended with."""
     try:
         return action()
     except Exception as error:
-        return as_ours(error, kind, what)
+        return wrap_error(error, kind, what)
 
 
-async def awaited(
+async def try_await(
     answer: Awaitable[T], kind: type[AutoscalerError] = PluginError, what: str = ""
 ) -> T | AutoscalerError:
     """Return what an awaitable gives, or the error that it ended with."""
     try:
         return await answer
     except Exception as error:
-        return as_ours(error, kind, what)
+        return wrap_error(error, kind, what)
