@@ -8,7 +8,7 @@ from datetime import UTC
 from enum import Enum
 from typing import Any, Final
 
-from flink_autoscaler.core.decide.alignment import AlignmentSettings, limited_event
+from flink_autoscaler.core.decide.alignment import AlignmentSettings, alignment_limited_event
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import Evaluation, Rescale
 from flink_autoscaler.core.model.events import Event, ScalingReport
@@ -196,7 +196,7 @@ def _align(given: Json) -> Json:
         strategies=frozenset(ShipStrategy.of(text) for text in given["strategies"]),
     )
     aligned = AlignmentSettings.of(options).mode(request)
-    events: list[Event] = [limited_event(request, aligned, options)] if aligned.is_limited else []
+    events: list[Event] = [alignment_limited_event(request, aligned, options)] if aligned.is_limited else []
     return {"result": aligned.parallelism, "ev": [written_event(event) for event in events]}
 
 

@@ -24,8 +24,8 @@ from flink_autoscaler.core.cycle.outcome import (
 from flink_autoscaler.core.cycle.overrides import apply_pins, effective_overrides, release_slots
 from flink_autoscaler.core.cycle.robustness import leave_one_out_check
 from flink_autoscaler.core.cycle.shadow import run_shadow_policy, with_policy_roles, with_shadow_memory
-from flink_autoscaler.core.decide.alignment import aligned_sizes
-from flink_autoscaler.core.decide.decision import Decision, Look, decide
+from flink_autoscaler.core.decide.alignment import reachable_sizes_by_vertex
+from flink_autoscaler.core.decide.decision import Decision, PlanCheck, decide
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, EvaluationError, NotReadyError, describe_error
 from flink_autoscaler.core.evaluate.custom import custom_evaluator
 from flink_autoscaler.core.evaluate.downtime import assumed_restart
@@ -248,7 +248,7 @@ def evaluate_window(
         orders=request.orders,
         reading=reading,
         is_window_full=observed.is_window_full,
-        aligned=aligned_sizes(observed.topology, options, restart_time) if streaming else {},
+        aligned=reachable_sizes_by_vertex(observed.topology, options, restart_time) if streaming else {},
     )
     if settings.is_improved and (state.history or state.supervision.rescales) and (skewed := data_skews(job)):
         job = replace(job, skewed=skewed)
@@ -337,7 +337,7 @@ def _update_policies(request: PassRequest, job: EvaluatedJob, holds: tuple[Reaso
     return Decision(Hold((*holds, *heard.reasons)), state, excluded=job.excluded)
 
 
-def _decide(progress: PassProgress, job: EvaluatedJob, plugins: Plugins, look: Look | None) -> Decision:
+def _decide(progress: PassProgress, job: EvaluatedJob, plugins: Plugins, look: PlanCheck | None) -> Decision:
     """Decide, and say what there is to say about forecasts; what is remembered are the samples as they are."""
     decision, before = decide(job, plugins, look), progress.request.state
     action, state, undecided = decision.action, decision.state, None
@@ -355,7 +355,7 @@ def _decide(progress: PassProgress, job: EvaluatedJob, plugins: Plugins, look: L
 
 def _leave_one_out_check(
     progress: PassProgress, job: EvaluatedJob, reading: JobReading, cluster: ClusterReading, plugins: Plugins
-) -> Look | None:
+) -> PlanCheck | None:
     """Return what looks again at a plan, without single samples; None where that is not wanted."""
     observed = progress.observed
     if observed is None or not job.context.options.checks_samples:

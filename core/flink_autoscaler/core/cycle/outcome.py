@@ -8,7 +8,7 @@ from flink_autoscaler.core.cycle.external_metrics import ExternalMetrics
 from flink_autoscaler.core.cycle.overrides import is_dry, wanted_parallelism
 from flink_autoscaler.core.cycle.shadow import ShadowResult, with_shadow_memory
 from flink_autoscaler.core.decide.decision import Decision
-from flink_autoscaler.core.decide.slot_sharing import need_of
+from flink_autoscaler.core.decide.slot_sharing import slot_demand
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotReadyError
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast
 from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, RestartTime
@@ -115,7 +115,7 @@ def assemble(
         error=decision.error,
         is_repair=tracking.is_repair,
         excluded=decision.excluded,
-        waits_for=need_of(request, reading) if waits_for_slots(request) else None,
+        waits_for=slot_demand(request, reading) if waits_for_slots(request) else None,
         shadow=progress.shadow.proposal if progress.shadow else None,
         origins=reading.origins,
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from flink_autoscaler.core.decide.decision import Decision
-from flink_autoscaler.core.decide.slot_sharing import can_give, shrunk, slots_in_groups
+from flink_autoscaler.core.decide.slot_sharing import is_preemptible, shrink_to, slots_in_groups
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
@@ -147,7 +147,7 @@ def release_slots(decision: Decision, request: PassRequest, reading: JobReading)
     leaves the job with no more than its share.
     """
     share, details, action = request.context.share, reading.details, decision.action
-    if share is None or details is None or not details.is_settled or not can_give(request):
+    if share is None or details is None or not details.is_settled or not is_preemptible(request):
         return decision
     running = {vertex.vertex_id: vertex.parallelism for vertex in details.vertices}
     under_way = decision.state.supervision.under_way
@@ -155,7 +155,7 @@ def release_slots(decision: Decision, request: PassRequest, reading: JobReading)
     soon = (running, {**running, **(under_way.target if under_way else {})}, {**running, **decided})
     if min(slots_in_groups(details.vertices, vector) for vector in soon) <= share.slots:
         return decision
-    target = shrunk(details.vertices, request, share.slots)
+    target = shrink_to(details.vertices, request, share.slots)
     if target == running:
         return decision
     before, after = (slots_in_groups(details.vertices, vector) for vector in (running, target))

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final
 
-from flink_autoscaler.core.decide.decision import planned
-from flink_autoscaler.core.decide.plan import Plan, held_back_event
+from flink_autoscaler.core.decide.decision import make_plan
+from flink_autoscaler.core.decide.plan import Plan, filter_event
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
 from flink_autoscaler.core.observe.window import MetricWindow
@@ -124,7 +124,7 @@ def largest_difference(planned: Sizes, other: Sizes, present: Sizes) -> PlanDiff
 def _plan_without(without: Callable[[int], EvaluatedJob], index: int, plugins: Plugins) -> Sizes:
     """Return what the pass would decide without a sample: nothing where too little is left to decide by."""
     try:
-        plan = planned(without(index), plugins)
+        plan = make_plan(without(index), plugins)
     except _UNDECIDABLE:
         return {}
     return {} if plan.blocked_by else {v: change.new for v, change in plan.changes.items()}
@@ -141,5 +141,5 @@ def _without_doubtful_changes(plan: Plan, found: PlanDifference, job: EvaluatedJ
         ("sample_age", age),
     )
     name = job.topology.vertices[found.vertex_id].name
-    event = held_back_event(job.context, EVENT, f"{name} {text}", figures)
-    return plan.explained(CODE, text, found.vertex_id, figures).told(event).dropped()
+    event = filter_event(job.context, EVENT, f"{name} {text}", figures)
+    return plan.with_reason(CODE, text, found.vertex_id, figures).with_event(event).without_changes()

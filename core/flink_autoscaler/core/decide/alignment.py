@@ -34,7 +34,7 @@ EVENLY_SPREAD = "EVENLY_SPREAD"
 
 
 @value
-class Aligned:
+class AlignmentResult:
     """An aligned parallelism.
 
     Attributes:
@@ -49,7 +49,7 @@ class Aligned:
     problem: str | None = None
 
 
-AlignmentMode = Callable[[AlignmentRequest], Aligned]
+AlignmentMode = Callable[[AlignmentRequest], AlignmentResult]
 
 
 def search(request: AlignmentRequest, *, accepts_less_load: bool) -> int | None:
@@ -78,41 +78,41 @@ def _divisors(groups: int) -> tuple[int, ...]:
     return tuple(sorted({*low, *(groups // each for each in low)}))
 
 
-def off(request: AlignmentRequest) -> Aligned:
+def keep_target(request: AlignmentRequest) -> AlignmentResult:
     """Keep the target."""
-    return Aligned(request.target)
+    return AlignmentResult(request.target)
 
 
-def balanced(request: AlignmentRequest) -> Aligned:
+def align_balanced(request: AlignmentRequest) -> AlignmentResult:
     """Take the next parallelism that lowers the load of the busiest subtask, or the target."""
     found = search(request, accepts_less_load=True) if request.is_applicable else None
-    return Aligned(request.target if found is None else found)
+    return AlignmentResult(request.target if found is None else found)
 
 
-def evenly_spread(request: AlignmentRequest) -> Aligned:
+def align_evenly_spread(request: AlignmentRequest) -> AlignmentResult:
     """Take the next parallelism that divides the groups, or the target."""
     found = search(request, accepts_less_load=False) if request.is_applicable else None
-    return Aligned(request.target if found is None else found)
+    return AlignmentResult(request.target if found is None else found)
 
 
-def legacy_evenly_spread(request: AlignmentRequest) -> Aligned:
-    """Like :func:`evenly_spread`, walking down where nothing is found above."""
-    return _legacy(request, accepts_less_load=False)
+def legacy_evenly_spread(request: AlignmentRequest) -> AlignmentResult:
+    """Like :func:`align_evenly_spread`, walking down where nothing is found above."""
+    return _align_legacy(request, accepts_less_load=False)
 
 
-def legacy_maximize_utilisation(request: AlignmentRequest) -> Aligned:
-    """Like :func:`balanced`, walking down where nothing is found above."""
-    return _legacy(request, accepts_less_load=True)
+def legacy_maximize_utilisation(request: AlignmentRequest) -> AlignmentResult:
+    """Like :func:`align_balanced`, walking down where nothing is found above."""
+    return _align_legacy(request, accepts_less_load=True)
 
 
-def _legacy(request: AlignmentRequest, *, accepts_less_load: bool) -> Aligned:
+def _align_legacy(request: AlignmentRequest, *, accepts_less_load: bool) -> AlignmentResult:
     if not request.is_applicable:
-        return Aligned(request.target)
+        return AlignmentResult(request.target)
     found = search(request, accepts_less_load=accepts_less_load)
-    return _walk_down(request) if found is None else Aligned(found)
+    return _walk_down(request) if found is None else AlignmentResult(found)
 
 
-def _walk_down(request: AlignmentRequest) -> Aligned:
+def _walk_down(request: AlignmentRequest) -> AlignmentResult:
     """Take the least parallelism whose subtasks have the same share as at the next larger share's edge."""
     groups, target = request.groups, request.target
     candidate = min(groups // (groups // target + 1), target)
@@ -120,11 +120,11 @@ def _walk_down(request: AlignmentRequest) -> Aligned:
         candidate += 1
     candidate = max(candidate, request.lower)
     if (candidate <= request.current) if request.is_scale_up else (candidate >= request.current):
-        return Aligned(request.current, is_limited=True)
-    return Aligned(candidate, is_limited=candidate != target)
+        return AlignmentResult(request.current, is_limited=True)
+    return AlignmentResult(candidate, is_limited=candidate != target)
 
 
-_BUILT_IN: dict[str, AlignmentMode] = {OFF: off, BALANCED: balanced, EVENLY_SPREAD: evenly_spread}
+_BUILT_IN: dict[str, AlignmentMode] = {OFF: keep_target, BALANCED: align_balanced, EVENLY_SPREAD: align_evenly_spread}
 _LEGACY: dict[LegacyAlignmentMode, AlignmentMode] = {
     LegacyAlignmentMode.EVENLY_SPREAD: legacy_evenly_spread,
     LegacyAlignmentMode.MAXIMIZE_UTILISATION: legacy_maximize_utilisation,
@@ -151,15 +151,15 @@ class AlignmentSettings(NamedTuple):
         most = options.alignment_max_increase if is_limited else math.inf
         if options.is_set(AutoscalerOptions.alignment_mode):
             name = options.alignment_mode
-            return cls(None if name in _BUILT_IN else name, _BUILT_IN.get(name, balanced), most)
+            return cls(None if name in _BUILT_IN else name, _BUILT_IN.get(name, align_balanced), most)
         is_legacy = options.is_set(AutoscalerOptions.legacy_alignment_mode)
-        return cls(None, _LEGACY[options.legacy_alignment_mode] if is_legacy else balanced, most)
+        return cls(None, _LEGACY[options.legacy_alignment_mode] if is_legacy else align_balanced, most)
 
 
-def within_increase(target: int, aligned: Aligned, most: float) -> Aligned:
+def within_increase(target: int, aligned: AlignmentResult, most: float) -> AlignmentResult:
     """Keep a target that even shares would raise by more than a share of it; one subtask more is always fine."""
     is_beyond = aligned.parallelism - target > max(1.0, most * target)
-    return Aligned(target, beyond=aligned.parallelism) if is_beyond else aligned
+    return AlignmentResult(target, beyond=aligned.parallelism) if is_beyond else aligned
 
 
 def alignment_request(vertex: Vertex, limits: VertexLimits, current: int, target: int) -> AlignmentRequest:
@@ -183,22 +183,22 @@ def alignment_request(vertex: Vertex, limits: VertexLimits, current: int, target
     )
 
 
-def aligned_sizes(
+def reachable_sizes_by_vertex(
     topology: JobTopology, options: AutoscalerOptions, restart_time: int
 ) -> dict[VertexId, Sequence[int]]:
-    """Return every parallelism that alignment can come to, by vertex that is aligned; see :func:`yielded`."""
+    """Return every parallelism that alignment can come to, by vertex that is aligned; see :func:`reachable_sizes`."""
     settings, found = SizingSettings.of(options, restart_time), dict[VertexId, Sequence[int]]()
     for vertex_id, vertex in topology.vertices.items():
         if not vertex.is_finished:
             limits = limits_of(vertex, vertex.working_subtasks, settings)
             working = vertex.working_subtasks
-            sizes = yielded(alignment_request(vertex, limits, working, working), options)
+            sizes = reachable_sizes(alignment_request(vertex, limits, working, working), options)
             if sizes is not None:
                 found[vertex_id] = sizes
     return found
 
 
-def yielded(request: AlignmentRequest, options: AutoscalerOptions) -> tuple[int, ...] | None:
+def reachable_sizes(request: AlignmentRequest, options: AutoscalerOptions) -> tuple[int, ...] | None:
     """Return every parallelism that alignment can come to for a target within the bounds, ascending.
 
     Args:
@@ -210,13 +210,13 @@ def yielded(request: AlignmentRequest, options: AutoscalerOptions) -> tuple[int,
         may do anything.
     """
     settings = options.derived(AlignmentSettings.of)
-    if settings.custom is not None or settings.mode is off or not request.is_applicable:
+    if settings.custom is not None or settings.mode is keep_target or not request.is_applicable:
         return None
-    return _yielded(replace(request, vertex_id="", target=1), settings.mode, settings.max_increase)
+    return _reachable_sizes(replace(request, vertex_id="", target=1), settings.mode, settings.max_increase)
 
 
 @lru_cache(maxsize=4096)
-def _yielded(request: AlignmentRequest, mode: AlignmentMode, most: float) -> tuple[int, ...]:
+def _reachable_sizes(request: AlignmentRequest, mode: AlignmentMode, most: float) -> tuple[int, ...]:
     targets = range(max(request.lower, 1), max(request.bound, request.current) + 1)
     aligned = (
         within_increase(each, mode(replace(request, target=each)), most).parallelism
@@ -226,7 +226,7 @@ def _yielded(request: AlignmentRequest, mode: AlignmentMode, most: float) -> tup
     return tuple(sorted({request.current, *aligned}))
 
 
-def align(vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: Plugins) -> Aligned:
+def align(vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: Plugins) -> AlignmentResult:
     """Align with the configured mode.
 
     Raises:
@@ -237,18 +237,20 @@ def align(vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: Plug
         request = alignment_request(vertex, limits, sizing.current, sizing.target)
         return _by_plugin(settings.custom, request, job, plugins)
     has_keys, spread = ShipStrategy.HASH in vertex.inputs.values(), (vertex.source_partitions, vertex.max_parallelism)
-    aligned = _aligned(settings.mode, has_keys, spread, (limits.lower, limits.upper), sizing.current, sizing.target)
+    aligned = _align_builtin(
+        settings.mode, has_keys, spread, (limits.lower, limits.upper), sizing.current, sizing.target
+    )
     return within_increase(sizing.target, aligned, settings.max_increase)
 
 
-def _by_plugin(name: str, request: AlignmentRequest, job: EvaluatedJob, plugins: Plugins) -> Aligned:
+def _by_plugin(name: str, request: AlignmentRequest, job: EvaluatedJob, plugins: Plugins) -> AlignmentResult:
     """Align with a custom mode; BALANCED stands in for one that is not there."""
     context = job.context
     identity = plugin_class(context.configuration, ALIGNMENT, name)
     custom = plugins.alignment_modes.get(identity or "")
     if custom is None:
         problem = f"alignment mode {name!r} is replaced by BALANCED: no plug-in {identity!r}"
-        return replace(balanced(request), problem=problem)
+        return replace(align_balanced(request), problem=problem)
     given = AlignmentContext(
         with_plugin_options(context, ALIGNMENT, name), request, job.metrics.vertices[request.vertex_id]
     )
@@ -257,19 +259,19 @@ def _by_plugin(name: str, request: AlignmentRequest, job: EvaluatedJob, plugins:
         raise PluginError(f"alignment mode {name!r} failed: {parallelism}") from parallelism
     if not isinstance(parallelism, int) or parallelism < 1:
         raise PluginError(f"alignment mode {name!r} returned {parallelism!r}, not a parallelism")
-    return Aligned(parallelism)
+    return AlignmentResult(parallelism)
 
 
 @lru_cache(maxsize=4096)
-def _aligned(
+def _align_builtin(
     mode: AlignmentMode, has_keys: bool, spread: tuple[int, int], limits: tuple[int, int], current: int, target: int
-) -> Aligned:
+) -> AlignmentResult:
     """Align with a built-in mode, which goes by numbers alone; they are the same from pass to pass."""
     strategies = frozenset({ShipStrategy.HASH} if has_keys else ())
     return mode(AlignmentRequest("", current, target, *spread, *limits, strategies))
 
 
-def limited_event(request: AlignmentRequest, aligned: Aligned, options: AutoscalerOptions) -> Event:
+def alignment_limited_event(request: AlignmentRequest, aligned: AlignmentResult, options: AutoscalerOptions) -> Event:
     """Make the event of a legacy alignment mode that had to deviate from a target."""
     message = (
         f"Scaling of vertex {request.vertex_id} is limited by key groups or partitions: expected parallelism "

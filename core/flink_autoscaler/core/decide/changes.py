@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from flink_autoscaler.core.decide.alignment import AlignmentSettings, align, alignment_request, limited_event
+from flink_autoscaler.core.decide.alignment import AlignmentSettings, align, alignment_limited_event, alignment_request
 from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, held_back, is_processing_backlog
@@ -43,11 +43,11 @@ _SIZED: Final = (
     "within_limits",
     "aligned",
 )
-"""The terms of the formula by which a vertex is sized, as :func:`_sized` gives them."""
+"""The terms of the formula by which a vertex is sized, as :func:`_sizing_reason` gives them."""
 _WAITED: Final = ("waited", "scale_down_interval")
 
 
-def delayed(
+def queue_recommendation(
     pending: DelayedVertex | None, recommendation: DelayedRecommendation, interval_ms: int
 ) -> tuple[DelayedVertex | None, DelayedRecommendation | None]:
     """Add a recommendation to those of a vertex that wait.
@@ -93,7 +93,7 @@ class VertexChange:
     events: tuple[Event, ...] = ()
 
 
-def changes_of(chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins) -> Plan:
+def vertex_changes(chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins) -> Plan:
     """Return the changes that are left of what policies want, within factors, limits and delays.
 
     As in the reference nothing changes unless a vertex that would change is outside of its band; all others go with it.
@@ -135,7 +135,7 @@ def changes_of(chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins) -> Plan:
         delayed=waiting,
         reasons=tuple(reasons),
         events=tuple(events),
-        at_once=chosen.at_once | idle,
+        bypasses_damping=chosen.at_once | idle,
         memories=chosen.memories,
         is_confirmed=chosen.is_confirmed,
     )
@@ -188,7 +188,7 @@ def _backlog_reason(
 def _with_changes(plan: Plan, job: EvaluatedJob, wanted: Mapping[VertexId, DelayedRecommendation]) -> Plan:
     """Return the plan with changes; what is expected of a vertex stays the rate for what it was sized for now."""
     if not wanted:
-        return plan.explained("NO_CHANGE", "no vertex needs another parallelism now")
+        return plan.with_reason("NO_CHANGE", "no vertex needs another parallelism now")
     if not any(each.is_outside for each in wanted.values()):
         return replace(plan, reasons=(*plan.reasons, _within_bounds(wanted, job)))
     metrics, changes = dict(plan.metrics), dict[VertexId, ScalingSummary]()
@@ -216,15 +216,15 @@ def _change_of(vertex: Vertex, chosen: PolicyPlan, job: EvaluatedJob, plugins: P
     parallelism, reasons, events = sizing.target, tuple[Reason, ...](), tuple[Event, ...]()
     # A policy that chooses among what alignment comes to means what it says.
     if sizing.target != sizing.current and not (is_at_once and sizing.target in job.aligned.get(vertex_id, ())):
-        parallelism, reasons, events = _aligned(vertex, sizing, job, plugins)
+        parallelism, reasons, events = _align_target(vertex, sizing, job, plugins)
     if parallelism == sizing.current:
         kept = None if is_sized or chosen.is_sure else pending
-        at_target = (_sized("AT_TARGET", vertex, sizing, job, parallelism),) if is_sized else ()
+        at_target = (_sizing_reason("AT_TARGET", vertex, sizing, job, parallelism),) if is_sized else ()
         return VertexChange(pending=kept, reasons=(*reasons, *at_target), events=events)
     if is_sized:
-        reasons = (*reasons, _sized("SIZED", vertex, sizing, job, parallelism))
+        reasons = (*reasons, _sizing_reason("SIZED", vertex, sizing, job, parallelism))
     else:
-        reasons = (*reasons, _planned(vertex, sizing, parallelism))
+        reasons = (*reasons, _plan_reason(vertex, sizing, parallelism))
     advice = DelayedRecommendation(job.now_ms, parallelism, sized is None or sized.is_outside)
     if advice.parallelism > sizing.current:
         held = _scale_up(vertex, advice, job)
@@ -265,7 +265,7 @@ def _without_idle_subtasks(vertex: Vertex, change: VertexChange, job: EvaluatedJ
     )
 
 
-def _planned(vertex: Vertex, sizing: VertexSizing, parallelism: int) -> Reason:
+def _plan_reason(vertex: Vertex, sizing: VertexSizing, parallelism: int) -> Reason:
     text = (
         f"has parallelism {sizing.current}: its policies want {round(sizing.factor * sizing.current)}, one step allows "
         f"{sizing.wanted}, within limits {sizing.target}, aligned {parallelism}"
@@ -273,7 +273,7 @@ def _planned(vertex: Vertex, sizing: VertexSizing, parallelism: int) -> Reason:
     return Reason("PLANNED", text, vertex.vertex_id)
 
 
-def _sized(code: str, vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, parallelism: int) -> Reason:
+def _sizing_reason(code: str, vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, parallelism: int) -> Reason:
     """Say how a vertex was sized, with every term of the formula; rates in records/s, summed over all subtasks."""
     text = (
         f"needs {plain(sizing.capacity)} records/s, has {plain(sizing.rate)} at parallelism {sizing.current}: "
@@ -302,7 +302,7 @@ def _sized(code: str, vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, p
     return Reason(code, text, vertex.vertex_id, NamedFigures(_SIZED, values))
 
 
-def _aligned(
+def _align_target(
     vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: Plugins
 ) -> tuple[int, tuple[Reason, ...], tuple[Event, ...]]:
     """Return the parallelism that spreads key groups or partitions well; a source stays within its partitions."""
@@ -317,15 +317,17 @@ def _aligned(
             events.append(plan_event(job.context, "PluginProblem", aligned.problem, "ALIGNMENT_MODE"))
     if aligned.is_limited:
         request = alignment_request(vertex, sizing.limits, sizing.current, sizing.target)
-        events.append(limited_event(request, aligned, options))
+        events.append(alignment_limited_event(request, aligned, options))
     if aligned.beyond is not None:
-        reasons.append(_uneven(vertex, aligned.parallelism, aligned.beyond, AlignmentSettings.of(options).max_increase))
+        reasons.append(
+            _uneven_reason(vertex, aligned.parallelism, aligned.beyond, AlignmentSettings.of(options).max_increase)
+        )
     if vertex.is_source and vertex.source_partitions > 0 and options.is_improved:
         parallelism = min(parallelism, max(sizing.current, vertex.source_partitions))
     return parallelism, tuple(reasons), tuple(events)
 
 
-def _uneven(vertex: Vertex, parallelism: int, beyond: int, most: float) -> Reason:
+def _uneven_reason(vertex: Vertex, parallelism: int, beyond: int, most: float) -> Reason:
     """Say that a parallelism is not raised to the next one with even shares, which is too far away."""
     spread = (
         f"{vertex.source_partitions} partitions" if vertex.source_partitions else f"{vertex.max_parallelism} key groups"
@@ -346,14 +348,14 @@ def _scale_up(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob) 
     gains = ineffective_gains(entries, vertex.parallelism, rate, options.effectiveness_threshold)
     if gains is None:
         return VertexChange(advice)
-    events = (_ineffective(vertex.vertex_id, gains, job),)
+    events = (_ineffective_event(vertex.vertex_id, gains, job),)
     if not options.effectiveness_detection:
         return VertexChange(advice, events=events)
     reason = Reason("INEFFECTIVE_SCALING", "its last scale-up had too little effect", vertex.vertex_id)
     return VertexChange(reasons=(reason,), events=events)
 
 
-def _ineffective(vertex_id: VertexId, gains: Gains, job: EvaluatedJob) -> Event:
+def _ineffective_event(vertex_id: VertexId, gains: Gains, job: EvaluatedJob) -> Event:
     expected = plain(gains.expected)
     state = "enabled" if job.context.options.effectiveness_detection else "disabled"
     message = (
@@ -373,7 +375,7 @@ def _scale_down(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob
         return VertexChange(pending=pending, reasons=(Reason("SATURATED", text, vertex.vertex_id),))
     if options.is_improved and (behind := held_back(job.topology, window_of(job.state.samples))):
         return VertexChange(pending=pending, reasons=(held_back_reason(behind[0].name, vertex.vertex_id),))
-    pending, highest = delayed(pending, advice, options.scale_down_interval.ms)
+    pending, highest = queue_recommendation(pending, advice, options.scale_down_interval.ms)
     if highest is None:
         text = f"waits {options.scale_down_interval} before it is scaled down"
         waited = 0.0 if pending is None else (job.now_ms - pending.first_ms) / 1000
@@ -383,10 +385,10 @@ def _scale_down(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob
     if highest.parallelism > vertex.parallelism and options.is_improved:
         text = "an older recommendation exceeds the current parallelism"
         return VertexChange(pending=pending, reasons=(Reason("SCALE_DOWN_STALE", text, vertex.vertex_id),))
-    return VertexChange(highest, pending, reasons=_highest(vertex, advice, highest, options))
+    return VertexChange(highest, pending, reasons=_highest_reasons(vertex, advice, highest, options))
 
 
-def _highest(
+def _highest_reasons(
     vertex: Vertex, advice: DelayedRecommendation, highest: DelayedRecommendation, options: AutoscalerOptions
 ) -> tuple[Reason, ...]:
     """Say that a scale-down goes by the most that was wanted while it waited, where that is not what is wanted now."""

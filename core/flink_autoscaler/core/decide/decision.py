@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 
-from flink_autoscaler.core.decide.changes import changes_of
-from flink_autoscaler.core.decide.filters import filtered
-from flink_autoscaler.core.decide.memory_tuning import TuningInput, recommendation_event, tune
+from flink_autoscaler.core.decide.changes import vertex_changes
+from flink_autoscaler.core.decide.filters import apply_filters
+from flink_autoscaler.core.decide.memory_tuning import TuningInput, recommendation_event, tune_memory
 from flink_autoscaler.core.decide.plan import Plan, blocked_header, plan_event, scaling_report
 from flink_autoscaler.core.decide.resources import (
     above_threshold,
-    after_executors,
+    apply_executors,
     at_least_half,
     in_whole_taskmanagers,
-    raised_to_threshold,
+    raise_to_threshold,
     within_headroom,
     within_resources,
 )
@@ -70,11 +70,11 @@ class Decision:
     tunes_memory: bool = False
 
 
-Look = Callable[[Plan], Plan]
+PlanCheck = Callable[[Plan], Plan]
 """Looks again at a plan that would be carried out, and returns what is left of it."""
 
 
-def decide(job: EvaluatedJob, plugins: Plugins, look: Look | None = None) -> Decision:
+def decide(job: EvaluatedJob, plugins: Plugins, look: PlanCheck | None = None) -> Decision:
     """Decide about a job whose metric window is full, or that has a policy which needs no window.
 
     Args:
@@ -85,7 +85,7 @@ def decide(job: EvaluatedJob, plugins: Plugins, look: Look | None = None) -> Dec
     Raises:
         AutoscalerError: The decision could not be made; nothing of it is to be remembered.
     """
-    plan, options = planned(job, plugins), job.context.options
+    plan, options = make_plan(job, plugins), job.context.options
     if look and plan.changes and not (plan.blocked_by or plan.is_confirmed):
         plan = look(plan)
     state, interval = replace(job.state, delayed=plan.delayed, policies=plan.memories), options.scaling_event_interval
@@ -107,7 +107,7 @@ def decide(job: EvaluatedJob, plugins: Plugins, look: Look | None = None) -> Dec
     return Decision(action, state, metrics=metrics, events=plan.events, report=report, excluded=job.excluded)
 
 
-def planned(job: EvaluatedJob, plugins: Plugins) -> Plan:
+def make_plan(job: EvaluatedJob, plugins: Plugins) -> Plan:
     """Return what is left of what the policy of a job wants, and what it remembers, whatever becomes of that.
 
     Raises:
@@ -118,22 +118,22 @@ def planned(job: EvaluatedJob, plugins: Plugins) -> Plan:
         heard = hear(lambda: policy_input(job), job, plugins.policies)
         return replace(plan, reasons=(*plan.reasons, *heard.reasons), memories=heard.memories)
     chosen = choose(lambda: policy_input(job), job, plugins.policies)
-    plan = changes_of(chosen, job, plugins)
+    plan = vertex_changes(chosen, job, plugins)
     if plan.changes:
-        plan = raised_to_threshold(in_whole_taskmanagers(plan, job), job)
+        plan = raise_to_threshold(in_whole_taskmanagers(plan, job), job)
     if not plan.changes:
         return plan
     if (blocked_by := _blocked_by(job)) is not None:
-        return replace(plan.explained("SCALING_DISABLED", blocked_by.rstrip(":")), blocked_by=blocked_by)
-    plan = filtered(plan, job)
+        return replace(plan.with_reason("SCALING_DISABLED", blocked_by.rstrip(":")), blocked_by=blocked_by)
+    plan = apply_filters(plan, job)
     if not plan.changes:
         return plan
-    plan = _tuned(plan, job)
+    plan = _with_memory_tuning(plan, job)
     flink = job.context.flink_options.with_changes(plan.tuning.overrides, plan.tuning.removals)
     plan = within_resources(plan, job, plugins, flink)
     plan = at_least_half(plan, within_headroom(plan, job, flink), job)
     if plan.changes:
-        plan = in_whole_taskmanagers(after_executors(plan, job, plugins), job, is_cut=True)
+        plan = in_whole_taskmanagers(apply_executors(plan, job, plugins), job, is_cut=True)
         plan = above_threshold(plan, job)
     return plan
 
@@ -153,13 +153,13 @@ def _under_memory_pressure(job: EvaluatedJob) -> Plan | None:
         return None
     message = f"{subject} is above the limit {limit} for scaling. Please adjust the memory of the TaskManagers by hand."
     event = plan_event(job.context, "MemoryPressure", message, key, EventType.NORMAL)
-    return Plan({}, job.metrics.vertices, job.state.delayed).told(event).explained("MEMORY_PRESSURE", message)
+    return Plan({}, job.metrics.vertices, job.state.delayed).with_event(event).with_reason("MEMORY_PRESSURE", message)
 
 
-def _tuned(plan: Plan, job: EvaluatedJob) -> Plan:
+def _with_memory_tuning(plan: Plan, job: EvaluatedJob) -> Plan:
     """Recommend memory settings; they are changed when tuning is on."""
     context: JobAutoScalerContext = job.context
-    tuning = tune(
+    tuning = tune_memory(
         TuningInput(
             topology=job.topology,
             summaries=plan.changes,
@@ -171,7 +171,7 @@ def _tuned(plan: Plan, job: EvaluatedJob) -> Plan:
     )
     if tuning is None:
         return plan
-    plan = plan.told(recommendation_event(tuning, context.options))
+    plan = plan.with_event(recommendation_event(tuning, context.options))
     return replace(plan, tuning=tuning) if context.options.memory_tuning else plan
 
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
-from flink_autoscaler.core.decide.plan import Plan, held_back_event, plan_event
-from flink_autoscaler.core.decide.slots import planned_parallelism, shortened, slots_of
+from flink_autoscaler.core.decide.plan import Plan, filter_event, plan_event
+from flink_autoscaler.core.decide.slots import planned_parallelism, scale_to_fit, slots_of
 from flink_autoscaler.core.evaluate.downtime import downtime_at, rescales_of
 from flink_autoscaler.core.model.events import Figures
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
@@ -23,7 +23,7 @@ from flink_autoscaler.core.options.safety import DOWN_SHARE
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 
-def without_paused(plan: Plan, job: EvaluatedJob) -> Plan:
+def pause_filter(plan: Plan, job: EvaluatedJob) -> Plan:
     """Drop the directions that are paused or switched off."""
     options = job.context.options
     switches = {PauseScope.UP: options.scale_up_enabled, PauseScope.DOWN: options.scale_down_enabled}
@@ -35,16 +35,16 @@ def without_paused(plan: Plan, job: EvaluatedJob) -> Plan:
             continue
         if pause is not None:
             who = pause.signed
-            plan = plan.explained("PAUSED", f"scaling {direction.value} is paused by {who.who}: {who.reason}")
+            plan = plan.with_reason("PAUSED", f"scaling {direction.value} is paused by {who.who}: {who.reason}")
         elif not is_on:
             text = f"scaling {direction.value} is switched off (scale-{direction.value}.enabled)"
-            plan = plan.explained("DIRECTION_OFF", text)
+            plan = plan.with_reason("DIRECTION_OFF", text)
         # Else the reasons of the pass say already what is unknown, and that nothing is scaled down for that.
         plan = replace(plan, changes=left)
     return plan
 
 
-def outside_quarantine(plan: Plan, job: EvaluatedJob) -> Plan:
+def quarantine_filter(plan: Plan, job: EvaluatedJob) -> Plan:
     """Keep vertices below a parallelism that failed."""
     failed = {entry.vertex_id: entry for entry in job.state.supervision.quarantine}
     if not failed:
@@ -58,11 +58,11 @@ def outside_quarantine(plan: Plan, job: EvaluatedJob) -> Plan:
         limit = entry.parallelism - 1
         text = f"parallelism {entry.parallelism} failed ({entry.cause}); at most {limit} until the cluster has changed"
         figures = (("wanted", float(change.new)), ("failed", float(entry.parallelism)), ("limit", float(limit)))
-        event = held_back_event(job.context, "ParallelismQuarantined", text, figures, vertex_id)
-        plan = plan.explained("QUARANTINED", text, vertex_id, figures).told(event)
+        event = filter_event(job.context, "ParallelismQuarantined", text, figures, vertex_id)
+        plan = plan.with_reason("QUARANTINED", text, vertex_id, figures).with_event(event)
         if limit > change.current:
             kept[vertex_id] = limit
-    return plan.resized(kept, {})
+    return plan.with_parallelism(kept, {})
 
 
 DAY_MS: Final = 86_400_000
@@ -73,7 +73,7 @@ def own_rescales(job: EvaluatedJob) -> list[RescaleRecord]:
     return [record for record in rescales_of(job.state.supervision) if record.origin is Origin.AUTOSCALER]
 
 
-def within_budget(plan: Plan, job: EvaluatedJob) -> Plan:
+def budget_filter(plan: Plan, job: EvaluatedJob) -> Plan:
     """Allow only so many rescales a day; scale-downs leave some of them to scale-ups."""
     budget = job.context.options.rescales_per_day
     if not budget:
@@ -88,7 +88,7 @@ def within_budget(plan: Plan, job: EvaluatedJob) -> Plan:
     figures = (("used", float(used)), ("limit", float(limit)), ("budget", float(budget)))
     event = plan_event(job.context, "RescaleBudgetSpent", f"Scaling is held back: {text}", "RescaleBudgetSpent")
     event = replace(event, figures=figures)
-    return plan.explained("BUDGET_SPENT", text, figures=figures).told(event).dropped()
+    return plan.with_reason("BUDGET_SPENT", text, figures=figures).with_event(event).without_changes()
 
 
 LATE_WEIGHT: Final = 5.0
@@ -143,7 +143,7 @@ class ScaleDownCase:
     late: float
 
     @property
-    def saved(self) -> float:
+    def savings(self) -> float:
         """Slot-seconds saved."""
         return (self.slots_now - self.slots_new) * min(self.hold, LONGEST_HOLD)
 
@@ -157,7 +157,7 @@ class ScaleDownCase:
     def figures(self) -> Figures:
         """What is weighed, in slots, seconds and slot-seconds."""
         return (
-            ("saved", self.saved),
+            ("saved", self.savings),
             ("cost", self.cost),
             ("slots", float(self.slots_now - self.slots_new)),
             ("hold", self.hold),
@@ -168,10 +168,10 @@ class ScaleDownCase:
 
     def pays(self, factor: float) -> bool:
         """Tell whether so many times the cost is saved."""
-        return self.saved >= factor * self.cost
+        return self.savings >= factor * self.cost
 
 
-def usual_hold(past: Sequence[RescaleRecord], now_ms: int) -> float | None:
+def usual_duration(past: Sequence[RescaleRecord], now_ms: int) -> float | None:
     """Return the seconds that usually pass between a scale-down and the next scale-up; None without an example."""
     reached = [r for r in past if r.stage is Stage.REACHED and r.decided_ms >= now_ms - GAP_AGE_MS]
     gaps = [
@@ -182,7 +182,7 @@ def usual_hold(past: Sequence[RescaleRecord], now_ms: int) -> float | None:
     return median(gaps) if gaps else None
 
 
-def paying(plan: Plan, job: EvaluatedJob) -> Plan:
+def payback_filter(plan: Plan, job: EvaluatedJob) -> Plan:
     """Drop a scale-down that does not pay for its outages. Where something grows as well, the outage is paid anyway."""
     options = job.context.options
     if not options.economics_enabled or plan.is_weighed or any(change.is_scale_up for change in plan.changes.values()):
@@ -191,13 +191,13 @@ def paying(plan: Plan, job: EvaluatedJob) -> Plan:
     if case.slots_now <= case.slots_new or case.pays(options.economics_factor):
         return plan
     text = (
-        f"it saves {case.saved:.0f} slot-seconds ({case.slots_now - case.slots_new} slots for {case.hold:.0f} s) and "
+        f"it saves {case.savings:.0f} slot-seconds ({case.slots_now - case.slots_new} slots for {case.hold:.0f} s) and "
         f"costs {case.cost:.0f}: outages of {case.outage_down:.0f} s, {case.late:.0f} s above the lag limit; it has to "
         f"save {options.economics_factor:g} times its cost"
     )
     figures = (*case.figures, ("factor", options.economics_factor))
-    return plan.without_downs("DOES_NOT_PAY", text, figures).told(
-        held_back_event(job.context, "ScaleDownDoesNotPay", text, figures)
+    return plan.without_scale_downs("DOES_NOT_PAY", text, figures).with_event(
+        filter_event(job.context, "ScaleDownDoesNotPay", text, figures)
     )
 
 
@@ -210,25 +210,27 @@ def _case(plan: Plan, job: EvaluatedJob) -> ScaleDownCase:
         slots_new=slots_of(job.topology, planned),
         outage_down=down,
         outage_up=up,
-        hold=_expected_hold(plan, job),
-        late=max((_late(job, v, change, (down, up)) for v, change in plan.changes.items()), default=0.0),
+        hold=_expected_duration(plan, job),
+        late=max((_late_seconds_of(job, v, change, (down, up)) for v, change in plan.changes.items()), default=0.0),
     )
 
 
-def _expected_hold(plan: Plan, job: EvaluatedJob) -> float:
+def _expected_duration(plan: Plan, job: EvaluatedJob) -> float:
     """Return the seconds that the smaller size is expected to last.
 
     As long as with the scale-downs before, but at least as long as less has been needed already: else a job whose first
     guess does not pay would never go down, and never learn more.
     """
-    usual = usual_hold(rescales_of(job.state.supervision), job.now_ms)
+    usual = usual_duration(rescales_of(job.state.supervision), job.now_ms)
     if usual is None:
         usual = max(job.context.options.scale_down_interval.exact_seconds, FIRST_HOLD)
     since_ms = max((plan.delayed[v].first_ms for v in plan.changes if v in plan.delayed), default=job.now_ms)
     return max(usual, (job.now_ms - since_ms) / 1000)
 
 
-def _late(job: EvaluatedJob, vertex_id: VertexId, change: ScalingSummary, outages: tuple[float, float]) -> float:
+def _late_seconds_of(
+    job: EvaluatedJob, vertex_id: VertexId, change: ScalingSummary, outages: tuple[float, float]
+) -> float:
     """Return the seconds above the lag limit that going down and up again with a vertex costs.
 
     The next scale-up comes when the smaller size is used to the full, as far as the options allow.
@@ -253,7 +255,7 @@ _ONE_TO_ONE: Final = frozenset({ShipStrategy.FORWARD})
 _NEIGHBOURS: Final = frozenset({ShipStrategy.RESCALE})
 
 
-def within_network_memory(plan: Plan, job: EvaluatedJob) -> Plan:
+def network_memory_filter(plan: Plan, job: EvaluatedJob) -> Plan:
     """Raise vertices only as far as every TaskManager has network buffers for its tasks."""
     capacity, topology = job.context.capacity, job.topology
     if capacity is None or not capacity.network_memory or not job.context.options.network_precheck:
@@ -261,19 +263,19 @@ def within_network_memory(plan: Plan, job: EvaluatedJob) -> Plan:
     slots, segment = capacity.slots_per_taskmanager, job.context.flink_options.segment_size
     now, planned = (planned_parallelism(topology, changes) for changes in ({}, plan.changes))
     # A job that runs with more than the model allows shows that the model is too strict for it.
-    limit = max(math.floor(SHARE * capacity.network_memory / segment), buffers_needed(topology, now, slots))
-    needed = buffers_needed(topology, planned, slots)
+    limit = max(math.floor(SHARE * capacity.network_memory / segment), required_buffers(topology, now, slots))
+    needed = required_buffers(topology, planned, slots)
     if needed <= limit:
         return plan
-    fitting = shortened(topology, plan.changes, lambda vector: buffers_needed(topology, vector, slots) <= limit)
+    fitting = scale_to_fit(topology, plan.changes, lambda vector: required_buffers(topology, vector, slots) <= limit)
     mebibytes = capacity.network_memory / (1 << 20)
     text = f"{needed} network buffers needed on a TaskManager, {limit} of {mebibytes:.0f} MiB may be taken"
     message = f"A scale-up is limited by network memory: {text}; raise taskmanager.memory.network.max or .fraction"
     event = plan_event(job.context, "NetworkMemoryLimited", message, "NetworkMemoryLimited")
-    return plan.resized(fitting, now).explained("NETWORK_MEMORY", text).told(event)
+    return plan.with_parallelism(fitting, now).with_reason("NETWORK_MEMORY", text).with_event(event)
 
 
-def buffers_needed(topology: JobTopology, parallelism: Mapping[VertexId, int], slots_per_taskmanager: int) -> int:
+def required_buffers(topology: JobTopology, parallelism: Mapping[VertexId, int], slots_per_taskmanager: int) -> int:
     """Return the buffers that the fullest TaskManager needs at least.
 
     An input needs two buffers per channel and one more, an output one per subpartition and one more. A TaskManager may
@@ -285,18 +287,18 @@ def buffers_needed(topology: JobTopology, parallelism: Mapping[VertexId, int], s
             continue
         subtasks = min(parallelism[vertex_id], slots_per_taskmanager)
         group = vertex.slot_sharing_group
-        groups[group] = groups.get(group, 0) + subtasks * _of_subtask(vertex, parallelism)
+        groups[group] = groups.get(group, 0) + subtasks * _buffers_of_subtask(vertex, parallelism)
     return max(groups.values(), default=0)
 
 
-def _of_subtask(vertex: Vertex, parallelism: Mapping[VertexId, int]) -> int:
+def _buffers_of_subtask(vertex: Vertex, parallelism: Mapping[VertexId, int]) -> int:
     own = parallelism[vertex.vertex_id]
-    inputs = sum(2 * _fan(strategy, parallelism[v], own) + 1 for v, strategy in vertex.inputs.items())
-    outputs = sum(_fan(strategy, parallelism[v], own) + 1 for v, strategy in vertex.outputs.items())
+    inputs = sum(2 * _fan_out(strategy, parallelism[v], own) + 1 for v, strategy in vertex.inputs.items())
+    outputs = sum(_fan_out(strategy, parallelism[v], own) + 1 for v, strategy in vertex.outputs.items())
     return inputs + outputs
 
 
-def _fan(strategy: ShipStrategy, other: int, own: int) -> int:
+def _fan_out(strategy: ShipStrategy, other: int, own: int) -> int:
     """Return with how many subtasks at the other end of an edge one subtask is connected."""
     if strategy in _ONE_TO_ONE and other == own:
         return 1
@@ -307,15 +309,15 @@ Filter = Callable[[Plan, EvaluatedJob], Plan]
 """Takes a plan that is not empty, and returns it, a smaller one or an empty one, and says why."""
 
 FILTERS: Final[tuple[Filter, ...]] = (
-    without_paused,
-    outside_quarantine,
-    within_budget,
-    paying,
-    within_network_memory,
+    pause_filter,
+    quarantine_filter,
+    budget_filter,
+    payback_filter,
+    network_memory_filter,
 )
 
 
-def filtered(plan: Plan, job: EvaluatedJob) -> Plan:
+def apply_filters(plan: Plan, job: EvaluatedJob) -> Plan:
     """Return what is left of a plan; the reference knows none of the filters but what people forbid."""
     options = job.context.options
     for part in FILTERS if options.filters_rescales else FILTERS[:1]:

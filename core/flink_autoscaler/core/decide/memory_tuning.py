@@ -55,26 +55,26 @@ class _Share:
     """A pool that is a fraction of something, within limits."""
 
     fraction: float
-    least: int
-    greatest: int
+    minimum: int
+    maximum: int
 
-    def checked(self, name: str) -> _Share:
-        if self.least > self.greatest or not 0 <= self.fraction < 1:
+    def validate(self, name: str) -> _Share:
+        if self.minimum > self.maximum or not 0 <= self.fraction < 1:
             raise InvalidMemoryError(f"{name}: limits or fraction make no sense")
         return self
 
     def of(self, base: int) -> int:
-        return self._clamped(_times(base, self.fraction))
+        return self._clamp(_times(base, self.fraction))
 
     def inverse_of(self, rest: int) -> int:
         """Return the pool so that it is the fraction of itself and ``rest`` together."""
-        return self._clamped(_times(rest, self.fraction / (1 - self.fraction)))
+        return self._clamp(_times(rest, self.fraction / (1 - self.fraction)))
 
-    def holds(self, size: int) -> bool:
-        return self.least <= size <= self.greatest
+    def contains(self, size: int) -> bool:
+        return self.minimum <= size <= self.maximum
 
-    def _clamped(self, size: int) -> int:
-        return max(self.least, min(size, self.greatest))
+    def _clamp(self, size: int) -> int:
+        return max(self.minimum, min(size, self.maximum))
 
 
 def _times(size: int, fraction: float) -> int:
@@ -107,7 +107,7 @@ def memory_layout(options: FlinkOptions) -> MemoryLayout:
 
 
 def _overhead(options: FlinkOptions) -> _Share:
-    return _Share(options.overhead_fraction, options.overhead_min, options.overhead_max).checked("JVM overhead")
+    return _Share(options.overhead_fraction, options.overhead_min, options.overhead_max).validate("JVM overhead")
 
 
 def _network(options: FlinkOptions) -> _Share:
@@ -116,7 +116,7 @@ def _network(options: FlinkOptions) -> _Share:
         size = options.network_buffers * options.segment_size
         return _Share(0.0, size, size)
     greatest = _UNLIMITED if options.network_max is None else options.network_max
-    return _Share(options.network_fraction, options.network_min, greatest).checked("network memory")
+    return _Share(options.network_fraction, options.network_min, greatest).validate("network memory")
 
 
 def _overhead_for(options: FlinkOptions, flink: int) -> int:
@@ -125,7 +125,7 @@ def _overhead_for(options: FlinkOptions, flink: int) -> int:
     if options.process_memory is None:
         return share.inverse_of(flink + options.metaspace)
     overhead = options.process_memory - flink - options.metaspace
-    _require(share.holds(overhead), "the JVM overhead is out of its range")
+    _require(share.contains(overhead), "the JVM overhead is out of its range")
     return overhead
 
 
@@ -136,7 +136,7 @@ def _from_pools(options: FlinkOptions, task_heap: int, managed: int) -> MemoryLa
         network = share.inverse_of(others)
     else:
         network = options.flink_memory - others
-        _require(share.holds(network) and network >= 0, "the network memory is out of its range")
+        _require(share.contains(network) and network >= 0, "the network memory is out of its range")
     return _layout(options, task_heap, managed, network, _overhead_for(options, others + network))
 
 
@@ -149,7 +149,7 @@ def _split(options: FlinkOptions, flink: int, overhead: int) -> MemoryLayout:
     fixed = options.framework_heap + options.framework_off_heap + options.task_off_heap + managed
     if options.task_heap is not None:
         network = flink - fixed - options.task_heap
-        _require(share.holds(network) and network >= 0, "the network memory is out of its range")
+        _require(share.contains(network) and network >= 0, "the network memory is out of its range")
         return _layout(options, options.task_heap, managed, network, overhead)
     network = share.of(flink)
     _require(flink >= fixed + network, "the pools exceed the Flink size")
@@ -218,7 +218,7 @@ class _Pools:
     total: int
 
 
-def tune(given: TuningInput) -> ConfigChanges | None:
+def tune_memory(given: TuningInput) -> ConfigChanges | None:
     """Return the tuned configuration; None when the present one is not known or not valid.
 
     Raises:

@@ -32,8 +32,8 @@ class Plan:
         delayed: Scale-downs that wait.
         reasons: Why the plan is what it is.
         events: To be raised, in order.
-        at_once: Vertices that a policy wants changed that needs no metric window and weighs itself what a rescale
-            costs: filters that do that for the others leave these alone.
+        bypasses_damping: Vertices that a policy wants changed that needs no metric window and weighs itself what a
+            rescale costs: filters that do that for the others leave these alone.
         memories: What the policies of the job are handed back in the next pass.
         is_confirmed: Whether the policy confirms its plans over several passes itself.
         tuning: Memory settings that change with it.
@@ -45,7 +45,7 @@ class Plan:
     delayed: Mapping[VertexId, DelayedVertex]
     reasons: tuple[Reason, ...] = ()
     events: tuple[Event, ...] = ()
-    at_once: frozenset[VertexId] = frozenset()
+    bypasses_damping: frozenset[VertexId] = frozenset()
     memories: PolicyMemories = field(default_factory=dict)
     is_confirmed: bool = False
     tuning: ConfigChanges = field(default_factory=ConfigChanges)
@@ -54,28 +54,28 @@ class Plan:
     @property
     def is_weighed(self) -> bool:
         """Whether every scale-down is one that its policy has weighed itself."""
-        return {v for v, change in self.changes.items() if change.new < change.current} <= self.at_once
+        return {v for v, change in self.changes.items() if change.new < change.current} <= self.bypasses_damping
 
-    def explained(self, code: str, text: str, vertex_id: VertexId | None = None, figures: Figures = ()) -> Plan:
+    def with_reason(self, code: str, text: str, vertex_id: VertexId | None = None, figures: Figures = ()) -> Plan:
         """Return the plan with one more reason."""
         return replace(self, reasons=(*self.reasons, Reason(code, text, vertex_id, figures)))
 
-    def told(self, event: Event) -> Plan:
+    def with_event(self, event: Event) -> Plan:
         """Return the plan with one more event."""
         return replace(self, events=(*self.events, event))
 
-    def dropped(self) -> Plan:
+    def without_changes(self) -> Plan:
         """Return the plan of which nothing is carried out."""
         return replace(self, changes={})
 
-    def without_downs(self, code: str, text: str, figures: Figures = ()) -> Plan:
+    def without_scale_downs(self, code: str, text: str, figures: Figures = ()) -> Plan:
         """Return the plan without its scale-downs, which one reason keeps from happening."""
         downs = [vertex_id for vertex_id, change in self.changes.items() if not change.is_scale_up]
         ups = {vertex_id: change for vertex_id, change in self.changes.items() if change.is_scale_up}
         reasons = (Reason(code, text, vertex_id, figures) for vertex_id in downs)
         return replace(self, changes=ups, reasons=(*self.reasons, *reasons))
 
-    def resized(self, parallelism: Mapping[VertexId, int], current: Mapping[VertexId, int]) -> Plan:
+    def with_parallelism(self, parallelism: Mapping[VertexId, int], current: Mapping[VertexId, int]) -> Plan:
         """Return the plan in which these vertices change and no others; metrics follow where that is new.
 
         Args:
@@ -87,13 +87,13 @@ class Plan:
             change = self.changes.get(vertex_id)
             if change is None or change.new != new:
                 now = current[vertex_id] if change is None else change.current
-                metrics[vertex_id] = recommended(metrics.get(vertex_id, {}), now, new)
+                metrics[vertex_id] = with_recommendation(metrics.get(vertex_id, {}), now, new)
                 change = ScalingSummary(now, new, metrics[vertex_id])
             changes[vertex_id] = change
         return replace(self, changes=changes, metrics=metrics)
 
 
-def recommended(metrics: EvaluatedVertex, current: int, new: int) -> EvaluatedVertex:
+def with_recommendation(metrics: EvaluatedVertex, current: int, new: int) -> EvaluatedVertex:
     """Return the metrics of a vertex with another parallelism recommended, and the rate expected of it."""
     rate = metrics[ScalingMetric.TRUE_PROCESSING_RATE].average if ScalingMetric.TRUE_PROCESSING_RATE in metrics else NAN
     return {
@@ -110,7 +110,7 @@ def plan_event(
     return Event(kind, reason, message, key, context.options.scaling_event_interval)
 
 
-def held_back_event(
+def filter_event(
     context: JobAutoScalerContext, reason: str, text: str, figures: Figures, vertex_id: VertexId | None = None
 ) -> Event:
     """Make the event that a filter holds a rescale back: nothing is wrong, and each interval tells it once.
@@ -129,10 +129,10 @@ def held_back_event(
 
 def with_plugin_problem(plan: Plan, context: JobAutoScalerContext, code: str, text: str) -> Plan:
     """Return the plan with the reason and, where that is wanted, the event about a plug-in that cannot be used."""
-    plan = plan.explained(code, text)
+    plan = plan.with_reason(code, text)
     if not context.options.is_improved:
         return plan
-    return plan.told(plan_event(context, "PluginProblem", text, code))
+    return plan.with_event(plan_event(context, "PluginProblem", text, code))
 
 
 EXECUTED_HEADER = "Scaling execution enabled, begin scaling vertices:"

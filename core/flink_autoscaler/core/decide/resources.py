@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping
 from operator import itemgetter
 
-from flink_autoscaler.core.decide.plan import Plan, held_back_event, plan_event, with_plugin_problem
+from flink_autoscaler.core.decide.plan import Plan, filter_event, plan_event, with_plugin_problem
 from flink_autoscaler.core.decide.slots import (
     Quota,
     TaskManagerSize,
+    available_capacity,
     exceeds_quota,
     free_slots,
     limit_figures,
@@ -17,13 +18,12 @@ from flink_autoscaler.core.decide.slots import (
     missing_slots,
     more_slots_for,
     planned_parallelism,
-    room_in,
     slots_after,
     slots_of,
     taskmanagers_for,
     taskmanagers_to_add,
+    within_capacity,
     within_quota,
-    within_room,
 )
 from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
@@ -52,7 +52,7 @@ def within_resources(plan: Plan, job: EvaluatedJob, plugins: Plugins, tuned: Fli
     """Return what the cluster and the quotas can hold of a plan, with tuned memory where that is on."""
     context = job.context
     memory = tuned.process_memory or context.taskmanager_memory or 0
-    plan = _schedulable(plan, job, plugins, tuned, memory)
+    plan = _check_schedulable(plan, job, plugins, tuned, memory)
     options = context.options
     if plan.changes and not (options.quota_cpu is None and options.quota_memory is None):
         cpu = context.taskmanager_cpu or 0.0
@@ -94,11 +94,11 @@ def at_least_half(asked: Plan, fitting: Plan, job: EvaluatedJob) -> Plan:
         return fitting
     text = f"{part} of the {wanted} more slots that it wants can be had: half of them are worth a rescale"
     figures = (("available", float(part)), ("wanted", float(wanted)))
-    event = held_back_event(job.context, "ScaleUpWaits", text, figures)
-    return fitting.explained("WAITS_FOR_MORE_SLOTS", text, figures=figures).told(event).dropped()
+    event = filter_event(job.context, "ScaleUpWaits", text, figures)
+    return fitting.with_reason("WAITS_FOR_MORE_SLOTS", text, figures=figures).with_event(event).without_changes()
 
 
-def _schedulable(plan: Plan, job: EvaluatedJob, plugins: Plugins, tuned: FlinkOptions, memory: int) -> Plan:
+def _check_schedulable(plan: Plan, job: EvaluatedJob, plugins: Plugins, tuned: FlinkOptions, memory: int) -> Plan:
     """Ask the resource check of the job; without one, everything can be scheduled."""
     name = job.context.options.resource_check
     if not name:
@@ -115,7 +115,7 @@ def _schedulable(plan: Plan, job: EvaluatedJob, plugins: Plugins, tuned: FlinkOp
         return plan
     text = f"the cluster has no room for {request.slots_needed} slots, {request.slots_used} are in use"
     event = plan_event(job.context, "NotSchedulable", f"Scaling is held back: {text}", "NotSchedulable")
-    return plan.explained("NOT_SCHEDULABLE", text).told(event).dropped()
+    return plan.with_reason("NOT_SCHEDULABLE", text).with_event(event).without_changes()
 
 
 def _resource_request(plan: Plan, job: EvaluatedJob, tuned: FlinkOptions, memory: int) -> ResourceRequest:
@@ -136,31 +136,31 @@ def _within_quota(plan: Plan, job: EvaluatedJob, quota: Quota) -> Plan:
     """Return what a quota allows of a plan: as much as fits, in the reference all of it or nothing."""
     options = job.context.options
     if not options.is_improved:
-        return _quota_reached(plan, job).dropped() if exceeds_quota(job.topology, plan.changes, quota) else plan
+        return _quota_reached(plan, job).without_changes() if exceeds_quota(job.topology, plan.changes, quota) else plan
     if quota.is_unknown:
         text = "a quota is set but not checked: CPU or memory of a TaskManager is not known"
         event = plan_event(job.context, "QuotaUnknown", f"Beware, {text}.", "QuotaUnknown")
-        plan = plan.explained("QUOTA_UNKNOWN", text).told(event)
+        plan = plan.with_reason("QUOTA_UNKNOWN", text).with_event(event)
     allowed = within_quota(job.topology, plan.changes, quota)
     if allowed == {vertex_id: change.new for vertex_id, change in plan.changes.items()}:
         return plan
-    return _quota_reached(plan, job).resized(allowed, {})
+    return _quota_reached(plan, job).with_parallelism(allowed, {})
 
 
 def _quota_reached(plan: Plan, job: EvaluatedJob) -> Plan:
     message = "Resource usage is above the allowed limit for scaling operations. Please adjust the quota by hand."
     event = plan_event(job.context, "ResourceQuotaReached", message, None)
-    return plan.told(event).explained("QUOTA_REACHED", message)
+    return plan.with_event(event).with_reason("QUOTA_REACHED", message)
 
 
 def _within_headroom(plan: Plan, job: EvaluatedJob, headroom: Headroom, size: TaskManagerSize) -> Plan:
     topology, changes = job.topology, plan.changes
-    room = room_in(headroom, size, free_slots(job.cluster) or 0)
+    room = available_capacity(headroom, size, free_slots(job.cluster) or 0)
     if room.unchecked and taskmanagers_to_add(topology, changes, room):
         limits = " and ".join(room.unchecked)
         text = f"what {headroom.source} has left is not checked for {limits}: not known for a TaskManager"
-        plan = plan.explained("HEADROOM_UNKNOWN", text)
-    allowed = within_room(topology, changes, room)
+        plan = plan.with_reason("HEADROOM_UNKNOWN", text)
+    allowed = within_capacity(topology, changes, room)
     if allowed == {vertex_id: change.new for vertex_id, change in changes.items()}:
         return plan
     capacity = job.context.capacity
@@ -169,11 +169,11 @@ def _within_headroom(plan: Plan, job: EvaluatedJob, headroom: Headroom, size: Ta
     text = limit_text(headroom, room, topology=topology, summaries=changes, allowed=allowed)
     figures = limit_figures(headroom, room, missing_slots(topology, changes, allowed))
     event = plan_event(job.context, "HeadroomReached", f"Scaling up is limited: {text}", "HeadroomReached")
-    plan = plan.explained("HEADROOM_REACHED", text, figures=figures)
-    return plan.told(replace(event, figures=figures)).resized(allowed, {})
+    plan = plan.with_reason("HEADROOM_REACHED", text, figures=figures)
+    return plan.with_event(replace(event, figures=figures)).with_parallelism(allowed, {})
 
 
-def after_executors(plan: Plan, job: EvaluatedJob, plugins: Plugins) -> Plan:
+def apply_executors(plan: Plan, job: EvaluatedJob, plugins: Plugins) -> Plan:
     """Let the configured executors change the plan, in the order of their priority; empty after a veto.
 
     Raises:
@@ -193,7 +193,7 @@ def after_executors(plan: Plan, job: EvaluatedJob, plugins: Plugins) -> Plan:
         else:
             chosen.append((_priority(name, executor), name, executor))
     for _, name, executor in sorted(chosen, key=itemgetter(0)):
-        plan = _executed(plan, job, name, executor) if plan.changes else plan
+        plan = _apply_executor(plan, job, name, executor) if plan.changes else plan
     return plan
 
 
@@ -206,7 +206,7 @@ def _priority(name: str, executor: ScalingExecutor) -> float:
     return priority
 
 
-def _executed(plan: Plan, job: EvaluatedJob, name: str, executor: ScalingExecutor) -> Plan:
+def _apply_executor(plan: Plan, job: EvaluatedJob, name: str, executor: ScalingExecutor) -> Plan:
     metrics = EvaluatedMetrics(plan.metrics, job.metrics.globals_)
     context = ExecutorContext(with_plugin_options(job.context, EXECUTOR, name), job.topology, metrics)
     result = try_call(lambda: executor.apply(context, plan.changes))
@@ -217,7 +217,7 @@ def _executed(plan: Plan, job: EvaluatedJob, name: str, executor: ScalingExecuto
     identity = f"{type(executor).__module__}.{type(executor).__qualname__}"
     message = f"Scaling was vetoed by the scaling executor {name!r} ({identity})"
     event = plan_event(job.context, "ScalingVetoed", message, f"ScalingVetoed:{name}")
-    return plan.told(event).explained("VETOED", message).dropped()
+    return plan.with_event(event).with_reason("VETOED", message).without_changes()
 
 
 def in_whole_taskmanagers(plan: Plan, job: EvaluatedJob, *, is_cut: bool = False) -> Plan:
@@ -248,8 +248,10 @@ def in_whole_taskmanagers(plan: Plan, job: EvaluatedJob, *, is_cut: bool = False
     changed = {vertex_id: parallelism for vertex_id, parallelism in new.items() if parallelism != current[vertex_id]}
     shape = f"{needed} slots are {count} TaskManagers of {size}"
     if not changed:
-        return plan.explained("REACTIVE_UNCHANGED", f"reactive mode: {shape}, which changes nothing").dropped()
-    return plan.explained("REACTIVE", f"reactive mode: {shape}; all vertices run in all slots").resized(
+        return plan.with_reason(
+            "REACTIVE_UNCHANGED", f"reactive mode: {shape}, which changes nothing"
+        ).without_changes()
+    return plan.with_reason("REACTIVE", f"reactive mode: {shape}; all vertices run in all slots").with_parallelism(
         changed, current
     )
 
@@ -279,7 +281,7 @@ def too_small(context: JobAutoScalerContext, before: Mapping[VertexId, int], aft
     )
 
 
-def raised_to_threshold(plan: Plan, job: EvaluatedJob) -> Plan:
+def raise_to_threshold(plan: Plan, job: EvaluatedJob) -> Plan:
     """Raise the vertex that grows most as far as Flink demands, where its bounds allow that."""
     if not _is_too_small(plan, job):
         return plan
@@ -293,13 +295,13 @@ def raised_to_threshold(plan: Plan, job: EvaluatedJob) -> Plan:
     new = {**{v: change.new for v, change in plan.changes.items()}, vertex_id: raised}
     text = f"{raised} instead of {wanted}: {too_small(job.context, before, {**before, vertex_id: wanted})}"
     figures = (("wanted", float(wanted)), ("raised", float(raised)))
-    return plan.resized(new, before).explained("RAISED_TO_THRESHOLD", text, vertex_id, figures)
+    return plan.with_parallelism(new, before).with_reason("RAISED_TO_THRESHOLD", text, vertex_id, figures)
 
 
 def above_threshold(plan: Plan, job: EvaluatedJob) -> Plan:
     """Drop a plan that Flink would accept and never carry out: it waits until more is needed."""
     problem = _is_too_small(plan, job)
-    return plan.explained(TOO_SMALL, problem).dropped() if problem else plan
+    return plan.with_reason(TOO_SMALL, problem).without_changes() if problem else plan
 
 
 def _is_too_small(plan: Plan, job: EvaluatedJob) -> str:

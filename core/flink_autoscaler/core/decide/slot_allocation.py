@@ -20,12 +20,12 @@ from typing import Final
 from flink_autoscaler.core.decide.plan import plan_event
 from flink_autoscaler.core.decide.slot_sharing import (
     Claim,
-    can_give,
-    dealt_anew,
+    defer,
     fair_shares,
-    least_slots,
+    is_preemptible,
+    min_slots_of,
     more_slots,
-    postponed,
+    redistribute,
     slots_in_groups,
     slots_needed,
 )
@@ -119,14 +119,14 @@ class Reallocation:
     donors: Mapping[JobKey, int] = field(default_factory=dict)
     missing: Mapping[JobKey, int] = field(default_factory=dict)
 
-    def served(self) -> dict[JobKey, int]:
+    def granted_slots(self) -> dict[JobKey, int]:
         """Return the slots of the jobs that have too few now and will have enough."""
-        return {key: self.shares[key] for key, claim in self.below_minimum.items() if self.shares[key] >= claim.least}
+        return {key: self.shares[key] for key, claim in self.below_minimum.items() if self.shares[key] >= claim.minimum}
 
-    def continued(self, requests: Sequence[PassRequest]) -> Reallocation:
+    def carry_over(self, requests: Sequence[PassRequest]) -> Reallocation:
         """Return what is left of it in the next pass: nobody gives once those who lacked slots are gone, or run."""
         present = {request.context.job_key: request.context.status for request in requests}
-        for job_key in self.served():
+        for job_key in self.granted_slots():
             # One without any slots does not run.
             waiting = JobStatus.RUNNING if self.below_minimum[job_key].held else JobStatus.CREATED
             if present.get(job_key) is waiting:
@@ -216,7 +216,7 @@ def cap_requests(
                 rescales.pop(job_key, None)  # it has ended, or what was decided was never saved
             if request.context.status is JobStatus.CREATED:
                 # It has lost its slots: what its rescale was to add is a part of what it needs to start.
-                kept += _kept_for_start(before, job_key) or (rescale.slots if rescale else 0)
+                kept += _reserved_for_start(before, job_key) or (rescale.slots if rescale else 0)
             elif rescale is not None:
                 rescales[job_key] = rescale
                 taken += rescale.slots
@@ -225,14 +225,14 @@ def cap_requests(
             failures[job_key] = boundary.error
     unclaimed = max(0, capacity.free_slots - taken)
     allocation = replace(before, capacity=capacity, addable=addable, unclaimed=unclaimed, free=max(0, unclaimed - kept))
-    reallocation = before.reallocation.continued(requests)
+    reallocation = before.reallocation.carry_over(requests)
     allocation = replace(allocation, rescales=rescales, shares=shares, reallocation=reallocation)
     set_aside = sum(each.slots for each in shares.values())
     common = allocation.headroom(requests[0].context.cluster, _available(allocation, set_aside, 0))
     capped = []
     for request in counted:
         with ErrorBoundary() as boundary:
-            capped.append(_capped(allocation, request, common, set_aside))
+            capped.append(_cap_request(allocation, request, common, set_aside))
         if boundary.error is not None:
             failures[request.context.job_key] = boundary.error
     return allocation, capped, failures
@@ -250,18 +250,18 @@ def _rescale_under_way(request: PassRequest, known: Reservation | None, now: flo
     return Reservation(request.context.job_key, max(0, slots), ReservationKind.RESCALE, now, current.decided_ms)
 
 
-def _kept_for_start(before: SlotAllocation, job_key: JobKey) -> int:
+def _reserved_for_start(before: SlotAllocation, job_key: JobKey) -> int:
     """Return the slots that others have given, or are about to give, to a job that waits."""
     if job_key in before.starts:
         return before.starts[job_key].slots
     return before.reallocation.shares.get(job_key, 0)
 
 
-def _capped(allocation: SlotAllocation, request: PassRequest, common: Headroom, set_aside: int) -> PassRequest:
+def _cap_request(allocation: SlotAllocation, request: PassRequest, common: Headroom, set_aside: int) -> PassRequest:
     context, reallocation, names = request.context, allocation.reallocation, allocation.usage.names
     share, own = None, allocation.shares.get(context.job_key)
     if context.job_key in reallocation.donors:
-        claimants = (names.get(key, key) for key in reallocation.missing if key in reallocation.served())
+        claimants = (names.get(key, key) for key in reallocation.missing if key in reallocation.granted_slots())
         share = SlotShare(reallocation.donors[context.job_key], ", ".join(claimants))
     headroom = context.headroom
     if headroom is None and shares_slots(context):
@@ -340,7 +340,7 @@ def arbitrate(
         is_granted = claim.held + share >= claim.wanted
         if coming is not None:
             # Nothing is reserved: what comes is counted once it is there, and then everybody decides anew.
-            settled.append(outcome if is_granted else postponed(outcome, coming))
+            settled.append(outcome if is_granted else defer(outcome, coming))
         elif is_granted:
             # Flink shows these slots as free until the job runs with them.
             shares.pop(job_key, None)
@@ -354,13 +354,13 @@ def arbitrate(
                 f"the jobs of the cluster want {wanted} more slots and {allocation.free} are free: this one may take "
                 f"{share} of the {claim.wanted - claim.held} it wants and decides again"
             )
-            settled.append(postponed(outcome, Reason("FAIR_SHARE", text)))
+            settled.append(defer(outcome, Reason("FAIR_SHARE", text)))
     usage = allocation.usage.after(requests, outcomes)
     allocation = replace(allocation, rescales=rescales, shares=shares, usage=usage)
-    return _reallocated(allocation, requests, settled, now)
+    return _reallocate(allocation, requests, settled, now)
 
 
-def _reallocated(
+def _reallocate(
     allocation: SlotAllocation, requests: Sequence[PassRequest], outcomes: list[PassOutcome], now: float
 ) -> tuple[SlotAllocation, tuple[PassOutcome, ...]]:
     """Find out who has too few slots, and have those say so."""
@@ -368,7 +368,7 @@ def _reallocated(
     if any(reason.code == "GIVES_SLOTS" for each in outcomes for reason in each.decision.reasons):
         # As long as it may take until those run that are given slots.
         until = now + SHARE_SECONDS
-        starts |= {key: Reservation(key, n, ReservationKind.START, until) for key, n in before.served().items()}
+        starts |= {key: Reservation(key, n, ReservationKind.START, until) for key, n in before.granted_slots().items()}
     waiting = {each.context.job_key for each in requests if each.context.status is JobStatus.CREATED}
     starts = {key: each for key, each in starts.items() if key in waiting and each.until > now}
     promised = {job_key: each.slots for job_key, each in starts.items()}
@@ -394,14 +394,14 @@ def _with_shortage(
     reallocation, names = allocation.reallocation, allocation.usage.names
     claim, missing = reallocation.below_minimum[outcome.job_key], reallocation.missing[outcome.job_key]
     are_missing = f"{missing} {'is' if missing == 1 else 'are'} missing"
-    needs = f"needs {claim.least} slot{'' if claim.least == 1 else 's'} at least"
+    needs = f"needs {claim.minimum} slot{'' if claim.minimum == 1 else 's'} at least"
     lack = f"it runs with {claim.held}, {needs}, {are_missing}" if claim.held else f"it {needs} to run, {are_missing}"
     donors = (f"{names.get(key, key)} is asked down to {slots}" for key, slots in sorted(reallocation.donors.items()))
     free, headroom = allocation.unclaimed, allocation.headroom(request.context.cluster, allocation.unclaimed)
     text = f"{lack}; {slots_text(headroom, free)}; {', '.join(donors) or 'no other job has any to give'}"
     figures = (
         ("slots_held", claim.held),
-        ("slots_needed", claim.least),
+        ("slots_needed", claim.minimum),
         ("slots_free", free),
         ("slots_missing", missing),
     )
@@ -430,17 +430,17 @@ def plan_reallocation(
         claim = try_call(partial(_need, request, outcome, promised.get(outcome.job_key, 0)))
         if isinstance(claim, Claim):
             claims.append(claim)
-    below_minimum = {claim.job_key: claim for claim in claims if claim.lacks}
+    below_minimum = {claim.job_key: claim for claim in claims if claim.deficit}
     if not below_minimum:
         return NO_REALLOCATION
     free = max(0, free - sum(promised.values()))
-    shares, missing = dealt_anew(claims, free), {}
+    shares, missing = redistribute(claims, free), {}
     # Who lacks the fewest takes first what is free, as soon as Flink sees it.
-    for claim in sorted(below_minimum.values(), key=lambda each: (each.lacks, each.job_key)):
-        if claim.lacks <= free:
-            free -= claim.lacks
+    for claim in sorted(below_minimum.values(), key=lambda each: (each.deficit, each.job_key)):
+        if claim.deficit <= free:
+            free -= claim.deficit
         else:
-            missing[claim.job_key] = claim.lacks - free
+            missing[claim.job_key] = claim.deficit - free
     donors = {claim.job_key: shares[claim.job_key] for claim in claims if shares[claim.job_key] < claim.held}
     kept = {job_key: shares[job_key] for job_key in below_minimum}
     return Reallocation(below_minimum, kept, donors if missing else {}, missing)
@@ -454,21 +454,21 @@ def _need(request: PassRequest, outcome: PassOutcome, promised: int) -> Claim | 
     options = context.options
     claim = Claim(context.job_key, held, held, options.capacity_priority, options.capacity_weight)
     if outcome.waits_for is not None and promised:
-        return replace(claim, held=promised, wanted=promised, least=min(promised, outcome.waits_for.least))
+        return replace(claim, held=promised, wanted=promised, minimum=min(promised, outcome.waits_for.least))
     if outcome.waits_for is not None:
-        return replace(claim, wanted=outcome.waits_for.most, least=outcome.waits_for.least)
+        return replace(claim, wanted=outcome.waits_for.most, minimum=outcome.waits_for.least)
     if outcome.topology is None:
         return None
-    vertices, soon = outcome.topology.vertices.values(), _held_soon(outcome, held)
+    vertices, soon = outcome.topology.vertices.values(), _held_after_rescale(outcome, held)
     need = slots_needed(vertices, outcome.found, options) if outcome.found else None
     if need is not None and need.least > max(held, soon):
-        return replace(claim, wanted=need.least, least=need.least)
+        return replace(claim, wanted=need.least, minimum=need.least)
     held = min(held, soon)
-    least = min(held, least_slots(vertices, request))
-    return replace(claim, held=held, wanted=held, least=least) if can_give(request) else None
+    least = min(held, min_slots_of(vertices, request))
+    return replace(claim, held=held, wanted=held, minimum=least) if is_preemptible(request) else None
 
 
-def _held_soon(outcome: PassOutcome, held: int) -> int:
+def _held_after_rescale(outcome: PassOutcome, held: int) -> int:
     """Return the slots that a job has once a rescale that is under way is through.
 
     Flink sets them aside for it before it runs with them: they are neither free then, nor missing.

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from flink_autoscaler.core.decide.slots import (
     Quota,
     TaskManagerSize,
+    available_capacity,
     free_slots,
     planned_parallelism,
-    room_in,
     slots_of,
     taskmanagers_for,
 )
@@ -34,7 +34,7 @@ from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 AnyVertex = Vertex | VertexDetails
 
 
-def need_of(request: PassRequest, reading: JobReading) -> SlotNeed | None:
+def slot_demand(request: PassRequest, reading: JobReading) -> SlotNeed | None:
     """Return what a job needs that waits for slots; None where it does not, or that is not known.
 
     A job whose tasks are just being started counts as not running yet, but has its slots.
@@ -57,13 +57,13 @@ def slots_needed(
     """
     known = list(vertices)
     bounds = {v.vertex_id: requirements.get(v.vertex_id, (1, v.parallelism)) for v in known}
-    least = {v.vertex_id: max(bounds[v.vertex_id][0], least_parallelism(v, options)) for v in known}
+    least = {v.vertex_id: max(bounds[v.vertex_id][0], min_parallelism_of(v, options)) for v in known}
     most = {vertex_id: upper for vertex_id, (_, upper) in bounds.items()}
     least = {vertex_id: min(parallelism, most[vertex_id]) for vertex_id, parallelism in least.items()}
     return SlotNeed(slots_in_groups(known, least), slots_in_groups(known, most)) if known else None
 
 
-def least_parallelism(vertex: AnyVertex, options: AutoscalerOptions) -> int:
+def min_parallelism_of(vertex: AnyVertex, options: AutoscalerOptions) -> int:
     """Return the least parallelism that the options allow for a vertex."""
     own = next((each for each in options.vertex_bounds if matches(vertex, each.pattern)), None)
     return options.min_parallelism if own is None or own.least is None else own.least
@@ -71,10 +71,10 @@ def least_parallelism(vertex: AnyVertex, options: AutoscalerOptions) -> int:
 
 def slots_in_groups(vertices: Iterable[AnyVertex], parallelism: Mapping[VertexId, int]) -> int:
     """Return the slots that a job takes: the widest vertex of every slot sharing group."""
-    return sum(widths(vertices, parallelism).values())
+    return sum(parallelism_by_group(vertices, parallelism).values())
 
 
-def widths(vertices: Iterable[AnyVertex], parallelism: Mapping[VertexId, int]) -> dict[str | None, int]:
+def parallelism_by_group(vertices: Iterable[AnyVertex], parallelism: Mapping[VertexId, int]) -> dict[str | None, int]:
     """Return the greatest parallelism within each slot sharing group; one group where the cluster reports none."""
     groups: dict[str | None, int] = {}
     for vertex in vertices:
@@ -146,8 +146,10 @@ def _of_slots(after: Orders, job: PinnedJob) -> Iterator[str]:
     room_for = _headroom(context)
     if room_for is None:
         return
-    room = room_in(room_for, TaskManagerSize(per_taskmanager, context.taskmanager_cpu or 0.0, memory), _free(job))
-    if not room.holds(then - now):
+    room = available_capacity(
+        room_for, TaskManagerSize(per_taskmanager, context.taskmanager_cpu or 0.0, memory), _free(job)
+    )
+    if not room.fits(then - now):
         added = f" and {room.taskmanagers} more TaskManagers can be had" if room.taskmanagers else ""
         yield (
             f"the job has {now} {'slot' if now == 1 else 'slots'} and would take {then}, {then - now} more; "
@@ -173,7 +175,7 @@ def _slots(job: PinnedJob, parallelism: Mapping[VertexId, int]) -> int:
     return slots_in_groups(job.vertices, parallelism)
 
 
-def can_give(request: PassRequest) -> bool:
+def is_preemptible(request: PassRequest) -> bool:
     """Tell whether a job can be asked for slots: it runs, Flink can rescale it, and nobody wants it left as it is."""
     options, supervision = request.context.options, request.state.supervision
     is_dry = options.dry_run or request.orders.dry_run is not None
@@ -197,20 +199,23 @@ def can_give(request: PassRequest) -> bool:
     return not (is_paused or calendar.is_excluded(options.excluded_periods, request.now_ms, is_reference=is_reference))
 
 
-def least_slots(vertices: Iterable[AnyVertex], request: PassRequest) -> int:
+def min_slots_of(vertices: Iterable[AnyVertex], request: PassRequest) -> int:
     """Return the slots that a job keeps whatever it gives: bounds, pins and excluded vertices hold."""
     known = list(vertices)
     return slots_in_groups(known, _floors(known, request))
 
 
-def shrunk(vertices: Iterable[AnyVertex], request: PassRequest, slots: int) -> dict[VertexId, int]:
+def shrink_to(vertices: Iterable[AnyVertex], request: PassRequest, slots: int) -> dict[VertexId, int]:
     """Return the parallelism of all vertices within so many slots, or as near to that as may be.
 
     Slot after slot is taken from the widest slot sharing group that has any to give.
     """
     known = list(vertices)
     floors = _floors(known, request)
-    groups, least = widths(known, {v.vertex_id: v.parallelism for v in known}), widths(known, floors)
+    groups, least = (
+        parallelism_by_group(known, {v.vertex_id: v.parallelism for v in known}),
+        parallelism_by_group(known, floors),
+    )
     while sum(groups.values()) > slots:
         givers = [group for group, width in groups.items() if width > least[group]]
         if not givers:
@@ -230,7 +235,7 @@ def _floors(vertices: list[AnyVertex], request: PassRequest) -> dict[VertexId, i
         return is_excluded or vertex.vertex_id in pinned or any(matches(vertex, name) for name in names)
 
     least = {
-        v.vertex_id: max(1, least_parallelism(v, options), restriction.floors.get(v.vertex_id, 0)) for v in vertices
+        v.vertex_id: max(1, min_parallelism_of(v, options), restriction.floors.get(v.vertex_id, 0)) for v in vertices
     }
     return {v.vertex_id: v.parallelism if is_fast(v) else min(v.parallelism, least[v.vertex_id]) for v in vertices}
 
@@ -244,7 +249,7 @@ class Claim:
         wanted: Slots that it wants to have, more than ``held``.
         priority: Jobs with a higher number come first.
         weight: Share relative to jobs of the same priority; more than 0.
-        least: Slots that it needs to run as it should; who holds fewer is starving.
+        minimum: Slots that it needs to run as it should; who holds fewer is starving.
     """
 
     job_key: JobKey
@@ -252,12 +257,12 @@ class Claim:
     wanted: int
     priority: int = 0
     weight: float = 1.0
-    least: int = 0
+    minimum: int = 0
 
     @property
-    def lacks(self) -> int:
+    def deficit(self) -> int:
         """The slots that it needs and does not hold; 0 for a job that is not starving."""
-        return max(0, self.least - self.held)
+        return max(0, self.minimum - self.held)
 
 
 def fair_shares(claims: Iterable[Claim], free: int) -> dict[JobKey, int]:
@@ -275,7 +280,7 @@ def fair_shares(claims: Iterable[Claim], free: int) -> dict[JobKey, int]:
     return granted
 
 
-def dealt_anew(claims: Sequence[Claim], free: int) -> dict[JobKey, int]:
+def redistribute(claims: Sequence[Claim], free: int) -> dict[JobKey, int]:
     """Deal out anew what jobs hold and what is free, where some of them are starving.
 
     A starving job gets its least from what is free, and from what jobs of the same or a lower priority hold beyond
@@ -289,28 +294,28 @@ def dealt_anew(claims: Sequence[Claim], free: int) -> dict[JobKey, int]:
         Slots that each job is to have: at least its least, unless it is starving and cannot be helped; at most what it
         wants; together at most what they hold and what is free.
     """
-    served = _served(claims, free)
+    served = _select_recipients(claims, free)
     if not served:
         return {claim.job_key: claim.held for claim in claims}
-    floors = {claim.job_key: claim.least if claim in served or not claim.lacks else claim.held for claim in claims}
+    floors = {claim.job_key: claim.minimum if claim in served or not claim.deficit else claim.held for claim in claims}
     rest = free + sum(claim.held for claim in claims) - sum(floors.values())
     open_claims = [
         replace(claim, held=floors[claim.job_key])
         for claim in claims
-        if claim.wanted > floors[claim.job_key] and (claim in served or not claim.lacks)
+        if claim.wanted > floors[claim.job_key] and (claim in served or not claim.deficit)
     ]
     more = fair_shares(open_claims, rest)
     return {job_key: floor + more.get(job_key, 0) for job_key, floor in floors.items()}
 
 
-def _served(claims: Sequence[Claim], free: int) -> list[Claim]:
+def _select_recipients(claims: Sequence[Claim], free: int) -> list[Claim]:
     """Return the starving jobs that can be helped, by priority; of equal ones those that lack the least."""
     served, taken = list[Claim](), 0
-    for claim in sorted(claims, key=lambda each: (-each.priority, each.lacks, each.job_key)):
-        spare = sum(max(0, each.held - each.least) for each in claims if each.priority <= claim.priority)
-        if claim.lacks and taken + claim.lacks <= free + spare:
+    for claim in sorted(claims, key=lambda each: (-each.priority, each.deficit, each.job_key)):
+        spare = sum(max(0, each.held - each.minimum) for each in claims if each.priority <= claim.priority)
+        if claim.deficit and taken + claim.deficit <= free + spare:
             served.append(claim)
-            taken += claim.lacks
+            taken += claim.deficit
     return served
 
 
@@ -338,7 +343,7 @@ def more_slots(outcome: PassOutcome) -> tuple[int, int] | None:
     return slots_of(outcome.topology, now), slots_of(outcome.topology, planned)
 
 
-def postponed(outcome: PassOutcome, reason: Reason) -> PassOutcome:
+def defer(outcome: PassOutcome, reason: Reason) -> PassOutcome:
     """Return the outcome as if the job had not decided anything in this pass."""
     if outcome.undecided is None:
         return outcome

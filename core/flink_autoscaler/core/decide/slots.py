@@ -123,7 +123,7 @@ def within_quota(topology: JobTopology, summaries: ScalingSummaries, quota: Quot
     """Return how far a plan can go without exceeding a quota.
 
     Returns:
-        See :func:`as_far_as`; a job that is over its quota already does not grow.
+        See :func:`largest_feasible`; a job that is over its quota already does not grow.
     """
     before = taskmanagers_of(topology, planned_parallelism(topology, {}), quota.slots_per_taskmanager)
 
@@ -131,11 +131,13 @@ def within_quota(topology: JobTopology, summaries: ScalingSummaries, quota: Quot
         needed = taskmanagers_for(slots, quota.slots_per_taskmanager)
         return needed <= before or not quota.is_exceeded_by(needed)
 
-    return as_far_as(topology, summaries, fits)
+    return largest_feasible(topology, summaries, fits)
 
 
-def as_far_as(topology: JobTopology, summaries: ScalingSummaries, fits: Callable[[int], bool]) -> dict[VertexId, int]:
-    """Return how much of a plan can be carried out within a limit on the slots of the job, see :func:`shortened`.
+def largest_feasible(
+    topology: JobTopology, summaries: ScalingSummaries, fits: Callable[[int], bool]
+) -> dict[VertexId, int]:
+    """Return how much of a plan can be carried out within a limit on the slots of the job, see :func:`scale_to_fit`.
 
     Args:
         topology: The job graph.
@@ -148,10 +150,10 @@ def as_far_as(topology: JobTopology, summaries: ScalingSummaries, fits: Callable
         slots = slots_of(topology, vector)
         return slots <= before or fits(slots)
 
-    return shortened(topology, summaries, may_have)
+    return scale_to_fit(topology, summaries, may_have)
 
 
-def shortened(
+def scale_to_fit(
     topology: JobTopology, summaries: ScalingSummaries, fits: Callable[[Mapping[VertexId, int]], bool]
 ) -> dict[VertexId, int]:
     """Return a plan with its scale-ups shortened, all by the same share, until it fits.
@@ -169,16 +171,18 @@ def shortened(
     steps = max(summary.new - summary.current for summary in summaries.values())
 
     def is_beyond(step: int) -> bool:
-        return not fits({**current, **_partly(summaries, step, steps)})
+        return not fits({**current, **_scale_share(summaries, step, steps)})
 
     # What is needed only ever grows with the share, so that the last share that fits can be searched by halves.
     share = bisect_left(range(1, steps + 1), True, key=is_beyond)
     if share == 0 and steps > 0 and is_beyond(0):
         return {}
-    return {vertex_id: new for vertex_id, new in _partly(summaries, share, steps).items() if new != current[vertex_id]}
+    return {
+        vertex_id: new for vertex_id, new in _scale_share(summaries, share, steps).items() if new != current[vertex_id]
+    }
 
 
-def _partly(summaries: ScalingSummaries, step: int, steps: int) -> dict[VertexId, int]:
+def _scale_share(summaries: ScalingSummaries, step: int, steps: int) -> dict[VertexId, int]:
     """Return the plan with ``step / steps`` of every scale-up, rounded down."""
     return {
         vertex_id: summary.current + (summary.new - summary.current) * step // steps
@@ -235,7 +239,7 @@ class TaskManagerSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class AvailableCapacity:
     """What a job may take beyond what it has.
 
     Attributes:
@@ -250,16 +254,16 @@ class Room:
     slots_per_taskmanager: int
     unchecked: tuple[str, ...] = ()
 
-    def added_for(self, more_slots: int) -> int:
+    def additional_taskmanagers(self, more_slots: int) -> int:
         """Return the TaskManagers that have to be added for more slots."""
         return taskmanagers_for(max(0, more_slots - self.free_slots), self.slots_per_taskmanager)
 
-    def holds(self, more_slots: int) -> bool:
+    def fits(self, more_slots: int) -> bool:
         """Tell whether the job may have so many more slots."""
-        return self.taskmanagers is None or self.added_for(more_slots) <= self.taskmanagers
+        return self.taskmanagers is None or self.additional_taskmanagers(more_slots) <= self.taskmanagers
 
 
-def room_in(headroom: Headroom, size: TaskManagerSize, free_slots: int) -> Room:
+def available_capacity(headroom: Headroom, size: TaskManagerSize, free_slots: int) -> AvailableCapacity:
     """Return what a headroom is worth in TaskManagers.
 
     Args:
@@ -267,7 +271,7 @@ def room_in(headroom: Headroom, size: TaskManagerSize, free_slots: int) -> Room:
         size: Of a TaskManager.
         free_slots: What the cluster reports free, used where the headroom does not say it.
     """
-    by_cpu = _whole(headroom.cpu, size.cpu)
+    by_cpu = _affordable_taskmanagers(headroom.cpu, size.cpu)
     memory = size.memory_in_steps(headroom.memory_step)
     by_memory = None if headroom.memory is None or memory <= 0 else headroom.memory // memory
     known = [limit for limit in (headroom.taskmanagers, by_cpu, by_memory) if limit is not None]
@@ -275,7 +279,7 @@ def room_in(headroom: Headroom, size: TaskManagerSize, free_slots: int) -> Room:
         "CPU": headroom.cpu is not None and by_cpu is None,
         "memory": headroom.memory is not None and by_memory is None,
     }
-    return Room(
+    return AvailableCapacity(
         free_slots=max(0, free_slots if headroom.slots is None else headroom.slots),
         taskmanagers=max(0, min(known)) if known else None,
         slots_per_taskmanager=size.slots,
@@ -283,26 +287,26 @@ def room_in(headroom: Headroom, size: TaskManagerSize, free_slots: int) -> Room:
     )
 
 
-def _whole(cpu: float | None, of_one: float) -> int | None:
+def _affordable_taskmanagers(cpu: float | None, of_one: float) -> int | None:
     """Return how many TaskManagers some CPUs are enough for; None where that is not known or cannot be."""
     count = math.nan if cpu is None or of_one <= 0 else cpu / of_one
     return math.floor(count) if math.isfinite(count) else None
 
 
-def within_room(topology: JobTopology, summaries: ScalingSummaries, room: Room) -> dict[VertexId, int]:
-    """Return how far a plan can go with what the job may still take; see :func:`as_far_as`."""
+def within_capacity(topology: JobTopology, summaries: ScalingSummaries, room: AvailableCapacity) -> dict[VertexId, int]:
+    """Return how far a plan can go with what the job may still take; see :func:`largest_feasible`."""
     before = slots_of(topology, planned_parallelism(topology, {}))
-    return as_far_as(topology, summaries, lambda slots: room.holds(slots - before))
+    return largest_feasible(topology, summaries, lambda slots: room.fits(slots - before))
 
 
-def taskmanagers_to_add(topology: JobTopology, summaries: ScalingSummaries, room: Room) -> int:
+def taskmanagers_to_add(topology: JobTopology, summaries: ScalingSummaries, room: AvailableCapacity) -> int:
     """Return how many TaskManagers have to be added for a plan."""
-    return room.added_for(more_slots_for(topology, summaries))
+    return room.additional_taskmanagers(more_slots_for(topology, summaries))
 
 
 def limit_text(
     headroom: Headroom,
-    room: Room,
+    room: AvailableCapacity,
     *,
     topology: JobTopology,
     summaries: ScalingSummaries,
@@ -325,7 +329,7 @@ def limit_text(
     more = len(texts) - _SHOWN_VERTICES
     if more > 0:
         texts[_SHOWN_VERTICES:] = [f"{more} more vertices likewise"]
-    text = f"{_room_text(headroom, room)}: {', '.join(texts)}"
+    text = f"{_capacity_text(headroom, room)}: {', '.join(texts)}"
     if headroom.total is None:
         return text
     return f"{text}; {missing_text(missing_slots(topology, summaries, allowed), room.slots_per_taskmanager)}"
@@ -337,42 +341,42 @@ def missing_slots(topology: JobTopology, summaries: ScalingSummaries, allowed: M
     return slots_of(topology, planned_parallelism(topology, summaries)) - slots_of(topology, {**current, **allowed})
 
 
-def limit_figures(headroom: Headroom, room: Room, missing: int) -> Figures:
+def limit_figures(headroom: Headroom, room: AvailableCapacity, missing: int) -> Figures:
     """Return the slots that there are, those that the job may take, and those that are missing; empty where unknown."""
     if headroom.total is None:
         return ()
     return ("slots", headroom.total), ("slots_free", room.free_slots), ("slots_missing", missing)
 
 
-def _room_text(headroom: Headroom, room: Room) -> str:
+def _capacity_text(headroom: Headroom, room: AvailableCapacity) -> str:
     if headroom.total is not None:
         return slots_text(headroom, room.free_slots)
-    added = "no more TaskManagers" if not room.taskmanagers else _counted(room.taskmanagers, "more TaskManager")
+    added = "no more TaskManagers" if not room.taskmanagers else _pluralize(room.taskmanagers, "more TaskManager")
     left = [] if headroom.memory is None else [f"{headroom.memory >> 20} MB"]
-    left += [] if headroom.cpu is None else [_counted(headroom.cpu, "CPU")]
+    left += [] if headroom.cpu is None else [_pluralize(headroom.cpu, "CPU")]
     text = f"{headroom.source} can give {added}"
     if left:
         text += f" ({', '.join(left)} left)"
     if room.free_slots:
-        text += f", {_counted(room.free_slots, 'slot')} free"
+        text += f", {_pluralize(room.free_slots, 'slot')} free"
     return text
 
 
 def slots_text(headroom: Headroom, free: int) -> str:
     """Say how many slots there are, how many of them a job may take, and who has the others."""
     held = f" ({headroom.held_text})" if headroom.holders else ""
-    return f"{headroom.source}: {_counted(headroom.total or 0, 'slot')}, {free or 'none'} free{held}"
+    return f"{headroom.source}: {_pluralize(headroom.total or 0, 'slot')}, {free or 'none'} free{held}"
 
 
 def missing_text(missing: int, slots_per_taskmanager: int) -> str:
     """Say how many slots are missing, and what would help."""
     are_missing = "1 slot is missing" if missing == 1 else f"{missing} slots are missing"
-    taskmanagers = _counted(taskmanagers_for(missing, slots_per_taskmanager), "more TaskManager")
-    size = _counted(slots_per_taskmanager, "slot")
+    taskmanagers = _pluralize(taskmanagers_for(missing, slots_per_taskmanager), "more TaskManager")
+    size = _pluralize(slots_per_taskmanager, "slot")
     return f"{are_missing}: {taskmanagers} of {size} would do, or other jobs that give slots back"
 
 
-def _counted(number: float, noun: str) -> str:
+def _pluralize(number: float, noun: str) -> str:
     return f"{number:g} {noun}" if number == 1 else f"{number:g} {noun}s"
 
 

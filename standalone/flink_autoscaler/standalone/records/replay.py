@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.outcome import failed_outcome, without_reading
-from flink_autoscaler.core.decide.slot_sharing import postponed
+from flink_autoscaler.core.decide.slot_sharing import defer
 from flink_autoscaler.core.errors import ConnectError, StoreError
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
@@ -40,7 +40,7 @@ def replayed(record: PassRecord, plugins: Plugins = NO_PLUGINS) -> PassOutcome:
     outcome = without_reading(record.request) or _with_answers(record, plugins)
     # What the jobs of a cluster decide about its free slots is decided behind the pass.
     reason = next((each for each in record.outcome.decision.reasons if each.code in PUT_OFF), None)
-    again = outcome if reason is None else postponed(outcome, reason)
+    again = outcome if reason is None else defer(outcome, reason)
     return _with_told_behind(again, record.outcome)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.clients.yarn.capacity import METRICS_PATH, SCHEDULER_PATH, yarn_capacity
-from flink_autoscaler.core.decide.slots import TaskManagerSize, room_in
+from flink_autoscaler.core.decide.slots import TaskManagerSize, available_capacity
 from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.model.job import Headroom
 
@@ -260,7 +260,9 @@ def test_yarn_gave_what_its_answers_before_had_room_for(scheduler: str, queue: s
     # Hadoop 3.3.6, one node of 6144 MB, a Flink session without TaskManagers. Then a job asked for 40 slots.
     answers = Answers(recorded(f"{scheduler}-metrics", SCHEDULERS), recorded(f"{scheduler}-scheduler", SCHEDULERS))
 
-    room = room_in(headroom_in(answers, queue, "alice"), TaskManagerSize(slots=2, cpu=2.0, memory=704 * MB), 0)
+    room = available_capacity(
+        headroom_in(answers, queue, "alice"), TaskManagerSize(slots=2, cpu=2.0, memory=704 * MB), 0
+    )
 
     assert (room.taskmanagers, room.unchecked) == (given - beyond, ())
 

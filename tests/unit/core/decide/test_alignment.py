@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from flink_autoscaler.core.decide.alignment import (
     AlignmentMode,
     AlignmentSettings,
-    balanced,
-    evenly_spread,
+    align_balanced,
+    align_evenly_spread,
+    keep_target,
     legacy_evenly_spread,
     legacy_maximize_utilisation,
-    off,
+    reachable_sizes,
     search,
     within_increase,
-    yielded,
 )
 from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.metrics import ScalingMetric
@@ -39,7 +39,7 @@ def request(current: int, target: int, partitions: int, max_parallelism: int, up
     return AlignmentRequest(vertex_id(1), current, target, partitions, max_parallelism, 1, upper, HASH)
 
 
-ALL_MODES = [off, balanced, evenly_spread, legacy_evenly_spread, legacy_maximize_utilisation]
+ALL_MODES = [keep_target, align_balanced, align_evenly_spread, legacy_evenly_spread, legacy_maximize_utilisation]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_alignment_can_come_to_is_all_that_it_comes_to(mode: str, data: st.
     key = "key-group.partitions.adjust.mode" if mode.startswith("legacy") else "parallelism-alignment.mode"
     options = options_with({f"scaling.{key}": mode.removeprefix("legacy ")})
 
-    found = yielded(asked, options)
+    found = reachable_sizes(asked, options)
 
     every = [target for target in range(1, max(asked.bound, current) + 1) if target != current]
     _, mode_of, most = AlignmentSettings.of(options)
@@ -91,7 +91,9 @@ def test_what_alignment_can_come_to_is_all_that_it_comes_to(mode: str, data: st.
 
 @pytest.mark.parametrize("mode", ["OFF", "of my own"])
 def test_of_some_modes_it_is_not_known(mode: str) -> None:
-    assert yielded(request(4, 5, 0, 128, 128), options_with({"scaling.parallelism-alignment.mode": mode})) is None
+    assert (
+        reachable_sizes(request(4, 5, 0, 128, 128), options_with({"scaling.parallelism-alignment.mode": mode})) is None
+    )
 
 
 @given(

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from flink_autoscaler.core.decide.filters import ScaleDownCase, late_seconds, usual_hold
+from flink_autoscaler.core.decide.filters import ScaleDownCase, late_seconds, usual_duration
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage
 
 HOUR_MS = 3_600_000
@@ -27,7 +27,7 @@ def test_edges_of_lateness(arrival: float, capacity: float, outage: float, late:
 def test_a_smaller_size_is_never_assumed_to_last_for_more_than_a_day() -> None:
     case = ScaleDownCase(slots_now=2, slots_new=1, outage_down=0, outage_up=0, hold=1e9, late=0)
 
-    assert case.saved == 86_400
+    assert case.savings == 86_400
 
 
 def a_rescale(hours_ago: float, before: int, after: int, stage: Stage = Stage.REACHED) -> RescaleRecord:
@@ -51,4 +51,4 @@ def a_rescale(hours_ago: float, before: int, after: int, stage: Stage = Stage.RE
     ids=["no past", "only upward", "one example", "the middle of two", "refused ones do not count", "too old"],
 )
 def test_how_long_a_smaller_size_usually_lasts(past: list[RescaleRecord], seconds: float | None) -> None:
-    assert usual_hold(past, NOW_MS) == seconds
+    assert usual_duration(past, NOW_MS) == seconds

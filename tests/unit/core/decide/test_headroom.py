@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.decide.slots import (
-    Room,
+    AvailableCapacity,
     TaskManagerSize,
+    available_capacity,
     limit_text,
-    room_in,
     slots_of,
     taskmanagers_for,
     taskmanagers_to_add,
-    within_room,
+    within_capacity,
 )
 from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.core.model.state import ScalingSummaries
@@ -38,23 +38,27 @@ GROUPS = a_topology(
 @pytest.mark.parametrize(
     ("plan", "room", "expected"),
     [
-        pytest.param({1: (8, 20)}, Room(0, 3, 4), {1: 20}, id="all of it fits"),
-        pytest.param({1: (8, 20)}, Room(0, None, 4), {1: 20}, id="no limit is known"),
-        pytest.param({1: (8, 20)}, Room(0, 2, 4), {1: 16}, id="two TaskManagers"),
-        pytest.param({1: (8, 20)}, Room(3, 2, 4), {1: 19}, id="and slots that are free"),
-        pytest.param({1: (8, 20)}, Room(0, 0, 4), {}, id="nothing left"),
-        pytest.param({1: (8, 20)}, Room(5, 0, 4), {1: 13}, id="free slots only"),
+        pytest.param({1: (8, 20)}, AvailableCapacity(0, 3, 4), {1: 20}, id="all of it fits"),
+        pytest.param({1: (8, 20)}, AvailableCapacity(0, None, 4), {1: 20}, id="no limit is known"),
+        pytest.param({1: (8, 20)}, AvailableCapacity(0, 2, 4), {1: 16}, id="two TaskManagers"),
+        pytest.param({1: (8, 20)}, AvailableCapacity(3, 2, 4), {1: 19}, id="and slots that are free"),
+        pytest.param({1: (8, 20)}, AvailableCapacity(0, 0, 4), {}, id="nothing left"),
+        pytest.param({1: (8, 20)}, AvailableCapacity(5, 0, 4), {1: 13}, id="free slots only"),
         # Half of 12 and of 6 steps are nine more slots.
-        pytest.param({1: (8, 20), 3: (3, 9)}, Room(1, 2, 4), {1: 14, 3: 6}, id="an equal share of every scale-up"),
-        pytest.param({1: (8, 4), 3: (3, 9)}, Room(0, 0, 4), {1: 4, 3: 6}, id="what a scale-down frees may be used"),
-        pytest.param({1: (8, 4), 3: (3, 2)}, Room(0, 0, 4), {1: 4, 3: 2}, id="scale-downs only"),
-        pytest.param({2: (5, 8)}, Room(0, 0, 4), {2: 8}, id="below the widest vertex of the group"),
+        pytest.param(
+            {1: (8, 20), 3: (3, 9)}, AvailableCapacity(1, 2, 4), {1: 14, 3: 6}, id="an equal share of every scale-up"
+        ),
+        pytest.param(
+            {1: (8, 4), 3: (3, 9)}, AvailableCapacity(0, 0, 4), {1: 4, 3: 6}, id="what a scale-down frees may be used"
+        ),
+        pytest.param({1: (8, 4), 3: (3, 2)}, AvailableCapacity(0, 0, 4), {1: 4, 3: 2}, id="scale-downs only"),
+        pytest.param({2: (5, 8)}, AvailableCapacity(0, 0, 4), {2: 8}, id="below the widest vertex of the group"),
     ],
 )
 def test_a_plan_goes_as_far_as_the_room_allows(
-    plan: dict[int, tuple[int, int]], room: Room, expected: dict[int, int]
+    plan: dict[int, tuple[int, int]], room: AvailableCapacity, expected: dict[int, int]
 ) -> None:
-    allowed = within_room(GROUPS, a_plan(plan), room)
+    allowed = within_capacity(GROUPS, a_plan(plan), room)
 
     assert allowed == {vertex_id(number): parallelism for number, parallelism in expected.items()}
 
@@ -84,7 +88,7 @@ def test_a_plan_goes_as_far_as_the_room_allows(
     ],
 )
 def test_the_limit_is_told_with_numbers(headroom: Headroom, allowed: dict[int, int], expected: str) -> None:
-    room = room_in(headroom, TaskManagerSize(4, memory=4 * GIB), 1)
+    room = available_capacity(headroom, TaskManagerSize(4, memory=4 * GIB), 1)
 
     text = limit_text(
         headroom,
@@ -101,14 +105,14 @@ def test_the_text_stays_short_whatever_the_job() -> None:
     topology = a_topology(*(replace(a_vertex(number), name="x" * 500) for number in range(1, 301)))
     plan = a_plan(dict.fromkeys(range(1, 301), (1, 2)))
 
-    text = limit_text(ROOMY, Room(0, 0, 1), topology=topology, summaries=plan, allowed={})
+    text = limit_text(ROOMY, AvailableCapacity(0, 0, 1), topology=topology, summaries=plan, allowed={})
 
     assert len(text) < 600
     assert text.endswith("295 more vertices likewise")
 
 
 parallelisms = st.integers(1, 60)
-rooms = st.builds(Room, st.integers(0, 20), st.integers(0, 20), st.integers(1, 5))
+rooms = st.builds(AvailableCapacity, st.integers(0, 20), st.integers(0, 20), st.integers(1, 5))
 
 
 @st.composite
@@ -135,11 +139,11 @@ def slots_more(topology: JobTopology, allowed: dict[str, int]) -> int:
 
 @given(planned=plans(), room=rooms)
 def test_what_is_left_of_a_plan_never_takes_more_than_the_room(
-    planned: tuple[JobTopology, ScalingSummaries], room: Room
+    planned: tuple[JobTopology, ScalingSummaries], room: AvailableCapacity
 ) -> None:
     topology, summaries = planned
 
-    allowed = within_room(topology, summaries, room)
+    allowed = within_capacity(topology, summaries, room)
 
     beyond = slots_more(topology, allowed) - room.free_slots
     assert room.taskmanagers is not None
@@ -148,11 +152,11 @@ def test_what_is_left_of_a_plan_never_takes_more_than_the_room(
 
 @given(planned=plans(), room=rooms)
 def test_no_vertex_leaves_the_way_from_its_parallelism_to_the_planned_one(
-    planned: tuple[JobTopology, ScalingSummaries], room: Room
+    planned: tuple[JobTopology, ScalingSummaries], room: AvailableCapacity
 ) -> None:
     topology, summaries = planned
 
-    allowed = within_room(topology, summaries, room)
+    allowed = within_capacity(topology, summaries, room)
 
     for vertex, summary in summaries.items():
         parallelism = allowed.get(vertex, summary.current)
@@ -165,13 +169,13 @@ def test_no_vertex_leaves_the_way_from_its_parallelism_to_the_planned_one(
 
 @given(planned=plans(), room=rooms, slots=st.integers(0, 20), taskmanagers=st.integers(0, 20))
 def test_more_room_never_leaves_less_of_a_plan(
-    planned: tuple[JobTopology, ScalingSummaries], room: Room, slots: int, taskmanagers: int
+    planned: tuple[JobTopology, ScalingSummaries], room: AvailableCapacity, slots: int, taskmanagers: int
 ) -> None:
     topology, summaries = planned
     assert room.taskmanagers is not None
     greater = replace(room, free_slots=room.free_slots + slots, taskmanagers=room.taskmanagers + taskmanagers)
 
-    less, more = within_room(topology, summaries, room), within_room(topology, summaries, greater)
+    less, more = within_capacity(topology, summaries, room), within_capacity(topology, summaries, greater)
 
     for vertex, summary in summaries.items():
         assert less.get(vertex, summary.current) <= more.get(vertex, summary.current)
@@ -180,9 +184,9 @@ def test_more_room_never_leaves_less_of_a_plan(
 @given(planned=plans(), slots=st.integers(1, 5))
 def test_ample_room_leaves_all_of_a_plan(planned: tuple[JobTopology, ScalingSummaries], slots: int) -> None:
     topology, summaries = planned
-    needed = taskmanagers_to_add(topology, summaries, Room(0, None, slots))
+    needed = taskmanagers_to_add(topology, summaries, AvailableCapacity(0, None, slots))
 
-    allowed = within_room(topology, summaries, Room(0, needed, slots))
+    allowed = within_capacity(topology, summaries, AvailableCapacity(0, needed, slots))
 
     assert allowed == {vertex: summary.new for vertex, summary in summaries.items()}
 
@@ -199,7 +203,7 @@ def test_the_worth_of_a_headroom_never_exceeds_it(
 ) -> None:
     headroom = Headroom("x", cpu=cpu_left, memory=left, memory_step=step)
 
-    room = room_in(headroom, TaskManagerSize(1, cpu, memory), 0)
+    room = available_capacity(headroom, TaskManagerSize(1, cpu, memory), 0)
 
     assert room.taskmanagers is not None
     assert room.taskmanagers * memory <= left

@@ -7,7 +7,7 @@ from flink_autoscaler.core.decide.memory_tuning import (
     TuningInput,
     network_memory,
     recommendation_event,
-    tune,
+    tune_memory,
 )
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, ScalingMetric
 from flink_autoscaler.core.model.topology import ShipStrategy
@@ -60,7 +60,7 @@ def given(options: dict[str, str] | None = None, managed_used: float = 1.0) -> T
 
 
 def test_tuning_fits_the_memory_to_what_was_used() -> None:
-    changes = tune(given())
+    changes = tune_memory(given())
 
     assert changes is not None
     assert changes.overrides == {
@@ -106,7 +106,7 @@ def test_tuning_fits_the_memory_to_what_was_used() -> None:
     ],
 )
 def test_tuning_variants(options: dict[str, str], managed_used: float, total: str, managed: str, overhead: str) -> None:
-    changes = tune(given(options, managed_used))
+    changes = tune_memory(given(options, managed_used))
 
     assert changes is not None
     assert changes.overrides[PREFIX + "process.size"] == total
@@ -118,20 +118,20 @@ def test_more_taskmanagers_do_not_shrink_the_heap() -> None:
     growing = a_plan({1: (8, 16), 2: (12, 24)})
     off = {"memory.tuning.scale-down-compensation.enabled": "false"}
 
-    with_compensation = tune(dataclasses.replace(given(), summaries=growing))
+    with_compensation = tune_memory(dataclasses.replace(given(), summaries=growing))
 
-    assert with_compensation == tune(dataclasses.replace(given(off), summaries=growing))
+    assert with_compensation == tune_memory(dataclasses.replace(given(off), summaries=growing))
 
 
 @pytest.mark.parametrize("memory", [0, -1])
 def test_nothing_is_recommended_without_the_memory_of_a_taskmanager(memory: int) -> None:
-    assert tune(dataclasses.replace(given(), taskmanager_memory=memory)) is None
+    assert tune_memory(dataclasses.replace(given(), taskmanager_memory=memory)) is None
 
 
 def test_unknown_usage_counts_as_none() -> None:
     unknown = EvaluatedMetric(math.nan, math.nan)
 
-    changes = tune(dataclasses.replace(given(), globals_=dict.fromkeys(USED, unknown)))
+    changes = tune_memory(dataclasses.replace(given(), globals_=dict.fromkeys(USED, unknown)))
 
     assert changes is not None
     assert changes.overrides["taskmanager.memory.jvm-metaspace.size"] == "0 bytes"
@@ -139,7 +139,7 @@ def test_unknown_usage_counts_as_none() -> None:
 
 @pytest.mark.parametrize(("enabled", "word"), [("true", "enabled"), ("false", "disabled")])
 def test_the_recommendation_says_whether_it_is_applied(enabled: str, word: str) -> None:
-    changes = tune(given())
+    changes = tune_memory(given())
     assert changes is not None
 
     event = recommendation_event(changes, options_with({"memory.tuning.enabled": enabled}))

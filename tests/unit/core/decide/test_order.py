@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from flink_autoscaler.core.decide.filters import filtered
+from flink_autoscaler.core.decide.filters import apply_filters
 from flink_autoscaler.core.decide.plan import Plan
 from flink_autoscaler.core.model.events import Event, Reason
 from flink_autoscaler.core.model.job import Capacity
@@ -89,7 +89,7 @@ def a_run(
 def after_filters(run: Run, plan: Wanted, at_once: frozenset[str] = frozenset()) -> dict[str, int]:
     metrics = run.job.metrics.vertices
     changes = {v: ScalingSummary(current, new, metrics[v]) for v, (current, new) in plan.items()}
-    run.left = filtered(Plan(changes, metrics, run.delayed, at_once=at_once), run.job)
+    run.left = apply_filters(Plan(changes, metrics, run.delayed, bypasses_damping=at_once), run.job)
     return {vertex: change.new for vertex, change in run.left.changes.items()}
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.core.decide.slot_sharing import (
     Claim,
-    can_give,
-    dealt_anew,
     fair_shares,
-    least_slots,
-    shrunk,
+    is_preemptible,
+    min_slots_of,
+    redistribute,
+    shrink_to,
     slots_in_groups,
     slots_needed,
 )
@@ -74,7 +74,7 @@ def test_a_job_needs_the_least_of_every_group(
 def test_a_job_gives_from_its_widest_group(
     slots: int, options: Mapping[str, str], orders: Orders, expected: tuple[int, int, int]
 ) -> None:
-    left = shrunk(VERTICES, a_request(options, orders), slots)
+    left = shrink_to(VERTICES, a_request(options, orders), slots)
 
     assert left == {vertex_id(number): parallelism for number, parallelism in enumerate(expected, 1)}
 
@@ -89,9 +89,9 @@ def test_what_is_left_fits_or_is_the_least(parallelism: list[int], groups: list[
     vertices = [a_vertex(n, parallelism=p, group=groups[n - 1]) for n, p in enumerate(parallelism, 1)]
     request = a_request({"vertex.min-parallelism": str(least)})
 
-    left = shrunk(vertices, request, slots)
+    left = shrink_to(vertices, request, slots)
 
-    assert slots_in_groups(vertices, left) <= max(slots, least_slots(vertices, request))
+    assert slots_in_groups(vertices, left) <= max(slots, min_slots_of(vertices, request))
     assert all(min(each.parallelism, least) <= left[each.vertex_id] <= each.parallelism for each in vertices)
 
 
@@ -124,7 +124,7 @@ RUNNING = a_request()
     ],
 )
 def test_who_may_be_asked_to_give(request_: PassRequest, expected: bool) -> None:
-    assert can_give(request_) is expected
+    assert is_preemptible(request_) is expected
 
 
 CLAIMS = st.lists(
@@ -193,7 +193,7 @@ def a_starving(key: str, *, least: int = 1, wanted: int = 9, priority: int = 0) 
     ],
 )
 def test_slots_are_dealt_anew_where_somebody_starves(claims: list[Claim], free: int, expected: dict[str, int]) -> None:
-    assert dealt_anew(claims, free) == expected
+    assert redistribute(claims, free) == expected
 
 
 HOLDERS = st.builds(
@@ -218,15 +218,15 @@ STARVING = st.builds(
 
 @given(claims=st.lists(HOLDERS | STARVING, max_size=7, unique_by=lambda claim: claim.job_key), free=st.integers(0, 9))
 def test_shares_never_exceed_the_slots_and_nobody_is_worse_off_than_it_may_be(claims: list[Claim], free: int) -> None:
-    shares = dealt_anew(claims, free)
+    shares = redistribute(claims, free)
 
     assert sum(shares.values()) <= free + sum(claim.held for claim in claims)
     for claim in claims:
         share = shares[claim.job_key]
         assert share <= claim.wanted
-        assert share >= (min(claim.held, claim.least) if claim.lacks else claim.least)
-        assert share == claim.held or not claim.lacks or share >= claim.least
-    helped = [claim.priority for claim in claims if claim.lacks and shares[claim.job_key] > claim.held]
+        assert share >= (min(claim.held, claim.minimum) if claim.deficit else claim.minimum)
+        assert share == claim.held or not claim.deficit or share >= claim.minimum
+    helped = [claim.priority for claim in claims if claim.deficit and shares[claim.job_key] > claim.held]
     for claim in claims:
-        if not claim.lacks and claim.priority > max(helped, default=claim.priority - 1):
+        if not claim.deficit and claim.priority > max(helped, default=claim.priority - 1):
             assert shares[claim.job_key] == claim.held

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from flink_autoscaler.core.decide.slots import TaskManagerSize, room_in
+from flink_autoscaler.core.decide.slots import TaskManagerSize, available_capacity
 from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import Headroom
@@ -89,7 +89,7 @@ def test_in_the_reference_details_are_taken_as_they_are() -> None:
 
 @pytest.mark.parametrize("cpu", [math.inf, math.nan])
 def test_cpus_that_cannot_be_are_no_limit_and_that_is_said(cpu: float) -> None:
-    room = room_in(Headroom("yarn", cpu=cpu, memory=None), TaskManagerSize(1, 1.0, 0), 0)
+    room = available_capacity(Headroom("yarn", cpu=cpu, memory=None), TaskManagerSize(1, 1.0, 0), 0)
 
     assert (room.taskmanagers, room.unchecked) == (None, ("CPU",))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.decide.slot_sharing import postponed
+from flink_autoscaler.core.decide.slot_sharing import defer
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.decision import PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
@@ -52,7 +52,7 @@ def test_the_scenarios_have_what_they_are_meant_to_show() -> None:
 @pytest.mark.parametrize("code", sorted(PUT_OFF))
 def test_a_decision_that_is_deferred_because_of_other_jobs_is_deferred_again(code: str) -> None:
     record = scaled_up().records[2]
-    waits = postponed(record.outcome, Reason(code, "others want slots, too"))
+    waits = defer(record.outcome, Reason(code, "others want slots, too"))
 
     assert found(replace(record, outcome=waits)) == []
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.decide.alignment import balanced
+from flink_autoscaler.core.decide.alignment import align_balanced
 from flink_autoscaler.core.model.policy_values import VertexLimits, VertexSizing
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of, size_vertex
@@ -41,7 +41,7 @@ def aligned(vertex: Vertex, sizing: VertexSizing) -> int:
         upper=limits.upper,
         strategies=strategies,
     )
-    return balanced(request).parallelism
+    return align_balanced(request).parallelism
 
 
 @pytest.mark.parametrize(
