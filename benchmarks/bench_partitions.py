@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.core.evaluate.evaluation import unevenness
+from flink_autoscaler.core.evaluate.evaluation import partition_skew
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, ScalingMetric
 from flink_autoscaler.core.model.topology import IoMetrics, Vertex
 
@@ -56,7 +56,7 @@ class Case:
             ScalingMetric.TARGET_DATA_RATE: EvaluatedMetric(math.nan, count * self.arriving),
             ScalingMetric.TRUE_PROCESSING_RATE: EvaluatedMetric(math.nan, self.rate),
         }
-        factor = unevenness(vertex, metrics, max(self.lags), catch_up=CATCH_UP, utilization_target=UTILIZATION)
+        factor = partition_skew(vertex, metrics, max(self.lags), catch_up=CATCH_UP, utilization_target=UTILIZATION)
         return total * factor
 
     def seconds(self, subtasks: int, chance: random.Random) -> float:

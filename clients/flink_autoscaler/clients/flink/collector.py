@@ -30,12 +30,12 @@ from flink_autoscaler.core.model.reading import (
 )
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, JobTopology, VertexDetails, build_topology
 from flink_autoscaler.core.model.value import replace
-from flink_autoscaler.core.observe.gathering import late_ms
+from flink_autoscaler.core.observe.freshness import staleness_ms
 from flink_autoscaler.core.observe.metric_names import (
     JOBMANAGER_METRICS,
     TASKMANAGER_METRICS,
     TASKMANAGER_METRICS_WITH_GC,
-    by_meaning,
+    by_metric,
     choose_names,
     count_partitions,
     topics_of,
@@ -68,7 +68,7 @@ def to_keep(request: PassRequest, details: JobDetails) -> KeptDetails | None:
 
 def reading_time(request: PassRequest) -> int:
     """Return what time it is by the clock of a pass, which may have begun long ago."""
-    return request.now_ms + late_ms(wall_ms(), request.now_ms)
+    return request.now_ms + staleness_ms(wall_ms(), request.now_ms)
 
 
 def wall_ms() -> int:
@@ -239,7 +239,7 @@ async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
         elif is_kept:
             lacks_counters, memory = True, without_counters(memory, answers)
             details = await read_details(client, request)
-        aggregates = {v: by_meaning(memory.names[v], answer) for v, answer in answers.items()}
+        aggregates = {v: by_metric(memory.names[v], answer) for v, answer in answers.items()}
     if boundary.error is not None:
         return JobReading(details, memory=memory, error=boundary.error)
     if is_cached and not lacks_counters:

@@ -19,7 +19,7 @@ from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleAttempt, RescaleFacts
 from flink_autoscaler.core.model.topology import JobDetails
 from flink_autoscaler.core.model.value import replace
-from flink_autoscaler.core.observe.wanted_facts import FactsWanted, facts_wanted
+from flink_autoscaler.core.observe.required_facts import RequiredFacts, required_facts
 from flink_autoscaler.core.ports.passes import PassRequest
 
 T = TypeVar("T")
@@ -39,12 +39,12 @@ async def read_followed(client: FlinkRestClient, request: PassRequest, read: Rea
         request: The job.
         read: Reads the metrics of a job that runs; never raises.
     """
-    wanted = facts_wanted(request)
+    wanted = required_facts(request)
     if request.context.status is not JobStatus.RUNNING:
         details = await _details(client, request)
         return JobReading(details, memory=request.memory, facts=await read_facts(client, request, details, wanted))
     reading = await read(client, request)
-    if wanted is FactsWanted.NOTHING:
+    if wanted is RequiredFacts.NOTHING:
         return reading
     return replace(reading, facts=await read_facts(client, request, reading.details, wanted))
 
@@ -55,12 +55,12 @@ async def _details(client: FlinkRestClient, request: PassRequest) -> JobDetails 
 
 
 async def read_facts(
-    client: FlinkRestClient, request: PassRequest, details: JobDetails | None, wanted: FactsWanted
+    client: FlinkRestClient, request: PassRequest, details: JobDetails | None, wanted: RequiredFacts
 ) -> RescaleFacts:
     """Return what is wanted about the rescale of a job. Never raises: what cannot be read is ``missing``."""
     reader = _Reader(client, request.context.job_id or "")
     facts = _of_details(details)
-    if wanted is FactsWanted.REQUIREMENTS:
+    if wanted is RequiredFacts.REQUIREMENTS:
         requirements = await reader.read("requirements", _requirements(client, reader.job_id))
         return replace(facts, requirements=_pairs(requirements), missing=reader.missing)
     requirements, exceptions, checkpoints, taskmanagers, restarts = await asyncio.gather(

@@ -21,7 +21,7 @@ from flink_autoscaler.core.error_boundary import try_await
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, ResponseError
 from flink_autoscaler.core.model.metrics import Aggregate
 from flink_autoscaler.core.model.syntax import parse_duration
-from flink_autoscaler.core.observe.gathering import OLD
+from flink_autoscaler.core.observe.freshness import OLD
 
 FETCH_INTERVAL: Final = "metrics.fetcher.update-interval"
 DEFAULT_INTERVAL: Final = 10.0

@@ -31,7 +31,7 @@ from flink_autoscaler.core.evaluate.custom import custom_evaluator
 from flink_autoscaler.core.evaluate.downtime import assumed_restart
 from flink_autoscaler.core.evaluate.evaluation import (
     EvaluationSettings,
-    OutsideFigures,
+    ExternalRates,
     evaluate,
     with_present_parallelism,
 )
@@ -43,12 +43,12 @@ from flink_autoscaler.core.model.metrics import FlinkMetric, MetricSample, Scali
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.state import ForecastMemory, JobState
 from flink_autoscaler.core.model.value import replace
-from flink_autoscaler.core.observe.gathering import at_reading_time, stale
+from flink_autoscaler.core.observe.freshness import at_reading_time, staleness_reason
 from flink_autoscaler.core.observe.observation import (
-    Observed,
+    ObservationResult,
     finished_vertices,
     memory_after_failure,
-    observe,
+    take_observation,
     without_sample,
 )
 from flink_autoscaler.core.observe.plausibility import is_possible
@@ -127,13 +127,13 @@ def observe_job(request: PassRequest, reading: JobReading, cluster: ClusterReadi
     except ConfigError as error:
         return PassProgress(request, end=invalid_decision(request, str(error)))
     try:
-        if (doubt := stale(request, reading, cluster)) is not None:
+        if (doubt := staleness_reason(request, reading, cluster)) is not None:
             excluded = finished_vertices(reading.details)
             return PassProgress(request, end=_unchanged(request, PassPhase.NOT_READY, Hold((doubt,)), excluded))
         before = request.state
         if options.policy_shadow or SHADOW in before.policies:
             request = with_policy_roles(request)
-        observed = without_other_graph(observe(request, reading, cluster), before, streaming)
+        observed = without_other_graph(take_observation(request, reading, cluster), before, streaming)
     except AutoscalerError as error:
         request = replace(request, memory=memory_after_failure(reading, cluster))
         return PassProgress(request, end=error_decision(request, error, finished_vertices(reading.details)))
@@ -146,7 +146,7 @@ def observe_job(request: PassRequest, reading: JobReading, cluster: ClusterReadi
     return PassProgress(observed.request, observed, streaming, end=end)
 
 
-def without_other_graph(observed: Observed, before: JobState, kept: frozenset[str]) -> Observed:
+def without_other_graph(observed: ObservationResult, before: JobState, kept: frozenset[str]) -> ObservationResult:
     """Forget what policies remember when the job has other vertices than in the last sample.
 
     Args:
@@ -180,7 +180,7 @@ def evaluate_job(
         memory: ForecastMemory = {}
         if request.context.options.forecast_enabled:
             forecast = pass_forecast(job, request.profiles, plugins.policies)
-            memory, job, events = forecast.memory, forecast.shown(job), (*events, *forecast.events)
+            memory, job, events = forecast.memory, forecast.with_forecast(job), (*events, *forecast.events)
         if memory != job.state.forecast:  # what was learned is kept, whatever becomes of the decision
             request = replace(request, state=replace(request.state, forecast=memory))
             job = replace(job, state=replace(job.state, forecast=memory))
@@ -196,7 +196,7 @@ def evaluate_job(
 
 
 def evaluate_window(
-    observed: Observed,
+    observed: ObservationResult,
     restart_time: int,
     reading: JobReading,
     cluster: ClusterReading,
@@ -217,14 +217,14 @@ def evaluate_window(
         NotReadyError: Metrics are missing while the window fills.
         EvaluationError: They are missing although it is full.
     """
-    request, samples, state = observed.request, observed.counted, observed.request.state
+    request, samples, state = observed.request, observed.for_rates, observed.request.state
     context, options = request.context, request.context.options
     settings = EvaluationSettings.of(options, restart_time)
     customize, problems = None, list[Reason]()
     if options.custom_evaluators:
         customize, problems = custom_evaluator(context, observed.topology, samples, restart_time, plugins)
     try:
-        outside, history = OutsideFigures.of(reading), state.history
+        outside, history = ExternalRates.of(reading), state.history
         if settings.is_improved:
             _require_lags(observed, reading, samples)
         metrics = evaluate(observed.topology, samples, settings, customize, outside, history)
@@ -255,7 +255,7 @@ def evaluate_window(
     return job, _plugin_events(context, problems) if problems else ()
 
 
-def _require_lags(observed: Observed, reading: JobReading, samples: Sequence[MetricSample]) -> None:
+def _require_lags(observed: ObservationResult, reading: JobReading, samples: Sequence[MetricSample]) -> None:
     """Raise for a source that tells its lag, but none that can be: it is no source without one, which reads all."""
     window = window_of(samples)
     for vertex_id, vertex in observed.topology.vertices.items():
@@ -366,19 +366,19 @@ def _leave_one_out_check(
         other, _ = evaluate_window(left, job.restart_time, reading, cluster, plugins, progress.streaming)
         if progress.forecast is None:
             return other
-        return pass_forecast(other, progress.request.profiles, plugins.policies).shown(other)
+        return pass_forecast(other, progress.request.profiles, plugins.policies).with_forecast(other)
 
     return lambda plan: leave_one_out_check(plan, job, observed.request.state.samples, without, plugins)
 
 
-def _end_after_sample(request: PassRequest, observed: Observed, error: AutoscalerError) -> Decision:
+def _end_after_sample(request: PassRequest, observed: ObservationResult, error: AutoscalerError) -> Decision:
     """End a pass after its sample; a window without a rate is filling, and nothing has failed."""
     if isinstance(error, NotReadyError):
         return _unchanged(request, PassPhase.WINDOW_FILLING, _hold_while_filling(observed), observed.excluded)
     return error_decision(request, error, observed.excluded)
 
 
-def _hold_while_filling(observed: Observed) -> Hold:
+def _hold_while_filling(observed: ObservationResult) -> Hold:
     left = max(0.0, (observed.full_at_ms - observed.request.now_ms) / 1000)
     window = observed.request.context.options.metrics_window.exact_seconds
     return Hold(

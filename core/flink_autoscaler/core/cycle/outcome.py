@@ -19,8 +19,8 @@ from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, Jo
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.model.supervision import Vector
 from flink_autoscaler.core.model.value import replace, value
-from flink_autoscaler.core.observe.observation import Observed, unknown_facts
-from flink_autoscaler.core.observe.wanted_facts import FactsWanted, facts_wanted, waits_for_slots
+from flink_autoscaler.core.observe.observation import ObservationResult, unknown_facts
+from flink_autoscaler.core.observe.required_facts import RequiredFacts, required_facts, waits_for_slots
 from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
@@ -53,7 +53,7 @@ class PassProgress:
     """
 
     request: PassRequest
-    observed: Observed | None = None
+    observed: ObservationResult | None = None
     streaming: frozenset[str] = frozenset()
     restart: RestartTime | None = None
     job: EvaluatedJob | None = None
@@ -149,7 +149,7 @@ def without_reading(request: PassRequest) -> PassOutcome | None:
             return _unread_outcome(request, invalid_decision(request, problem))
         if not options.enabled:
             return _disabled_outcome(request)
-        is_followed = facts_wanted(request) is FactsWanted.EVERYTHING
+        is_followed = required_facts(request) is RequiredFacts.EVERYTHING
         if request.context.status is not JobStatus.RUNNING and not is_followed and not waits_for_slots(request):
             return _unread_outcome(request, with_overrides(not_running_decision(request), request))
         return None
@@ -164,7 +164,7 @@ def failed_outcome(request: PassRequest, error: AutoscalerError) -> PassOutcome:
 
 def waits_only_for_slots(request: PassRequest) -> bool:
     """Tell whether nothing has to be found out about a job but how many slots it waits for."""
-    return waits_for_slots(request) and facts_wanted(request) is not FactsWanted.EVERYTHING
+    return waits_for_slots(request) and required_facts(request) is not RequiredFacts.EVERYTHING
 
 
 def waiting_outcome(request: PassRequest, external: ExternalMetrics | None = None) -> PassOutcome:

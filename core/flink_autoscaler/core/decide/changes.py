@@ -9,7 +9,7 @@ from typing import Final
 from flink_autoscaler.core.decide.alignment import AlignmentSettings, align, alignment_limited_event, alignment_request
 from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.errors import EvaluationError
-from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, held_back, is_processing_backlog
+from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, is_processing_backlog, saturated_sources
 from flink_autoscaler.core.model.events import Event, EventType, NamedFigures, Reason
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import NAN, plain, two_decimals
@@ -373,7 +373,7 @@ def _scale_down(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob
         # It is too busy to believe that it has capacity to spare.
         text = "it is busier than the target although its upstream says it needs less"
         return VertexChange(pending=pending, reasons=(Reason("SATURATED", text, vertex.vertex_id),))
-    if options.is_improved and (behind := held_back(job.topology, window_of(job.state.samples))):
+    if options.is_improved and (behind := saturated_sources(job.topology, window_of(job.state.samples))):
         return VertexChange(pending=pending, reasons=(held_back_reason(behind[0].name, vertex.vertex_id),))
     pending, highest = queue_recommendation(pending, advice, options.scale_down_interval.ms)
     if highest is None:

@@ -35,7 +35,7 @@ from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import Capacity, Headroom, JobKey, JobStatus, SlotShare
 from flink_autoscaler.core.model.value import replace
-from flink_autoscaler.core.observe.wanted_facts import shares_slots
+from flink_autoscaler.core.observe.required_facts import shares_slots
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 
 SHARE_SECONDS: Final = 120.0

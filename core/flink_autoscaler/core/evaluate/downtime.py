@@ -57,23 +57,23 @@ def assumed_restart(state: JobState, elsewhere: Sequence[int], options: Autoscal
     others = elsewhere if len(own) < ENOUGH and is_enough_elsewhere else ()
     known = [*own, *others]
     if options.restart_time_tracking or not options.measures_restarts or len(known) < ENOUGH:
-        return RestartTime(assumed, RestartBasis(_unmeasured(state, options), len(own), len(others)))
+        return RestartTime(assumed, RestartBasis(_fallback_source(state, options), len(own), len(others)))
     source = RestartSource.MEASURED_OF_CLUSTER if others else RestartSource.MEASURED_OF_JOB
     seconds = max(int(SHORTEST), min(math.ceil(median(known) / 1000), options.restart_time_limit.seconds))
     return RestartTime(seconds, RestartBasis(source, len(own), len(others)))
 
 
-def _unmeasured(state: JobState, options: AutoscalerOptions) -> RestartSource:
+def _fallback_source(state: JobState, options: AutoscalerOptions) -> RestartSource:
     is_tracked = options.restart_time_tracking and is_restart_tracked(state.tracking)
     return RestartSource.LONGEST_TRACKED if is_tracked else RestartSource.OPTION
 
 
 def newest_outages(supervision: Supervision, most: int) -> list[int]:
     """Return what the newest rescales with a measured outage took the job away, milliseconds, newest first."""
-    return [outage for _, outage in islice(_measured(supervision.rescales), most)]
+    return [outage for _, outage in islice(_measured_outages(supervision.rescales), most)]
 
 
-def _measured(past: Sequence[RescaleRecord], mechanism: Mechanism | None = None) -> Iterator[tuple[int, int]]:
+def _measured_outages(past: Sequence[RescaleRecord], mechanism: Mechanism | None = None) -> Iterator[tuple[int, int]]:
     """Yield instant and outage of rescales, those of one mechanism or all, newest first."""
     for record in reversed(past):
         is_meant = mechanism in (None, record.mechanism)
@@ -96,7 +96,9 @@ class ClusterOutages:
 
     def note(self, cluster: str, job_key: JobKey, supervision: Supervision) -> None:
         """Take note of what was measured of a job."""
-        own = [_Entry(at_ms, job_key, outage) for at_ms, outage in islice(_measured(supervision.rescales), ENOUGH)]
+        own = [
+            _Entry(at_ms, job_key, outage) for at_ms, outage in islice(_measured_outages(supervision.rescales), ENOUGH)
+        ]
         with self._lock:
             others = [each for each in self._entries.get(cluster, ()) if each.job_key != job_key]
             self._entries[cluster] = tuple(sorted([*others, *own])[-KEPT:])
@@ -151,7 +153,7 @@ def estimate_downtime(
         taskmanagers: That share the state.
         subtasks: Of all vertices, after the rescale.
     """
-    measured = [outage / 1000 for _, outage in islice(_measured(past, mechanism), NEWEST)]
+    measured = [outage / 1000 for _, outage in islice(_measured_outages(past, mechanism), NEWEST)]
     state = (state_bytes or 0) / 1e9 / max(1, taskmanagers or 1)
     usual = _USUAL[mechanism] + _PER_GB * state + _PER_SUBTASK * subtasks
     if 0 < len(measured) < ENOUGH:
@@ -191,7 +193,7 @@ def downtime_at(job: EvaluatedJob, subtasks: int) -> Outage:
 def expected_outage(job: EvaluatedJob) -> Outage:
     """Return what the next rescale is expected to cost: from measured outages, else the assumed restart time."""
     estimate = downtime_at(job, sum(vertex.parallelism for vertex in job.topology.vertices.values()))
-    if any(_measured(rescales_of(job.state.supervision), Mechanism.IN_PLACE)):
+    if any(_measured_outages(rescales_of(job.state.supervision), Mechanism.IN_PLACE)):
         return estimate
     return replace(estimate, mean=float(job.restart_time), q90=float(job.restart_time))
 

@@ -33,12 +33,12 @@ from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import HistoryEntry, ScalingHistory
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.model.value import replace, value
-from flink_autoscaler.core.observe.window import MetricWindow, WaitingShares, mean_of, waiting_shares, window_of
+from flink_autoscaler.core.observe.window import MetricWindow, NonBusyShares, mean_of, non_busy_shares, window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
 
 
 @dataclass(frozen=True, slots=True)
-class OutsideFigures:
+class ExternalRates:
     """By source, where known.
 
     Attributes:
@@ -50,14 +50,14 @@ class OutsideFigures:
     slowest: Mapping[VertexId, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, reading: JobReading) -> OutsideFigures:
+    def of(cls, reading: JobReading) -> ExternalRates:
         """Take them from a reading."""
         if not reading.origins:
             return NOTHING_OUTSIDE
         return cls(_totals(reading, FlinkMetric.ARRIVAL_RATE), _totals(reading, FlinkMetric.SLOWEST_PARTITION))
 
 
-NOTHING_OUTSIDE: Final = OutsideFigures()
+NOTHING_OUTSIDE: Final = ExternalRates()
 
 
 def _totals(reading: JobReading, metric: FlinkMetric) -> dict[VertexId, float]:
@@ -65,7 +65,7 @@ def _totals(reading: JobReading, metric: FlinkMetric) -> dict[VertexId, float]:
     return {vertex_id: total for vertex_id, total in given.items() if total is not None}
 
 
-def unevenness(
+def partition_skew(
     vertex: Vertex, metrics: EvaluatedVertex, most: float, *, catch_up: float, utilization_target: float
 ) -> float:
     """Return how many times its lag a source has to be sized for, so that its slowest partition is caught up in time.
@@ -100,7 +100,7 @@ def unevenness(
     return max(1.0, (count * mean + min(max(1.0, subtasks), count) * above) / lag)
 
 
-def times(metric: EvaluatedMetric, factor: float) -> EvaluatedMetric:
+def scaled_metric(metric: EvaluatedMetric, factor: float) -> EvaluatedMetric:
     """Return a metric with a value that is so many times as large."""
     return metric if factor == 1.0 else EvaluatedMetric(r3(metric.current * factor), metric.average)
 
@@ -140,12 +140,12 @@ def edge_rates(received: float, senders: Mapping[VertexId, Sender]) -> dict[Vert
     parts = {v: each.sent for v, each in senders.items() if each.edges == 1}
     shared = {v: each.sent / each.edges for v, each in senders.items() if each.edges != 1}
     rest = max(0.0, received - sum(parts.values()))
-    parts |= _scaled(shared, rest)
+    parts |= _scale_to_total(shared, rest)
     # Counters of two vertices are of two instants, so the parts never add up exactly by themselves.
-    return _scaled(parts, received) if any(parts.values()) else dict.fromkeys(senders, received / len(senders))
+    return _scale_to_total(parts, received) if any(parts.values()) else dict.fromkeys(senders, received / len(senders))
 
 
-def _scaled(parts: Mapping[VertexId, float], total: float) -> dict[VertexId, float]:
+def _scale_to_total(parts: Mapping[VertexId, float], total: float) -> dict[VertexId, float]:
     """Return parts of the same proportions that add up to a total; zeros stay."""
     greatest = max(parts.values(), default=0.0)
     if greatest == 0.0:
@@ -211,7 +211,7 @@ def evaluate(
     samples: Sequence[MetricSample],
     settings: EvaluationSettings,
     customize: Customize | None = None,
-    outside: OutsideFigures = NOTHING_OUTSIDE,
+    outside: ExternalRates = NOTHING_OUTSIDE,
     history: ScalingHistory = _NO_HISTORY,
 ) -> EvaluatedMetrics:
     """Evaluate all vertices, inputs before outputs.
@@ -232,7 +232,7 @@ def evaluate(
     """
     window = window_of(samples)
     has_backlog = is_processing_backlog(topology, window, settings)
-    settings = unless_held_back(settings, topology, window)
+    settings = with_saturation_bounds(settings, topology, window)
     vertices: dict[VertexId, EvaluatedVertex] = {}
     flows: dict[VertexId, EvaluatedVertex] = {}  # what goes on to the vertices behind
     for vertex_id, vertex in topology.vertices.items():
@@ -241,8 +241,8 @@ def evaluate(
         target, catch_up = _target_rates(vertex, topology, window, flows, settings, outside.arrivals)
         load, rate = _processing_rate(vertex, window, settings)
         if settings.is_improved and vertex.is_source:
-            before = _shown_before(vertex, window, history[vertex_id]) if vertex_id in history else INFINITY
-            rate = min(rate, capacity_shown(vertex_id, topology, window), before)
+            before = _earlier_capacity(vertex, window, history[vertex_id]) if vertex_id in history else INFINITY
+            rate = min(rate, observed_capacity(vertex_id, topology, window), before)
         target, catch_up, load, rate, shown_lag = rounded((target, catch_up, load, rate, NAN if lag is None else lag))
         if lag is not None:
             metrics[ScalingMetric.LAG] = made((shown_lag, NAN))
@@ -252,31 +252,33 @@ def evaluate(
             ScalingMetric.LOAD: made((NAN, load)),
             ScalingMetric.TRUE_PROCESSING_RATE: made((NAN, rate)),
         }
-        uneven = 1.0
+        skew = 1.0
         if vertex_id in outside.slowest and lag is not None:
             slowest, utilization = outside.slowest[vertex_id], settings.utilization_target
-            uneven = unevenness(vertex, metrics, slowest, catch_up=settings.catch_up, utilization_target=utilization)
-            metrics[ScalingMetric.CATCH_UP_DATA_RATE] = times(metrics[ScalingMetric.CATCH_UP_DATA_RATE], uneven)
+            skew = partition_skew(vertex, metrics, slowest, catch_up=settings.catch_up, utilization_target=utilization)
+            metrics[ScalingMetric.CATCH_UP_DATA_RATE] = scaled_metric(metrics[ScalingMetric.CATCH_UP_DATA_RATE], skew)
         metrics |= rate_thresholds(metrics, settings, has_backlog=has_backlog)
         if customize is not None:
             changes = customize(vertex_id, metrics, vertices, has_backlog)
-            metrics = _customized(metrics, changes, settings, has_backlog=has_backlog)
+            metrics = _apply_custom_metrics(metrics, changes, settings, has_backlog=has_backlog)
         vertices[vertex_id] = flows[vertex_id] = metrics
-        if uneven != 1.0:
-            even = times(metrics[ScalingMetric.CATCH_UP_DATA_RATE], 1.0 / uneven)
+        if skew != 1.0:
+            even = scaled_metric(metrics[ScalingMetric.CATCH_UP_DATA_RATE], 1.0 / skew)
             flows[vertex_id] = {**metrics, ScalingMetric.CATCH_UP_DATA_RATE: even}
     return EvaluatedMetrics(vertices, _evaluate_globals(*[sample.globals_ for sample in samples]))
 
 
-def unless_held_back(settings: EvaluationSettings, topology: JobTopology, window: MetricWindow) -> EvaluationSettings:
+def with_saturation_bounds(
+    settings: EvaluationSettings, topology: JobTopology, window: MetricWindow
+) -> EvaluationSettings:
     """Return the settings with which a job is evaluated: the bounds are others where a source is held back."""
-    if not (settings.is_improved and held_back(topology, window)):
+    if not (settings.is_improved and saturated_sources(topology, window)):
         return settings
     # What arrives is not known, only that it is more than is read: full use is not enough, nothing is too much.
     return replace(settings, utilization_max=settings.utilization_target, utilization_min=0.0)
 
 
-def _customized(
+def _apply_custom_metrics(
     metrics: dict[ScalingMetric, EvaluatedMetric],
     changes: EvaluatedVertex,
     settings: EvaluationSettings,
@@ -346,7 +348,7 @@ NEVER_WAITS: Final = 0.1
 _LEAST_LAGS: Final = 3
 
 
-def capacity_shown(vertex_id: VertexId, topology: JobTopology, window: MetricWindow) -> float:
+def observed_capacity(vertex_id: VertexId, topology: JobTopology, window: MetricWindow) -> float:
     """Return the records/s that a source shows to be all that it can read; infinite where it shows nothing.
 
     Lag that grows all through the window while the source is neither busy nor backpressured is due to what busy time
@@ -361,7 +363,7 @@ def capacity_shown(vertex_id: VertexId, topology: JobTopology, window: MetricWin
     return rate if all(_is_waiting(v, window) for v in sources) else INFINITY
 
 
-def _shown_before(vertex: Vertex, window: MetricWindow, entries: Sequence[HistoryEntry]) -> float:
+def _earlier_capacity(vertex: Vertex, window: MetricWindow, entries: Sequence[HistoryEntry]) -> float:
     """Return the records/s that a source showed to be its limit before it was scaled up; infinite where it did not.
 
     Once it keeps pace it looks as idle as before: without the memory it would be made as small as it was. It may have
@@ -381,7 +383,7 @@ _SHOWING: Final = (ScalingMetric.LOAD, ScalingMetric.TRUE_PROCESSING_RATE, Scali
 
 def _is_waiting(vertex_id: VertexId, window: MetricWindow) -> bool:
     """Tell whether a source waits for records most of the time, also its busiest subtask."""
-    shares = waiting_shares(window, vertex_id)
+    shares = non_busy_shares(window, vertex_id)
     is_idle = shares is not None and shares.idle > WAITING
     return is_idle and window.average(ScalingMetric.LOAD, vertex_id) < WAITING
 
@@ -400,17 +402,17 @@ def grows_throughout(lags: Sequence[float]) -> bool:
     return total > 0 and is_even and all(later - earlier >= -total / 10 for earlier, later in pairwise(known))
 
 
-def held_back(topology: JobTopology, window: MetricWindow) -> tuple[Vertex, ...]:
+def saturated_sources(topology: JobTopology, window: MetricWindow) -> tuple[Vertex, ...]:
     """Return the sources of unknown lag that fall behind: backpressured, and with something to read all the time."""
     found = []
     for v, vertex in topology.vertices.items():
         is_blind = vertex.is_source and not vertex.is_finished and math.isnan(window.average(ScalingMetric.LAG, v))
-        if is_blind and is_held_back(waiting_shares(window, v)):
+        if is_blind and is_saturated(non_busy_shares(window, v)):
             found.append(vertex)
     return tuple(found)
 
 
-def is_held_back(shares: WaitingShares | None) -> bool:
+def is_saturated(shares: NonBusyShares | None) -> bool:
     """Tell whether a source is backpressured and hardly ever waits for records; one of which it is unknown is not."""
     return shares is not None and shares.backpressured >= HELD_BACK and shares.idle <= NEVER_WAITS
 

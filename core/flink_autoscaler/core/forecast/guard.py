@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Final
 
-from flink_autoscaler.core.forecast.online import RECENT, Bucket, OpenBucket, correction, expected, gather
+from flink_autoscaler.core.forecast.online import RECENT, Bucket, OpenBucket, add_sample, correction, expected_rate
 from flink_autoscaler.core.model.codec import Key, Rounded, row
 from flink_autoscaler.core.model.load_profile import BUCKET, DAY, LEAST_WEEKS, LoadProfile, bucket_start
 from flink_autoscaler.core.model.numbers import divide
@@ -32,7 +32,7 @@ _HOUR: Final = 3600
 
 @row
 @value
-class Issued:
+class PendingForecast:
     """A forecast: the beginning of the quarter hour it is about, the median and the upper quantile, records/s."""
 
     target: int
@@ -42,7 +42,7 @@ class Issued:
 
 @row
 @value
-class Score:
+class ForecastScore:
     """A forecast whose time has come, and the rate that was measured."""
 
     at: int
@@ -66,11 +66,11 @@ class SourceState:
     is_trusted: Annotated[bool, Key("trusted")] = False
     bucket: OpenBucket | None = None
     recent: tuple[Bucket, ...] = ()
-    issued: tuple[Issued, ...] = ()
-    scores: tuple[Score, ...] = ()
+    issued: tuple[PendingForecast, ...] = ()
+    scores: tuple[ForecastScore, ...] = ()
 
 
-def observe(state: SourceState, now: float, rate: float | None) -> SourceState:
+def score_forecasts(state: SourceState, now: float, rate: float | None) -> SourceState:
     """Take in a measured rate, and score the forecast about a quarter hour that is complete.
 
     Args:
@@ -78,7 +78,7 @@ def observe(state: SourceState, now: float, rate: float | None) -> SourceState:
         now: Instant of the pass.
         rate: Records/s that arrive; None when it is not known or the job does not run.
     """
-    bucket, over = gather(state.bucket, now, rate)
+    bucket, over = add_sample(state.bucket, now, rate)
     start = bucket.start
     if over is None and state.bucket is not None and state.bucket.start == start:
         return replace(state, bucket=bucket)  # within a quarter hour, nothing else becomes too old
@@ -88,15 +88,15 @@ def observe(state: SourceState, now: float, rate: float | None) -> SourceState:
         bucket=bucket,
         recent=tuple(each for each in recent if start - RECENT * BUCKET <= each.start < start),
         issued=tuple(each for each in state.issued if start <= each.target <= start + LEAD),
-        scores=tuple(each for each in _scored(state, over) if start - DAY <= each.at < start),
+        scores=tuple(each for each in _new_scores(state, over) if start - DAY <= each.at < start),
     )
 
 
-def _scored(state: SourceState, over: Bucket | None) -> Iterator[Score]:
+def _new_scores(state: SourceState, over: Bucket | None) -> Iterator[ForecastScore]:
     yield from state.scores
     if over is not None:
         due = (each for each in state.issued if each.target == over.start)
-        yield from (Score(over.start, over.rate, each.f50, each.f90) for each in due)
+        yield from (ForecastScore(over.start, over.rate, each.f50, each.f90) for each in due)
 
 
 def issue(state: SourceState, profile: LoadProfile, now: float, settings: ForecastSettings) -> SourceState:
@@ -111,14 +111,17 @@ def issue(state: SourceState, profile: LoadProfile, now: float, settings: Foreca
         return state
     k = correction(profile, state.recent, now, settings)
     f50, f90 = (
-        expected(profile, shares, target, now=begun, k=k, tau=settings.tau) for shares in (profile.q50, profile.q90)
+        expected_rate(profile, shares, target, now=begun, k=k, tau=settings.tau)
+        for shares in (profile.q50, profile.q90)
     )
     if f50 is None or f90 is None:
         return state
-    return replace(state, issued=(*state.issued, Issued(target, f50, f90)))
+    return replace(state, issued=(*state.issued, PendingForecast(target, f50, f90)))
 
 
-def distrust(state: SourceState, profile: LoadProfile, now: float, settings: ForecastSettings) -> tuple[str, ...]:
+def rejection_reasons(
+    state: SourceState, profile: LoadProfile, now: float, settings: ForecastSettings
+) -> tuple[str, ...]:
     """Return why the forecasts are not to be used now; empty when they are."""
     scores = state.scores
     is_full = len(scores) >= FULL_DAY
@@ -136,13 +139,13 @@ def distrust(state: SourceState, profile: LoadProfile, now: float, settings: For
     return tuple(problem for problem in checks if problem is not None)
 
 
-def wape_of(scores: Sequence[Score]) -> float:
+def wape_of(scores: Sequence[ForecastScore]) -> float:
     """Return the weighted absolute percentage error of the medians, 0.1 for 10 %; infinite when nothing arrived."""
     missed = sum(abs(each.rate - each.f50) for each in scores)
     return divide(missed, sum(each.rate for each in scores)) if missed else 0.0
 
 
-def exceed_of(scores: Sequence[Score]) -> float:
+def exceed_of(scores: Sequence[ForecastScore]) -> float:
     """Return the share of scores in which more arrived than the upper quantile; there has to be a score."""
     return sum(each.rate > each.f90 for each in scores) / len(scores)
 
@@ -159,7 +162,7 @@ def _exceed_problem(exceed: float | None, source: str) -> str | None:
     return f"in {exceed:.0%} of {source} more arrived than the upper quantile, more than {MOST_EXCEEDED:.0%}"
 
 
-def _bias_problem(scores: Sequence[Score]) -> str | None:
+def _bias_problem(scores: Sequence[ForecastScore]) -> str | None:
     missed = sum(each.rate - each.f50 for each in scores)
     bias = divide(missed, sum(each.rate for each in scores)) if missed else 0.0
     if abs(bias) <= MOST_BIASED:

@@ -88,12 +88,12 @@ def bounded_median(ratios: Sequence[float], bounds: tuple[float, float]) -> floa
     return min(max(median(ratios), bounds[0]), bounds[1])
 
 
-def faded(k: float, lead: float, tau: float) -> float:
+def decayed(k: float, lead: float, tau: float) -> float:
     """Return what is left of a correction after ``lead`` seconds."""
     return 1.0 + (k - 1.0) * math.exp(-lead / tau)
 
 
-def expected(
+def expected_rate(
     profile: LoadProfile, shares: Sequence[float | None], at: float, *, now: float, k: float, tau: float
 ) -> float | None:
     """Return the rate expected at an instant, records/s; None where the profile does not know.
@@ -107,15 +107,15 @@ def expected(
         tau: How fast it fades, seconds.
     """
     share = shares[profile.slot(at)]
-    return None if share is None else profile.base(at) * share * faded(k, at - now, tau)
+    return None if share is None else profile.base(at) * share * decayed(k, at - now, tau)
 
 
-def peak(profile: LoadProfile, now: float, horizon: float, *, k: float, tau: float) -> float | None:
+def peak_rate(profile: LoadProfile, now: float, horizon: float, *, k: float, tau: float) -> float | None:
     """Return the greatest upper quantile from now to the horizon; None when nothing of that is known.
 
     Looked for every five minutes and at every beginning of a quarter hour, so that a longer horizon never gives less.
     """
-    found = (expected(profile, profile.q90, at, now=now, k=k, tau=tau) for at in _instants(now, horizon))
+    found = (expected_rate(profile, profile.q90, at, now=now, k=k, tau=tau) for at in _instants(now, horizon))
     return max((each for each in found if each is not None), default=None)
 
 
@@ -134,7 +134,7 @@ def source_forecast(
         ConfigError: This machine does not know the profile's time zone.
     """
     k = correction(profile, recent, now, settings)
-    up, down = (peak(profile, now, each, k=k, tau=settings.tau) for each in (horizons.up, horizons.down))
+    up, down = (peak_rate(profile, now, each, k=k, tau=settings.tau) for each in (horizons.up, horizons.down))
     return None if up is None or down is None else SourceForecast(up, down, profile.level)
 
 
@@ -160,14 +160,14 @@ class OpenBucket:
         minute = 1 << int(at - self.start) // 60
         return OpenBucket(self.start, self.minutes | minute, self.count + 1, self.total + rate)
 
-    def closed(self) -> Bucket | None:
+    def complete(self) -> Bucket | None:
         """Return the quarter hour as complete; None when too many minutes are missing."""
         if self.minutes.bit_count() < LEAST_MINUTES:
             return None
         return Bucket(self.start, self.total / self.count)
 
 
-def gather(bucket: OpenBucket | None, at: float, rate: float | None) -> tuple[OpenBucket, Bucket | None]:
+def add_sample(bucket: OpenBucket | None, at: float, rate: float | None) -> tuple[OpenBucket, Bucket | None]:
     """Add a sample to the quarter hour of its instant.
 
     Args:
@@ -181,5 +181,5 @@ def gather(bucket: OpenBucket | None, at: float, rate: float | None) -> tuple[Op
     start = bucket_start(at)
     is_same = bucket is not None and bucket.start == start
     current = bucket if bucket is not None and is_same else OpenBucket(start)
-    over = bucket.closed() if bucket is not None and bucket.start < start else None
+    over = bucket.complete() if bucket is not None and bucket.start < start else None
     return (current if rate is None else current.with_sample(at, rate)), over

@@ -8,7 +8,14 @@ from typing import Any, Final
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.evaluate.downtime import expected_outage
 from flink_autoscaler.core.forecast.arrivals import arrival_rates
-from flink_autoscaler.core.forecast.guard import OLDEST, Score, SourceState, distrust, issue, observe
+from flink_autoscaler.core.forecast.guard import (
+    OLDEST,
+    ForecastScore,
+    SourceState,
+    issue,
+    rejection_reasons,
+    score_forecasts,
+)
 from flink_autoscaler.core.forecast.online import Horizons, source_forecast
 from flink_autoscaler.core.model.codec import Codec
 from flink_autoscaler.core.model.events import Event, EventType, Reason
@@ -28,7 +35,7 @@ Json = dict[str, Any]
 class _Scores(list[list[float]]):
     """Scores as JSON values, which are read once: they change every quarter hour, and are asked for in every pass."""
 
-    read: tuple[Score, ...] | None = None
+    read: tuple[ForecastScore, ...] | None = None
 
     def __reduce__(self) -> tuple[type[list[list[float]]], tuple[list[list[float]]]]:
         return list, (list(self),)
@@ -119,7 +126,7 @@ def forecast_demand(
     kept: dict[VertexId, SourceState] = {}
     reasons = []
     for source, rate in rates.items():
-        observed = observe(states.get(source, SourceState()), now, rate)
+        observed = score_forecasts(states.get(source, SourceState()), now, rate)
         kept[source], outcome = _step(observed, profiles.get(source), now, horizons, settings)
         if isinstance(outcome, SourceForecast):
             forecasts[source] = outcome
@@ -146,7 +153,7 @@ def _step(
 def _forecast(
     state: SourceState, profile: LoadProfile, now: float, horizons: Horizons, settings: ForecastSettings
 ) -> tuple[SourceState, SourceForecast | str]:
-    problems = distrust(state, profile, now, settings)
+    problems = rejection_reasons(state, profile, now, settings)
     state = replace(issue(state, profile, now, settings), is_trusted=not problems)
     if problems:
         return state, "; ".join(problems)
@@ -190,7 +197,7 @@ class PassForecast:
     profiles: LoadProfiles
     outage: Outage
 
-    def shown(self, job: EvaluatedJob) -> EvaluatedJob:
+    def with_forecast(self, job: EvaluatedJob) -> EvaluatedJob:
         """Return a job with what is forecast for it."""
         return replace(job, demand=self.demand, profiles=self.profiles, outage=self.outage)
 
@@ -207,7 +214,7 @@ def _around(result: ProfileResult, now: float) -> ProfileResult:
         return result  # the pass comes upon it, too, and tells
 
 
-def usable(results: Profiles, now: float) -> LoadProfiles:
+def usable_profiles(results: Profiles, now: float) -> LoadProfiles:
     """Return the profiles with which something can be expected, whether they have been right lately or not."""
     found = {source: each.profile for source, each in results.items() if each.profile is not None}
     return {source: each for source, each in found.items() if now - each.asof <= OLDEST and _is_known(each.timezone)}
@@ -236,13 +243,16 @@ def pass_forecast(job: EvaluatedJob, profiles: Profiles, plugins: Collection[str
     step = forecast_demand(
         arrival_rates(job.topology, job.state.samples),
         profiles,
-        remembered(memory),
+        restore_states(memory),
         now=job.now_ms / 1000,
         horizons=Horizons.of(outage, options.catch_up_duration.exact_seconds),
         settings=options.derived(forecast_settings),
     )
-    found, chosen = usable(profiles, job.now_ms / 1000), {options.policy, options.policy_shadow or options.policy}
-    is_planned, is_weighed = not _deaf(plugins).issuperset(chosen), _WEIGHER in chosen
+    found, chosen = (
+        usable_profiles(profiles, job.now_ms / 1000),
+        {options.policy, options.policy_shadow or options.policy},
+    )
+    is_planned, is_weighed = not _policies_without_forecast(plugins).issuperset(chosen), _WEIGHER in chosen
     is_used = is_planned or is_weighed
     kept = {_SOURCES: forecast_document(step.states, memory.get(_SOURCES)), _IS_TOLD: not is_used}
     reasons = step.reasons if is_used else (Reason(UNUSED, _TO_USE),)
@@ -252,7 +262,7 @@ def pass_forecast(job: EvaluatedJob, profiles: Profiles, plugins: Collection[str
     return PassForecast(step.demand, kept, reasons, events, found, outage)
 
 
-def remembered(memory: ForecastMemory) -> Mapping[VertexId, SourceState]:
+def restore_states(memory: ForecastMemory) -> Mapping[VertexId, SourceState]:
     """Return the states that were kept; none where that cannot be read, so that forecasts begin anew."""
     try:
         return forecast_states(memory.get(_SOURCES, {}))
@@ -260,6 +270,6 @@ def remembered(memory: ForecastMemory) -> Mapping[VertexId, SourceState]:
         return {}
 
 
-def _deaf(plugins: Collection[str]) -> set[str]:
+def _policies_without_forecast(plugins: Collection[str]) -> set[str]:
     """Return the policies that plan without forecasts; of plug-ins that is not known."""
     return OPTIONS_OF.keys() - {DEFAULT_POLICY} - set(plugins)

@@ -28,11 +28,11 @@ from flink_autoscaler.core.observe.plausibility import (
     RATES_AFTER_MS,
     SHARES_AFTER_MS,
     is_possible,
-    measured_by,
+    mask_unmeasured,
     of_working_subtasks,
     possible_aggregates,
 )
-from flink_autoscaler.core.observe.window import Layout, MetricWindow, VertexTable, waiting_times, window_of
+from flink_autoscaler.core.observe.window import Layout, MetricWindow, VertexTable, non_busy_times, window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
 
 _ZERO = Aggregate(0.0, 0.0, 0.0, 0.0, 0.0)
@@ -62,7 +62,7 @@ class Conversion:
             unknown, the sample tells how long sources waited, and the busy share of a source bounds the rate that is
             observed there.
         keeps_waiting: Whether the sample is to tell how long all vertices waited, which only policies ask for.
-        greatest_rate: Records/s that no subtask can process; None where values that cannot be are taken as they are.
+        max_rate: Records/s that no subtask can process; None where values that cannot be are taken as they are.
         ages: For how long the tasks of each vertex run, milliseconds; of others it is long enough.
     """
 
@@ -72,7 +72,7 @@ class Conversion:
     min_observations: int
     is_improved: bool
     keeps_waiting: bool = False
-    greatest_rate: float | None = None
+    max_rate: float | None = None
     ages: Mapping[VertexId, float] = field(default_factory=dict)
 
     @classmethod
@@ -92,7 +92,7 @@ class Conversion:
             min_observations=options.observed_rate_min_observations,
             is_improved=options.is_improved,
             keeps_waiting=options.has_own_policies,
-            greatest_rate=options.greatest_rate if options.is_improved else None,
+            max_rate=options.max_rate if options.is_improved else None,
         )
 
 
@@ -119,8 +119,8 @@ def convert(
     incomplete = [v.vertex_id for v in topology.vertices.values() if not v.io.is_complete]
     waiting = _NOT_KEPT
     if conversion.keeps_waiting or conversion.is_improved:
-        waiting = waiting_times([v for v in topology.vertices.values() if v.is_source or conversion.keeps_waiting])
-    globals_ = _globals(cluster, reading.memory.reports_gc, conversion.greatest_rate is not None)
+        waiting = non_busy_times([v for v in topology.vertices.values() if v.is_source or conversion.keeps_waiting])
+    globals_ = _globals(cluster, reading.memory.reports_gc, conversion.max_rate is not None)
     sample = MetricSample(now_ms, vertices, globals_, frozenset(incomplete) if incomplete else _WHOLE, waiting)
     return sample, frozenset(excluded)
 
@@ -144,16 +144,16 @@ def convert_vertex(vertex: Vertex, aggregates: VertexAggregates, conversion: Con
     """Convert the metrics of one vertex; not rounded yet."""
     is_unknown = conversion.is_improved and not vertex.io.is_complete
     aggregates = {} if is_unknown else aggregates
-    if conversion.greatest_rate is not None:
-        aggregates = possible_aggregates(aggregates, conversion.greatest_rate, vertex.parallelism)
+    if conversion.max_rate is not None:
+        aggregates = possible_aggregates(aggregates, conversion.max_rate, vertex.parallelism)
     if vertex.idle_subtasks:
         aggregates = {metric: of_working_subtasks(each, vertex) for metric, each in aggregates.items()}
     age_ms = INFINITY if vertex.is_finished else conversion.ages.get(vertex.vertex_id, INFINITY)
     if age_ms < RATES_AFTER_MS:
-        aggregates = measured_by(age_ms, aggregates)
+        aggregates = mask_unmeasured(age_ms, aggregates)
     busy_ms, records_out, records_in = NAN, NAN, NAN
     if not is_unknown:
-        counters, is_bounded = vertex.io, conversion.greatest_rate is not None
+        counters, is_bounded = vertex.io, conversion.max_rate is not None
         busy_ms, records_out, records_in = [
             float(count) if not is_bounded or 0 <= count <= MOST else NAN
             for count in (counters.busy_ms, counters.records_out, counters.records_in)

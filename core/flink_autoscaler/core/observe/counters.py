@@ -34,19 +34,19 @@ _STILL: Final = 1e-9
 Samples = tuple[MetricSample, ...]
 
 
-class CountedWindow(NamedTuple):
+class ResetAnalysis(NamedTuple):
     """A metric window without what its counters say that cannot be so.
 
     Attributes:
-        kept: What to remember: without the answers that were wrong.
-        counted: What rates are taken from: also without what was before a fall that nobody can explain yet.
+        stored: What to remember: without the answers that were wrong.
+        for_rates: What rates are taken from: also without what was before a fall that nobody can explain yet.
     """
 
-    kept: Samples
-    counted: Samples
+    stored: Samples
+    for_rates: Samples
 
 
-def counted(samples: Samples, greatest: Mapping[VertexId, float]) -> CountedWindow:
+def analyze_resets(samples: Samples, greatest: Mapping[VertexId, float]) -> ResetAnalysis:
     """Tell wrong answers from counters that began anew.
 
     Accumulated busy time alone tells nothing: Flink derives it from idle and backpressured time, and it may go back by
@@ -57,14 +57,14 @@ def counted(samples: Samples, greatest: Mapping[VertexId, float]) -> CountedWind
         greatest: The vertices to look at, with the records/s that they can process at most.
     """
     if not samples:
-        return CountedWindow(samples, samples)
+        return ResetAnalysis(samples, samples)
     lately = MetricWindow(samples[-_LATELY:])
     doubtful = {v: most for v, most in greatest.items() if not _in_order(lately, v, most)}
-    verdicts = {v: _verdict(samples, v, most) for v, most in doubtful.items() if _is_odd(samples, v, most)}
+    verdicts = {v: _reset_verdict(samples, v, most) for v, most in doubtful.items() if _is_odd(samples, v, most)}
     if not verdicts:
-        return CountedWindow(samples, samples)
-    kept = tuple(_kept(index, sample, verdicts) for index, sample in enumerate(samples))
-    return CountedWindow(kept, tuple(_counted(index, sample, verdicts) for index, sample in enumerate(kept)))
+        return ResetAnalysis(samples, samples)
+    kept = tuple(_stored_sample(index, sample, verdicts) for index, sample in enumerate(samples))
+    return ResetAnalysis(kept, tuple(_rate_sample(index, sample, verdicts) for index, sample in enumerate(kept)))
 
 
 class _Point(NamedTuple):
@@ -118,7 +118,7 @@ def _difference(speed: float, other: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Verdict:
+class _ResetVerdict:
     """What is wrong with the counters of a vertex, by the numbers of samples.
 
     Attributes:
@@ -132,7 +132,7 @@ class _Verdict:
     is_final: bool = True
 
 
-def _verdict(samples: Samples, vertex_id: VertexId, most: float) -> _Verdict:
+def _reset_verdict(samples: Samples, vertex_id: VertexId, most: float) -> _ResetVerdict:
     runs = []
     for metric in RECORD_COUNTERS:
         points = list(_newest_first(samples, vertex_id, metric))
@@ -141,7 +141,7 @@ def _verdict(samples: Samples, vertex_id: VertexId, most: float) -> _Verdict:
     wrong = frozenset(index for run in runs for index in run.wrong)
     open_runs = [run for run in runs if run.before]
     begin = max((run.series[0].number for run in open_runs), default=0)
-    return _Verdict(wrong, begin, is_final=not any(run.may_come_back for run in open_runs))
+    return _ResetVerdict(wrong, begin, is_final=not any(run.may_come_back for run in open_runs))
 
 
 @dataclass(slots=True)
@@ -238,7 +238,7 @@ def _usual(points: Sequence[_Point]) -> float | None:
     return _speed(points[0], points[-1]) if len(points) > 1 else None
 
 
-def _kept(index: int, sample: MetricSample, verdicts: Mapping[VertexId, _Verdict]) -> MetricSample:
+def _stored_sample(index: int, sample: MetricSample, verdicts: Mapping[VertexId, _ResetVerdict]) -> MetricSample:
     """Return a sample without what was wrong, and without counters that have begun anew since."""
     wrong = {v for v, verdict in verdicts.items() if index in verdict.wrong and v in sample.vertices}
     past = {v for v, verdict in verdicts.items() if verdict.is_final and index < verdict.begin}
@@ -248,7 +248,7 @@ def _kept(index: int, sample: MetricSample, verdicts: Mapping[VertexId, _Verdict
     return replace(_without_counters(sample, past), waited=waited, vertices=_unknown(sample, wrong, past))
 
 
-def _counted(index: int, sample: MetricSample, verdicts: Mapping[VertexId, _Verdict]) -> MetricSample:
+def _rate_sample(index: int, sample: MetricSample, verdicts: Mapping[VertexId, _ResetVerdict]) -> MetricSample:
     past = {v for v, verdict in verdicts.items() if not verdict.is_final and index < verdict.begin}
     return _without_counters(sample, past) if past else sample
 

@@ -129,7 +129,7 @@ def _pulsar_partitions(available: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield rest[: found[-1].start()], found[-1][1]
 
 
-def by_meaning(names: MetricNames, answers: Mapping[str, Aggregate]) -> dict[FlinkMetric, Aggregate]:
+def by_metric(names: MetricNames, answers: Mapping[str, Aggregate]) -> dict[FlinkMetric, Aggregate]:
     """Group answers by what they mean; several ids of one meaning are combined.
 
     Combined: the least minimum, the greatest maximum and skew, the sum of totals; the average is unknown then.

@@ -18,9 +18,15 @@ from flink_autoscaler.core.model.topology import JobDetails, JobTopology, build_
 from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.model.vertex_patterns import matching
 from flink_autoscaler.core.observe.conversion import Conversion, base_taskmanager_metrics, convert
-from flink_autoscaler.core.observe.counters import CountedWindow, counted
-from flink_autoscaler.core.observe.gathering import gathered_ms, task_ms
-from flink_autoscaler.core.observe.plausibility import active_partitions, ages_of, check_details, idle_subtasks, most_of
+from flink_autoscaler.core.observe.counters import ResetAnalysis, analyze_resets
+from flink_autoscaler.core.observe.freshness import collection_time_ms, task_ms
+from flink_autoscaler.core.observe.plausibility import (
+    active_partitions,
+    ages_of,
+    check_details,
+    idle_subtasks,
+    max_rates,
+)
 from flink_autoscaler.core.observe.window import WindowSettings, full_at_ms, trim, window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.safety import LowerBound
@@ -28,14 +34,14 @@ from flink_autoscaler.core.ports.passes import PassRequest
 
 
 @value
-class Observed:
+class ObservationResult:
     """A job after its sample has been added to the window.
 
     Attributes:
         request: The request with the state that includes the sample.
         held: Vertices that are not scaled in this pass, whatever they report.
         unknown: Vertices that are not scaled because they do not report how busy they are.
-        counted: The metric window that rates are taken from.
+        for_rates: The metric window that rates are taken from.
         full_at_ms: When the metric window will be or was full, as far as that is known now.
     """
 
@@ -45,7 +51,7 @@ class Observed:
     is_window_full: bool
     held: frozenset[VertexId]
     unknown: frozenset[VertexId]
-    counted: tuple[MetricSample, ...]
+    for_rates: tuple[MetricSample, ...]
     full_at_ms: int
 
     @property
@@ -59,7 +65,7 @@ def finished_vertices(details: JobDetails | None) -> frozenset[VertexId]:
     return frozenset(v.vertex_id for v in details.vertices if v.status == "FINISHED") if details else frozenset()
 
 
-def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> Observed:
+def take_observation(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> ObservationResult:
     """Add the sample of this pass and bring history and tracking up to date.
 
     Raises:
@@ -86,22 +92,24 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
     memory = _with_gc_flag(reading, cluster, options)
     reading = replace(reading, memory=replace(memory, task_ms=task_ms(details)))
     older = _older_samples(request.state, details)
-    gathered = gathered_ms(request, older[-1] if older else None, reading, cluster)
+    gathered = collection_time_ms(request, older[-1] if older else None, reading, cluster)
     at_ms = gathered if reading.at_ms is None else min(reading.at_ms, now_ms)  # its source knows better
     conversion = Conversion.of(options, older, ages_of(details, now_ms, max(0, now_ms - at_ms)))
     sample, unknown = convert(at_ms, topology, reading, cluster, conversion)
     window_full_at_ms = full_at_ms(older, window, now_ms)
     is_full = now_ms >= window_full_at_ms
     samples = _with_sample(older, sample)
-    left = counted_window(trim(samples, window, now_ms) if is_full else samples, topology, options)
+    left = reset_analysis(trim(samples, window, now_ms) if is_full else samples, topology, options)
     history, tracking = _past(request.state, topology, details.running_at_ms, options, now_ms)
-    state = replace(request.state, job_id=request.context.job_id, samples=left.kept, history=history, tracking=tracking)
+    state = replace(
+        request.state, job_id=request.context.job_id, samples=left.stored, history=history, tracking=tracking
+    )
     held = frozenset(options.vertex_exclude_ids) | topology.finished | restriction.fixed
     if patterns := (*options.vertex_exclude_names, *(pin.pattern for pin in request.orders.pins)):
         held |= matching(topology, patterns)
     request = replace(request, state=state, memory=reading.memory)
     expected_ms = max(window_full_at_ms, window.stable_at_ms + window.length_ms)
-    return Observed(request, topology, sample, is_full, held, unknown, left.counted, expected_ms)
+    return ObservationResult(request, topology, sample, is_full, held, unknown, left.for_rates, expected_ms)
 
 
 def _topology(details: JobDetails, request: PassRequest, reading: JobReading) -> JobTopology:
@@ -130,16 +138,16 @@ def _topology(details: JobDetails, request: PassRequest, reading: JobReading) ->
     return JobTopology(vertices)
 
 
-def counted_window(
+def reset_analysis(
     samples: tuple[MetricSample, ...], topology: JobTopology, options: AutoscalerOptions
-) -> CountedWindow:
+) -> ResetAnalysis:
     """Return the window without what its counters cannot have said; in the reference as it is."""
     if not options.is_improved:
-        return CountedWindow(samples, samples)
-    return counted(samples, most_of(topology, options.greatest_rate))
+        return ResetAnalysis(samples, samples)
+    return analyze_resets(samples, max_rates(topology, options.max_rate))
 
 
-def without_sample(observed: Observed, index: int) -> Observed:
+def without_sample(observed: ObservationResult, index: int) -> ObservationResult:
     """Return what would have been observed without one sample of the window; the job graph is that of now.
 
     Args:
@@ -147,11 +155,11 @@ def without_sample(observed: Observed, index: int) -> Observed:
         index: Which of them, the oldest being 0.
     """
     options, samples = observed.request.context.options, observed.request.state.samples
-    left = counted_window((*samples[:index], *samples[index + 1 :]), observed.topology, options)
-    window = window_of(left.counted)
+    left = reset_analysis((*samples[:index], *samples[index + 1 :]), observed.topology, options)
+    window = window_of(left.for_rates)
     loads = {v: window.latest(ScalingMetric.LOAD, v) for v in observed.topology.vertices}
     unknown = frozenset([v for v, load in loads.items() if load is None or not math.isfinite(load)])
-    return replace(observed, counted=left.counted, unknown=unknown)
+    return replace(observed, for_rates=left.for_rates, unknown=unknown)
 
 
 def _with_sample(older: tuple[MetricSample, ...], sample: MetricSample) -> tuple[MetricSample, ...]:

@@ -39,18 +39,18 @@ def is_possible(value: float, most: float = MOST) -> bool:
     return 0 <= value <= most
 
 
-def possible_aggregates(answers: VertexAggregates, greatest_rate: float, parallelism: int) -> VertexAggregates:
+def possible_aggregates(answers: VertexAggregates, max_rate: float, parallelism: int) -> VertexAggregates:
     """Return the metrics of a vertex without the values that cannot be.
 
     Args:
         answers: As the cluster gave them.
-        greatest_rate: Records/s that no subtask can process.
+        max_rate: Records/s that no subtask can process.
         parallelism: Of the vertex.
     """
     found: dict[FlinkMetric, Aggregate] = {}
     for metric, aggregate in answers.items():
         # The most that one subtask may report, and all of them together.
-        most = greatest_rate if metric in _RATES else MOST_MS_PER_SECOND if metric in _SHARES else MOST
+        most = max_rate if metric in _RATES else MOST_MS_PER_SECOND if metric in _SHARES else MOST
         together = MOST if most is MOST else most * parallelism
         low, high, average, total, skew = aggregate
         if not (
@@ -84,10 +84,10 @@ def check_details(details: JobDetails, topology: JobTopology) -> None:
         )
 
 
-def most_of(topology: JobTopology, greatest_rate: float) -> Mapping[str, float]:
+def max_rates(topology: JobTopology, max_rate: float) -> Mapping[str, float]:
     """Return the records/s that the vertices which have not finished can process at most."""
     vertices = topology.vertices.items()
-    return {v: greatest_rate * vertex.parallelism for v, vertex in vertices if not vertex.is_finished}
+    return {v: max_rate * vertex.parallelism for v, vertex in vertices if not vertex.is_finished}
 
 
 SHARES_AFTER_MS: Final = 10_000
@@ -127,7 +127,7 @@ def ages_of(details: JobDetails, now_ms: int, passed_ms: int = 0) -> dict[Vertex
     return ages
 
 
-def measured_by(age_ms: float, answers: VertexAggregates) -> VertexAggregates:
+def mask_unmeasured(age_ms: float, answers: VertexAggregates) -> VertexAggregates:
     """Return the metrics of a vertex of an age; those that Flink cannot have measured by then are unknown."""
     return {metric: _UNKNOWN if age_ms < _SINCE.get(metric, 0) else aggregate for metric, aggregate in answers.items()}
 

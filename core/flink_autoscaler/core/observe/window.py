@@ -313,14 +313,14 @@ def trim(samples: tuple[MetricSample, ...], settings: WindowSettings, now_ms: in
     return samples[older:]
 
 
-class WaitingShares(NamedTuple):
+class NonBusyShares(NamedTuple):
     """Shares of time of the average subtask, 0..1; the rest of the time it is busy."""
 
     idle: float
     backpressured: float
 
 
-def waiting_times(vertices: Iterable[Vertex]) -> dict[VertexId, WaitingTime]:
+def non_busy_times(vertices: Iterable[Vertex]) -> dict[VertexId, WaitingTime]:
     """Return how long vertices waited, of those that run and whose subtasks all have reported it."""
     times = {}
     for vertex in vertices:
@@ -332,7 +332,7 @@ def waiting_times(vertices: Iterable[Vertex]) -> dict[VertexId, WaitingTime]:
     return times
 
 
-def waiting_shares(window: MetricWindow, vertex_id: VertexId, working: float = 1.0) -> WaitingShares | None:
+def non_busy_shares(window: MetricWindow, vertex_id: VertexId, working: float = 1.0) -> NonBusyShares | None:
     """Return how a vertex spent the metric window.
 
     The three times come from the same reports, so their sum is the time that passed, however late the reports are.
@@ -360,4 +360,4 @@ def waiting_shares(window: MetricWindow, vertex_id: VertexId, working: float = 1
     busy = max(0.0, last_busy_ms - first_busy_ms)
     total = idle + backpressured + busy
     idle, total = max(0.0, idle - total * (1.0 - working)), total * working
-    return WaitingShares(idle / total, backpressured / total) if 0 < total < math.inf else None
+    return NonBusyShares(idle / total, backpressured / total) if 0 < total < math.inf else None

@@ -102,7 +102,7 @@ class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions, LagOption
     history_max_count = count("history.max.count", "3")
     history_max_age = duration("history.max.age", "24 h")
     busy_time_aggregator = choice(BusyTimeAggregator, "metrics.busy-time.aggregator", "MAX")
-    greatest_rate = number("metrics.max-rate-per-subtask", "1e8", least=1.0)
+    max_rate = number("metrics.max-rate-per-subtask", "1e8", least=1.0)
     vertex_exclude_ids = listed("vertex.exclude.ids", "")
     scaling_event_interval = duration("scaling.event.interval", "30 min")
     rest_client_timeout = duration("flink.rest-client.timeout", "10 s")

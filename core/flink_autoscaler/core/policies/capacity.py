@@ -8,11 +8,11 @@ from typing import Final
 
 from flink_autoscaler.core.evaluate.evaluation import (
     EvaluationSettings,
-    held_back,
     is_processing_backlog,
     output_ratios,
     rate_thresholds,
-    unless_held_back,
+    saturated_sources,
+    with_saturation_bounds,
 )
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, VertexId, avg
@@ -55,7 +55,7 @@ class CapacityPolicy:
         """
         sized, reasons = _sized_ahead(job) if job.demand else sized_vertices(job)
         if job.context.options.is_improved:
-            behind = held_back(job.topology, window_of(job.state.samples))
+            behind = saturated_sources(job.topology, window_of(job.state.samples))
             reasons += tuple(held_back_reason(each.name, each.vertex_id) for each in behind)
         sizings = {v: sizing.under(ceilings[v]) if v in ceilings else sizing for v, sizing in sized.items()}
         current = {v: sizing.current for v, sizing in sizings.items()}
@@ -102,7 +102,7 @@ def _with_arrivals(
     topology, window = job.topology, window_of(job.state.samples)
     extra, vertices = dict[VertexId, float](), dict(job.metrics.vertices)
     has_backlog, is_improved = is_processing_backlog(topology, window, settings), settings.is_improved
-    settings = unless_held_back(settings, topology, window)
+    settings = with_saturation_bounds(settings, topology, window)
     for vertex_id, vertex in topology.vertices.items():
         target = vertices[vertex_id][ScalingMetric.TARGET_DATA_RATE].average
         ratios = output_ratios(topology, window, vertex, is_strict=is_improved, is_balanced=is_improved)

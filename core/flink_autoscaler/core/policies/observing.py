@@ -36,7 +36,7 @@ from flink_autoscaler.core.model.supervision import RescaleRecord
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
 from flink_autoscaler.core.observe import metric_names
 from flink_autoscaler.core.observe.plausibility import of_working_subtasks
-from flink_autoscaler.core.observe.window import waiting_shares, window_of
+from flink_autoscaler.core.observe.window import non_busy_shares, window_of
 from flink_autoscaler.core.policies.base.quantities import slope_of
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.ports.passes import EvaluatedJob
@@ -201,7 +201,7 @@ class SeenVertices:
         least, most = self._bounds(vertex)
         rate_in, waiting = (
             self._rate_in(vertex_id),
-            waiting_shares(self._window, vertex_id, vertex.working_subtasks / vertex.parallelism),
+            non_busy_shares(self._window, vertex_id, vertex.working_subtasks / vertex.parallelism),
         )
         return VertexObs(
             vertex_id=vertex_id,

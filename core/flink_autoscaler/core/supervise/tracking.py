@@ -23,7 +23,7 @@ from flink_autoscaler.core.model.supervision import (
 )
 from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.observe.conversion import convert_globals
-from flink_autoscaler.core.observe.wanted_facts import FactsWanted, facts_wanted
+from flink_autoscaler.core.observe.required_facts import RequiredFacts, required_facts
 from flink_autoscaler.core.options.safety import LowerBound
 from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.core.ports.plugins import Plugins, UnrecoverableErrorChecker
@@ -49,7 +49,7 @@ def track_before(request: PassRequest, reading: JobReading, cluster: ClusterRead
     supervision = request.state.supervision
     if not request.context.options.supervises_rescales:
         return _unfollowed(request, reading)
-    if facts_wanted(request) is FactsWanted.NOTHING:
+    if required_facts(request) is RequiredFacts.NOTHING:
         return Tracking(request.state)
     if reading.facts is None:
         is_blind = bool(supervision.seen) and supervision.phase is not SupervisionPhase.ROLLING_BACK

@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, Ver
 from flink_autoscaler.core.model.numbers import NAN, finite
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Vector
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
-from flink_autoscaler.core.observe.observation import counted_window
+from flink_autoscaler.core.observe.observation import reset_analysis
 from flink_autoscaler.core.observe.window import MetricWindow
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
@@ -50,7 +50,7 @@ def rows_of(
     yield from ((RESCALES.name, who | _rescale(record, mask)) for record in settled(outcome, now_ms))
     if outcome.sample is None or outcome.topology is None:
         return
-    known = counted_window(outcome.state.samples, outcome.topology, context.options).counted
+    known = reset_analysis(outcome.state.samples, outcome.topology, context.options).for_rates
     recently = recent(known, span_ms)
     measured = _Measured(outcome, outcome.topology, recently, are_edges_balanced=context.options.is_improved)
     for vertex in outcome.topology.vertices.values():

@@ -11,7 +11,7 @@ from operator import truediv
 from statistics import median
 from typing import Final, NamedTuple
 
-from flink_autoscaler.core.forecast.guard import Score
+from flink_autoscaler.core.forecast.guard import ForecastScore
 from flink_autoscaler.core.model.load_profile import (
     BUCKETS_PER_DAY,
     BUCKETS_PER_WEEK,
@@ -150,7 +150,7 @@ class History:
     def __init__(self, series: Series, settings: ProfileSettings) -> None:
         self.series = series
         self._settings = settings
-        self.scores: dict[int, tuple[Score, ...]] = {}
+        self.scores: dict[int, tuple[ForecastScore, ...]] = {}
         self._weeks: dict[int, Week] = {}
         self._window = _SlidingWindow(series)
         self.place = {index: place for place, index in enumerate(series.index)}

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from flink_autoscaler.core.forecast.guard import Score, exceed_of, wape_of
-from flink_autoscaler.core.forecast.online import RECENT, bounded_median, faded
+from flink_autoscaler.core.forecast.guard import ForecastScore, exceed_of, wape_of
+from flink_autoscaler.core.forecast.online import RECENT, bounded_median, decayed
 from flink_autoscaler.core.model.load_profile import BUCKET, BUCKETS_PER_WEEK, LEAST_OF_DAYS, VERSION
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.fit import Fit, History, Quantiles, Series, Shape
@@ -63,7 +63,7 @@ def backtest(history: History, series: Series, settings: ProfileSettings) -> Pro
     return ProfileBacktest(wape_of(scores), exceed_of(scores), len(scores)) if scores else None
 
 
-def _scores(history: History, series: Series, settings: ProfileSettings, origin: int) -> tuple[Score, ...]:
+def _scores(history: History, series: Series, settings: ProfileSettings, origin: int) -> tuple[ForecastScore, ...]:
     """Return the forecasts that are made at an origin, with what came; the same for all that look at it later."""
     found = history.scores.get(origin)
     if found is None:
@@ -71,7 +71,7 @@ def _scores(history: History, series: Series, settings: ProfileSettings, origin:
     return found
 
 
-def _forecasts(history: History, series: Series, settings: ProfileSettings, origin: int) -> Iterator[Score]:
+def _forecasts(history: History, series: Series, settings: ProfileSettings, origin: int) -> Iterator[ForecastScore]:
     fit = history.fit(origin)
     if fit is None:
         return
@@ -81,9 +81,9 @@ def _forecasts(history: History, series: Series, settings: ProfileSettings, orig
         place = history.place.get(origin + lead)
         quantiles = None if place is None else shape.at(series.slot[place])
         if place is not None and quantiles is not None:
-            usual = fit.base(origin + lead) * faded(k, lead * BUCKET, settings.online.tau)
+            usual = fit.base(origin + lead) * decayed(k, lead * BUCKET, settings.online.tau)
             start = (origin + lead) * BUCKET
-            yield Score(start, series.rate[place], usual * quantiles.q50, usual * quantiles.q90)
+            yield ForecastScore(start, series.rate[place], usual * quantiles.q50, usual * quantiles.q90)
 
 
 def _correction(history: History, series: Series, settings: ProfileSettings, fit: Fit, shape: Shape) -> float:

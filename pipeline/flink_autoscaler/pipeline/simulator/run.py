@@ -19,7 +19,7 @@ from flink_autoscaler.core.model.load_profile import ProfileResult, bucket_start
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
-from flink_autoscaler.core.observe.wanted_facts import FactsWanted, facts_wanted
+from flink_autoscaler.core.observe.required_facts import RequiredFacts, required_facts
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
@@ -207,7 +207,7 @@ class _Run:
         request = PassRequest(
             self._context_now(), self._state, now_ms, self._memory, profiles=profiles, outages=outages
         )
-        reading = self._reporter.read(self._memory, with_facts=facts_wanted(request) is not FactsWanted.NOTHING)
+        reading = self._reporter.read(self._memory, with_facts=required_facts(request) is not RequiredFacts.NOTHING)
         outcome = without_reading(request)
         if outcome is None:
             outcome = advance(request, reading, self._reporter.read_cluster(), self._given.plugins)

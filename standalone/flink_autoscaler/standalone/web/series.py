@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
-from flink_autoscaler.core.forecast.course import load_course
+from flink_autoscaler.core.forecast.forecast_curve import forecast_curve
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.pipeline.history.files import is_local
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
@@ -197,7 +197,7 @@ def forecast_view(job: JobNow, hours: float) -> ForecastView | None:
     """Describe how the load goes on as the last pass over a job expects it; None where it expects nothing."""
     if job.request is None or job.report is None:
         return None
-    course = load_course(job.request, job.report.outcome, hours * 3600)
+    course = forecast_curve(job.request, job.report.outcome, hours * 3600)
     if course is None:
         return None
     return ForecastView(

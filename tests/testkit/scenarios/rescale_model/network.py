@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFacts, TaskManagerFacts
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy, Vertex
-from flink_autoscaler.core.observe.wanted_facts import FactsWanted, facts_wanted
+from flink_autoscaler.core.observe.required_facts import RequiredFacts, required_facts
 from flink_autoscaler.core.ports.passes import PassRequest
 from testkit.builders.core import a_reading, a_vertex, operator_answers, source_answers
 from testkit.scenarios.rescale_model.cluster import CAPACITY, MAP, OTHER, SOURCE, Bounds, Execution, SimulatedCluster
@@ -125,7 +125,7 @@ class LossyNetwork:
         if fate is FactsFate.LOST:
             return JobReading(None, memory=request.memory, error=ConnectError("no answer"))
         shown = self.cluster.shown(is_stale=fate is FactsFate.STALE)
-        facts = self._facts(shown, facts_wanted(request), fate)
+        facts = self._facts(shown, required_facts(request), fate)
         if request.context.status is not JobStatus.RUNNING:
             return replace(self._reading(shown), aggregates={}, facts=facts, memory=request.memory)
         return replace(self._reading(shown), facts=facts)
@@ -155,8 +155,8 @@ class LossyNetwork:
         inputs = None if vertex == SOURCE else {1: ShipStrategy.REBALANCE}
         return a_vertex(number, parallelism=parallelism, max_parallelism=most, io=io, inputs=inputs)
 
-    def _facts(self, shown: Execution, wanted: FactsWanted, fate: FactsFate) -> RescaleFacts | None:
-        if wanted is FactsWanted.NOTHING:
+    def _facts(self, shown: Execution, wanted: RequiredFacts, fate: FactsFate) -> RescaleFacts | None:
+        if wanted is RequiredFacts.NOTHING:
             return None
         cluster = self.cluster
         self._earlier = [(at, facts) for at, facts in self._earlier if at >= cluster.now - OLDEST]
@@ -171,7 +171,7 @@ class LossyNetwork:
             stopped_ms=shown.created_ms,
             requirements=None if is_gone else dict(cluster.requirements),
         )
-        if wanted is FactsWanted.EVERYTHING:
+        if wanted is RequiredFacts.EVERYTHING:
             facts = replace(
                 facts,
                 running_since_ms=shown.since_ms,

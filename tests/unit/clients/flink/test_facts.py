@@ -19,7 +19,7 @@ from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, VertexDetails
-from flink_autoscaler.core.observe.wanted_facts import FactsWanted
+from flink_autoscaler.core.observe.required_facts import RequiredFacts
 from flink_autoscaler.core.ports.passes import PassRequest
 from testkit.builders.core import a_context, a_request
 
@@ -80,7 +80,7 @@ def a_followed(stage: Stage) -> PassRequest:
 def read(transport: Answers, *, stage: Stage = Stage.PENDING, parallelism: int = 4) -> RescaleFacts:
     request = a_followed(stage)
     client = FlinkRestClient(request.context.endpoint, transport)
-    return asyncio.run(read_facts(client, request, details(parallelism), FactsWanted.EVERYTHING))
+    return asyncio.run(read_facts(client, request, details(parallelism), RequiredFacts.EVERYTHING))
 
 
 def test_the_history_of_the_cluster_tells_when_the_execution_before_was_stopped() -> None:

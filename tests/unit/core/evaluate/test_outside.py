@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.evaluate.evaluation import unevenness
+from flink_autoscaler.core.evaluate.evaluation import partition_skew
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.source_lag import SourceLag
@@ -34,7 +34,7 @@ def factor(*, lag: float, most: float, arriving: float = 0.0, rate: float = 200.
     """Of a source of two subtasks, 100 records/s each."""
     vertex = replace(a_vertex(1, parallelism=2, partitions=partitions), source_partitions=partitions)
     found = metrics(lag=lag, arriving=arriving, rate=rate)
-    return unevenness(vertex, found, most, catch_up=CATCH_UP, utilization_target=1.0)
+    return partition_skew(vertex, found, most, catch_up=CATCH_UP, utilization_target=1.0)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.forecast.guard import Issued, Score, SourceState, distrust, issue, observe
+from flink_autoscaler.core.forecast.guard import (
+    ForecastScore,
+    PendingForecast,
+    SourceState,
+    issue,
+    rejection_reasons,
+    score_forecasts,
+)
 from flink_autoscaler.core.forecast.online import Bucket, OpenBucket
 from flink_autoscaler.core.forecast.pass_forecast import forecast_document, forecast_states
 from flink_autoscaler.core.model.load_profile import BUCKET, LoadProfile
@@ -32,7 +39,7 @@ def passes(
     state = SourceState()
     for minute in range(count):
         now = MONDAY + minute * 60
-        state = issue(observe(state, now, rate_at(minute)), PROFILE, now, SETTINGS)
+        state = issue(score_forecasts(state, now, rate_at(minute)), PROFILE, now, SETTINGS)
     return state
 
 
@@ -40,18 +47,18 @@ def scored(rates: Sequence[float], *, forecast: float = 100.0) -> SourceState:
     """Make a state whose last scores are some rates."""
     ends = range(MONDAY - BUCKET * len(rates), MONDAY, BUCKET)
     return SourceState(
-        scores=tuple(Score(at, rate, forecast, 1.2 * forecast) for at, rate in zip(ends, rates, strict=True))
+        scores=tuple(ForecastScore(at, rate, forecast, 1.2 * forecast) for at, rate in zip(ends, rates, strict=True))
     )
 
 
 def problems(state: SourceState, profile: LoadProfile = PROFILE, now: float = MONDAY) -> tuple[str, ...]:
-    return distrust(state, profile, now, SETTINGS)
+    return rejection_reasons(state, profile, now, SETTINGS)
 
 
 def test_one_forecast_is_issued_per_quarter_hour_half_an_hour_ahead() -> None:
     state = passes(lambda _: 100.0, 16)
 
-    assert state.issued == (Issued(MONDAY + 1800, 100.0, 120.0), Issued(MONDAY + 2700, 100.0, 120.0))
+    assert state.issued == (PendingForecast(MONDAY + 1800, 100.0, 120.0), PendingForecast(MONDAY + 2700, 100.0, 120.0))
 
 
 def test_forecast_is_scored_when_its_quarter_hour_is_over() -> None:
@@ -60,7 +67,7 @@ def test_forecast_is_scored_when_its_quarter_hour_is_over() -> None:
     after = passes(lambda minute: 130.0 if minute >= 30 else 100.0, 46)
 
     assert before.scores == ()
-    assert after.scores == (Score(MONDAY + 1800, 130.0, 100.0, 120.0),)
+    assert after.scores == (ForecastScore(MONDAY + 1800, 130.0, 100.0, 120.0),)
 
 
 def test_forecast_follows_the_last_hour() -> None:
@@ -87,13 +94,13 @@ def test_state_holds_a_day() -> None:
 
 
 def test_state_forgets_while_the_job_is_away() -> None:
-    state = observe(passes(lambda _: 100.0, MINUTES_OF_A_DAY), MONDAY + 3 * 86_400, None)
+    state = score_forecasts(passes(lambda _: 100.0, MINUTES_OF_A_DAY), MONDAY + 3 * 86_400, None)
 
     assert (state.scores, state.recent, state.issued) == ((), (), ())
 
 
 def test_clock_that_was_set_back_leaves_nothing_from_the_future() -> None:
-    state = observe(passes(lambda _: 100.0, 300), MONDAY, 100.0)
+    state = score_forecasts(passes(lambda _: 100.0, 300), MONDAY, 100.0)
 
     assert (state.scores, state.recent) == ((), ())
     assert state.bucket == OpenBucket(MONDAY, 1, 1, 100.0)
@@ -171,8 +178,8 @@ states = st.builds(
     is_trusted=st.booleans(),
     bucket=st.none() | st.builds(OpenBucket, starts, st.integers(0, 2**15 - 1), st.integers(0, 99), st.floats(0, 1e9)),
     recent=st.lists(st.builds(Bucket, starts, rates)).map(tuple),
-    issued=st.lists(st.builds(Issued, starts, rates, rates)).map(tuple),
-    scores=st.lists(st.builds(Score, starts, rates, rates, rates)).map(tuple),
+    issued=st.lists(st.builds(PendingForecast, starts, rates, rates)).map(tuple),
+    scores=st.lists(st.builds(ForecastScore, starts, rates, rates, rates)).map(tuple),
 )
 
 
@@ -182,7 +189,7 @@ def test_states_survive_as_json(states: dict[str, SourceState]) -> None:
 
 
 def test_what_is_read_again_is_not_written_again_and_travels_as_json() -> None:
-    scores = tuple(Score(900 * number, 1.23456, 1.0, 2.0) for number in range(3))
+    scores = tuple(ForecastScore(900 * number, 1.23456, 1.0, 2.0) for number in range(3))
     first = forecast_document({"source": SourceState(scores=scores)})
     read = forecast_states(first)
 

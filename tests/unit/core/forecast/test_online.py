@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.forecast.online import Bucket, Horizons, correction, expected, peak, source_forecast
+from flink_autoscaler.core.forecast.online import (
+    Bucket,
+    Horizons,
+    correction,
+    expected_rate,
+    peak_rate,
+    source_forecast,
+)
 from flink_autoscaler.core.model.load_profile import BUCKET, WEEK, LoadProfile, bucket_start, upper_quantile
 from flink_autoscaler.core.model.policy_values import Outage
 from flink_autoscaler.core.options.forecast import ForecastSettings
@@ -44,7 +51,7 @@ def test_worked_example() -> None:
     profile = replace(profile, q90=with_share(profile.q90, at, 1.30))
 
     k = correction(profile, last_hour(*[77_000.0] * 4), NOW, SETTINGS)
-    forecast = expected(profile, profile.q90, at, now=NOW, k=k, tau=SETTINGS.tau)
+    forecast = expected_rate(profile, profile.q90, at, now=NOW, k=k, tau=SETTINGS.tau)
 
     assert profile.base(NOW) == pytest.approx(81_584, abs=1)
     assert profile.base(at) == pytest.approx(81_599, abs=1)
@@ -98,16 +105,16 @@ def test_peak_sees_the_quarter_hour_in_which_the_horizon_ends() -> None:
     profile = a_profile()
     profile = replace(profile, q90=with_share(profile.q90, NOW + 30 * MINUTE, 3.0))
 
-    assert peak(profile, NOW, 30 * MINUTE, k=1.0, tau=7200) == pytest.approx(240_000)
-    assert peak(profile, NOW, 29 * MINUTE, k=1.0, tau=7200) == pytest.approx(80_000)
+    assert peak_rate(profile, NOW, 30 * MINUTE, k=1.0, tau=7200) == pytest.approx(240_000)
+    assert peak_rate(profile, NOW, 29 * MINUTE, k=1.0, tau=7200) == pytest.approx(80_000)
 
 
 def test_peak_skips_quarter_hours_that_are_not_known() -> None:
     profile = a_profile(q90=None)
     known = replace(profile, q90=with_share(profile.q90, NOW + 15 * MINUTE, 1.0))
 
-    assert peak(profile, NOW, 3600, k=1.0, tau=7200) is None
-    assert peak(known, NOW, 3600, k=1.0, tau=7200) == pytest.approx(80_000)
+    assert peak_rate(profile, NOW, 3600, k=1.0, tau=7200) is None
+    assert peak_rate(known, NOW, 3600, k=1.0, tau=7200) == pytest.approx(80_000)
     assert source_forecast(profile, (), NOW, Horizons(60, 3600), SETTINGS) is None
 
 
@@ -187,7 +194,7 @@ def test_correction_fades_to_the_profile(level: float, k: float, lead: float) ->
     profile = a_profile(level=level)
     usual = 0.9 * level
 
-    found = expected(profile, profile.q50, NOW + lead, now=NOW, k=k, tau=SETTINGS.tau)
+    found = expected_rate(profile, profile.q50, NOW + lead, now=NOW, k=k, tau=SETTINGS.tau)
 
     assert found is not None
     assert min(usual, k * usual) <= found * (1 + 1e-9)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
-from flink_autoscaler.core.observe.counters import BACK_WITHIN, Samples, counted
+from flink_autoscaler.core.observe.counters import BACK_WITHIN, Samples, analyze_resets
 from flink_autoscaler.core.observe.window import MetricWindow
 from testkit.builders.core import a_sample, vertex_id
 
@@ -34,9 +34,9 @@ def pass_by_pass(values: Sequence[float]) -> tuple[Samples, float]:
     """Take in a counter sample by sample; return what is remembered in the end, and the rate."""
     kept: Samples = ()
     for sample in minutes(*values):
-        window = counted((*kept, sample), GREATEST)
-        kept = window.kept
-    return kept, MetricWindow(window.counted).rate(COUNTER, V)
+        window = analyze_resets((*kept, sample), GREATEST)
+        kept = window.stored
+    return kept, MetricWindow(window.for_rates).rate(COUNTER, V)
 
 
 def known(samples: Sequence[MetricSample]) -> list[bool]:
@@ -112,7 +112,7 @@ def test_a_counter_that_began_anew_leaves_other_metrics_alone() -> None:
         a_sample(number * MINUTE, {V: {COUNTER: value, ScalingMetric.LOAD: 0.5}}) for number, value in enumerate(values)
     )
 
-    kept, _ = counted(samples, GREATEST)
+    kept, _ = analyze_resets(samples, GREATEST)
 
     assert known(kept) == [False] * 3 + [True] * 4
     assert [sample.vertices[V][ScalingMetric.LOAD] for sample in kept] == [0.5] * 7
@@ -121,13 +121,13 @@ def test_a_counter_that_began_anew_leaves_other_metrics_alone() -> None:
 def test_a_vertex_that_is_not_looked_at_keeps_its_counters() -> None:
     samples = minutes(*steady(3), 0.0)
 
-    assert counted(samples, {}) == (samples, samples)
+    assert analyze_resets(samples, {}) == (samples, samples)
 
 
 def test_a_counter_is_compared_with_its_last_known_value_however_old() -> None:
     samples = minutes(*steady(3), *[NAN] * 9, 8.0)
 
-    assert known(counted(samples, GREATEST).counted) == [False] * 12 + [True]
+    assert known(analyze_resets(samples, GREATEST).for_rates) == [False] * 12 + [True]
 
 
 @given(

@@ -6,7 +6,7 @@ import pytest
 from flink_autoscaler.core.errors import MissingMetricError
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.topology import ShipStrategy
-from flink_autoscaler.core.observe.metric_names import by_meaning, choose_names, count_partitions
+from flink_autoscaler.core.observe.metric_names import by_metric, choose_names, count_partitions
 from flink_autoscaler.core.observe.plausibility import active_partitions
 from testkit.builders.core import a_vertex
 
@@ -150,7 +150,7 @@ def test_by_meaning_groups_answers_and_ignores_unknown_ids() -> None:
     names = {"busyTimeMsPerSecond": FlinkMetric.BUSY_TIME}
     busy = Aggregate(1.0, 2.0, 1.5, 3.0)
 
-    assert by_meaning(names, {"busyTimeMsPerSecond": busy, "other": busy}) == {FlinkMetric.BUSY_TIME: busy}
+    assert by_metric(names, {"busyTimeMsPerSecond": busy, "other": busy}) == {FlinkMetric.BUSY_TIME: busy}
 
 
 def test_by_meaning_combines_several_ids_of_one_meaning() -> None:
@@ -161,7 +161,7 @@ def test_by_meaning_combines_several_ids_of_one_meaning() -> None:
         "c.pendingRecords": Aggregate(total=30.0),
     }
 
-    combined = by_meaning(names, answers)
+    combined = by_metric(names, answers)
 
     assert combined == {FlinkMetric.PENDING_RECORDS: Aggregate(0.5, 9.0, None, 60.0, 30.0)}
 

@@ -16,7 +16,7 @@ from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.model.topology import JobDetails
-from flink_autoscaler.core.observe.gathering import at_reading_time, late_ms
+from flink_autoscaler.core.observe.freshness import at_reading_time, staleness_ms
 from flink_autoscaler.core.observe.plausibility import possible_aggregates
 from testkit.builders.core import (
     MINUTE,
@@ -157,7 +157,7 @@ SECOND = 1000
     ],
 )
 def test_how_late_an_instant_is(at_ms: int, expected: int) -> None:
-    assert late_ms(at_ms, NOW_MS) == expected
+    assert staleness_ms(at_ms, NOW_MS) == expected
 
 
 @pytest.mark.parametrize(

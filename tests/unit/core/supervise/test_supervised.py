@@ -22,7 +22,7 @@ from flink_autoscaler.core.model.supervision import (
     Supervision,
     SupervisionPhase,
 )
-from flink_autoscaler.core.observe.wanted_facts import FactsWanted, facts_wanted
+from flink_autoscaler.core.observe.required_facts import RequiredFacts, required_facts
 from flink_autoscaler.core.ports.plugins import CheckInput, Plugins
 from testkit.builders.core import a_context, a_request
 from testkit.scenarios.rescale_model import (
@@ -516,45 +516,45 @@ RECORD = RescaleRecord(1, 1, ONE, THREE)
 @pytest.mark.parametrize(
     ("state", "orders", "wanted"),
     [
-        pytest.param(JobState(), NO_ORDERS, FactsWanted.NOTHING, id="nothing was decided yet"),
-        pytest.param(JobState(overrides=THREE), NO_ORDERS, FactsWanted.REQUIREMENTS, id="something was decided"),
+        pytest.param(JobState(), NO_ORDERS, RequiredFacts.NOTHING, id="nothing was decided yet"),
+        pytest.param(JobState(overrides=THREE), NO_ORDERS, RequiredFacts.REQUIREMENTS, id="something was decided"),
         pytest.param(
             JobState(supervision=Supervision(seen={MAP: (1, 2)}, edit=ForeignEdit(1, {}, 2))),
             NO_ORDERS,
-            FactsWanted.REQUIREMENTS,
+            RequiredFacts.REQUIREMENTS,
             id="somebody else's change is respected",
         ),
         pytest.param(
-            JobState(supervision=Supervision(current=RECORD)), NO_ORDERS, FactsWanted.EVERYTHING, id="under way"
+            JobState(supervision=Supervision(current=RECORD)), NO_ORDERS, RequiredFacts.EVERYTHING, id="under way"
         ),
         pytest.param(
             JobState(supervision=Supervision(phase=SupervisionPhase.PAUSED)),
             NO_ORDERS,
-            FactsWanted.EVERYTHING,
+            RequiredFacts.EVERYTHING,
             id="paused",
         ),
         pytest.param(
             JobState(supervision=Supervision(quarantine=(Quarantined(MAP, 3, "x", 1),))),
             NO_ORDERS,
-            FactsWanted.EVERYTHING,
+            RequiredFacts.EVERYTHING,
             id="the end of a quarantine is waited for",
         ),
         pytest.param(
-            JobState(), Orders(pins=(Pin(MAP, 2, Signed("ann", "", 1)),)), FactsWanted.REQUIREMENTS, id="pinned"
+            JobState(), Orders(pins=(Pin(MAP, 2, Signed("ann", "", 1)),)), RequiredFacts.REQUIREMENTS, id="pinned"
         ),
-        pytest.param(JobState(), Orders(rollback=Signed("ann", "", 1)), FactsWanted.EVERYTHING, id="an order"),
+        pytest.param(JobState(), Orders(rollback=Signed("ann", "", 1)), RequiredFacts.EVERYTHING, id="an order"),
         pytest.param(
             JobState(supervision=Supervision(obeyed_ms=1)),
             Orders(rollback=Signed("ann", "", 1)),
-            FactsWanted.NOTHING,
+            RequiredFacts.NOTHING,
             id="an order that was carried out",
         ),
     ],
 )
-def test_what_is_asked_about_a_job(state: JobState, orders: Orders, wanted: FactsWanted) -> None:
+def test_what_is_asked_about_a_job(state: JobState, orders: Orders, wanted: RequiredFacts) -> None:
     request = replace(a_request(a_context(), state=state), orders=orders)
 
-    assert facts_wanted(request) is wanted
+    assert required_facts(request) is wanted
 
 
 def test_the_reference_asks_nothing_and_follows_nothing() -> None:
@@ -562,6 +562,6 @@ def test_the_reference_asks_nothing_and_follows_nothing() -> None:
 
     report = look_until_rescaled(daemon)
 
-    assert facts_wanted(a_request(daemon.context(), state=daemon.state)) is FactsWanted.NOTHING
+    assert required_facts(a_request(daemon.context(), state=daemon.state)) is RequiredFacts.NOTHING
     assert daemon.state.supervision == Supervision()
     assert not isinstance(report.outcome.decision, Hold)

@@ -11,7 +11,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
 
 
-class FactsWanted(IntEnum):
+class RequiredFacts(IntEnum):
     """How much has to be asked about the rescale of a job."""
 
     NOTHING = 0
@@ -19,17 +19,17 @@ class FactsWanted(IntEnum):
     EVERYTHING = 2
 
 
-def facts_wanted(request: PassRequest) -> FactsWanted:
+def required_facts(request: PassRequest) -> RequiredFacts:
     """Tell what to ask about a job in this pass."""
     options, state, orders = request.context.options, request.state, request.orders
     if not options.supervises_rescales or request.context.job_id is None:
-        return FactsWanted.NOTHING
+        return RequiredFacts.NOTHING
     supervision = state.supervision
     has_order = any(still_to_do(order, supervision) for order in (orders.rollback, orders.reset) if order)
     if has_order or supervision.quarantine or supervision.is_active:
-        return FactsWanted.EVERYTHING
+        return RequiredFacts.EVERYTHING
     is_engaged = bool(state.overrides or orders.pins or supervision.seen or supervision.edit)
-    return FactsWanted.REQUIREMENTS if is_engaged or waits_for_slots(request) else FactsWanted.NOTHING
+    return RequiredFacts.REQUIREMENTS if is_engaged or waits_for_slots(request) else RequiredFacts.NOTHING
 
 
 def shares_slots(context: JobAutoScalerContext) -> bool:

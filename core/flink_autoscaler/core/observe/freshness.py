@@ -33,7 +33,7 @@ _READING_MS: Final = 2000
 """What a sample may have been labelled too late: its requests take time."""
 
 
-def late_ms(at_ms: int, than_ms: int) -> int:
+def staleness_ms(at_ms: int, than_ms: int) -> int:
     """Return how much later an instant is than another one; 0 where that cannot be by one clock."""
     late = at_ms - than_ms
     return late if 0 < late < MOST_LATE_MS else 0
@@ -44,7 +44,7 @@ def at_reading_time(request: PassRequest, reading: JobReading, cluster: ClusterR
 
     A pass may have waited for a worker that stood still, for the cluster to gather metrics, or for its answers.
     """
-    late = max(late_ms(reading.read_ms, request.now_ms), cluster.waited_ms)
+    late = max(staleness_ms(reading.read_ms, request.now_ms), cluster.waited_ms)
     return replace(request, now_ms=request.now_ms + late) if late > _SHORT_MS else request
 
 
@@ -53,11 +53,11 @@ def _age_ms(reading: JobReading, cluster: ClusterReading) -> int:
 
     Whoever reads other jobs meanwhile makes Flink gather again after an interval.
     """
-    apart_ms = late_ms(reading.read_ms, cluster.read_ms)
+    apart_ms = staleness_ms(reading.read_ms, cluster.read_ms)
     return cluster.age_ms + (min(apart_ms, cluster.interval_ms) if apart_ms > _SHORT_MS else 0)
 
 
-def stale(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> Reason | None:
+def staleness_reason(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> Reason | None:
     """Return why what was read is no sample: it may be from before a quiet time or a restart, or not be there yet.
 
     What comes from a store that was empty a moment ago is fresh.
@@ -67,7 +67,7 @@ def stale(request: PassRequest, reading: JobReading, cluster: ClusterReading) ->
         return _not_of_now(request, reading)
     if not options.is_improved:
         return None
-    doubt = cluster.doubt or _slow(request, reading, cluster)
+    doubt = cluster.doubt or _slow_reading_text(request, reading, cluster)
     doubt = "" if doubt and _is_proven(request, reading, cluster) else doubt
     doubt = doubt or _before_restart(request, reading, cluster)
     if not doubt:
@@ -92,12 +92,12 @@ def _not_of_now(request: PassRequest, reading: JobReading) -> Reason | None:
     return Reason("METRICS_NOT_FRESH", f"{doubt}; no sample was taken") if doubt and reading.error is None else None
 
 
-def _slow(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> str:
+def _slow_reading_text(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> str:
     """Say that Flink may have gathered anew while the job was read, so that its answers are of two instants.
 
     The first sample is taken nevertheless: a cluster may be as slow as that every time.
     """
-    took_ms = late_ms(reading.read_ms, reading.asked_ms)
+    took_ms = staleness_ms(reading.read_ms, reading.asked_ms)
     if not cluster.interval_ms or took_ms < max(cluster.interval_ms, _READING_MS) or not request.state.samples:
         return ""
     return f"the answers took {took_ms / 1000:.0f} s, and Flink may have gathered metrics meanwhile"
@@ -110,20 +110,20 @@ def _before_restart(request: PassRequest, reading: JobReading, cluster: ClusterR
         return ""
     is_before = 0 < request.now_ms - details.running_at_ms < _age_ms(reading, cluster)
     has_restarted = any(details.running_at_ms > sample.at_ms for sample in request.state.samples[-1:])
-    is_same = has_restarted and is_gathered_before(details, request.memory, cluster)
+    is_same = has_restarted and is_collected_before(details, request.memory, cluster)
     return "Flink has not gathered metrics since the job began to run" if is_before or is_same else ""
 
 
 def _is_proven(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> bool:
     """Tell whether the tasks have run for longer than at the last sample, and until lately: they were asked since."""
     details = reading.details
-    if details is None or not request.state.samples or is_gathered_before(details, request.memory, cluster):
+    if details is None or not request.state.samples or is_collected_before(details, request.memory, cluster):
         return False
     last = request.state.samples[-1]
-    return (details.running_at_ms or 0) <= last.at_ms and told_ms(request, last, reading, cluster) is not None
+    return (details.running_at_ms or 0) <= last.at_ms and task_clock_ms(request, last, reading, cluster) is not None
 
 
-def told_ms(request: PassRequest, last: MetricSample, reading: JobReading, cluster: ClusterReading) -> int | None:
+def task_clock_ms(request: PassRequest, last: MetricSample, reading: JobReading, cluster: ClusterReading) -> int | None:
     """Return when Flink gathered what it answers with by the tasks' own clocks; None where these do not tell.
 
     Args:
@@ -156,7 +156,7 @@ def task_ms(details: JobDetails) -> float | None:
     return total / count if count and math.isfinite(total) and total > 0 else None
 
 
-def is_gathered_before(details: JobDetails, memory: CollectorMemory, cluster: ClusterReading) -> bool:
+def is_collected_before(details: JobDetails, memory: CollectorMemory, cluster: ClusterReading) -> bool:
     """Tell whether Flink answers with what it had gathered when the last sample was taken."""
     if cluster.interval_ms <= 0:
         return False
@@ -164,7 +164,9 @@ def is_gathered_before(details: JobDetails, memory: CollectorMemory, cluster: Cl
     return passed is not None and passed == memory.task_ms
 
 
-def gathered_ms(request: PassRequest, last: MetricSample | None, reading: JobReading, cluster: ClusterReading) -> int:
+def collection_time_ms(
+    request: PassRequest, last: MetricSample | None, reading: JobReading, cluster: ClusterReading
+) -> int:
     """Return the instant of a sample: that at which Flink gathered it, so that no time passes between equal counters.
 
     What was gathered together with the last sample has its instant, and takes its place. For another gathering the
@@ -177,7 +179,7 @@ def gathered_ms(request: PassRequest, last: MetricSample | None, reading: JobRea
     at_ms = now_ms - age_ms
     if last is None or not last.at_ms <= now_ms:
         return at_ms
-    told = told_ms(request, last, reading, cluster)
+    told = task_clock_ms(request, last, reading, cluster)
     if told is not None:
         return told
     return max(at_ms, last.at_ms + 1) if age_ms else now_ms

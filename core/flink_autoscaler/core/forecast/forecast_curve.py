@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.forecast.guard import SourceState
-from flink_autoscaler.core.forecast.online import correction, expected
-from flink_autoscaler.core.forecast.pass_forecast import remembered, usable
+from flink_autoscaler.core.forecast.online import correction, expected_rate
+from flink_autoscaler.core.forecast.pass_forecast import restore_states, usable_profiles
 from flink_autoscaler.core.model.load_profile import AHEAD, BUCKET, LoadProfile, bucket_start
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.options.forecast import ForecastSettings, forecast_settings
@@ -30,7 +30,7 @@ class ExpectedLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadCourse:
+class ForecastCurve:
     """What is expected from a pass on.
 
     Attributes:
@@ -53,13 +53,13 @@ class _Source:
         """Return the median and the upper quantile; None where the profile does not know."""
         profile = self.profile
         found = [
-            expected(profile, shares, at, now=now, k=self.k, tau=self.tau) for shares in (profile.q50, profile.q90)
+            expected_rate(profile, shares, at, now=now, k=self.k, tau=self.tau) for shares in (profile.q50, profile.q90)
         ]
         median, upper = found
         return None if median is None or upper is None else (median, max(median, upper))
 
 
-def load_course(request: PassRequest, outcome: PassOutcome, horizon: float) -> LoadCourse | None:
+def forecast_curve(request: PassRequest, outcome: PassOutcome, horizon: float) -> ForecastCurve | None:
     """Return how the load goes on, with the profiles that a pass had and the corrections that it made.
 
     Args:
@@ -77,20 +77,20 @@ def load_course(request: PassRequest, outcome: PassOutcome, horizon: float) -> L
             return None
         settings = forecast_settings(options)
         sources = [v for v, vertex in outcome.topology.vertices.items() if vertex.is_source and not vertex.is_finished]
-        return _course(request, remembered(outcome.state.forecast), sources, settings, min(horizon, AHEAD))
+        return _curve(request, restore_states(outcome.state.forecast), sources, settings, min(horizon, AHEAD))
     except (AutoscalerError, OverflowError):  # an option that cannot be read, or a growth beyond all numbers
         return None
 
 
-def _course(
+def _curve(
     request: PassRequest,
     states: Mapping[VertexId, SourceState],
     sources: Sequence[VertexId],
     settings: ForecastSettings,
     horizon: float,
-) -> LoadCourse | None:
+) -> ForecastCurve | None:
     now = request.now_ms / 1000
-    profiles = usable(request.profiles, now)
+    profiles = usable_profiles(request.profiles, now)
     if not sources or any(source not in profiles for source in sources):
         return None
     known = {source: states.get(source, SourceState()) for source in sources}
@@ -102,7 +102,7 @@ def _course(
     if len(points) < 2:  # noqa: PLR2004 - a line has two ends
         return None
     asof = min(profiles[source].asof for source in sources)
-    return LoadCourse(points, asof, all(state.is_trusted for state in known.values()))
+    return ForecastCurve(points, asof, all(state.is_trusted for state in known.values()))
 
 
 def _points(parts: Sequence[_Source], now: float, horizon: float) -> Iterator[ExpectedLoad]:
