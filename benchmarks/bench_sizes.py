@@ -38,7 +38,7 @@ from sqlalchemy import delete, insert, select
 
 from benchmarks.measuring import TICKS
 from flink_autoscaler.clients.prometheus.questions import CLOCK
-from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, WaitingTime
+from flink_autoscaler.core.model.metrics import MetricSample, NonBusyTime, ScalingMetric
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.settings.loading import STATE_FILE, SettingsLoader
@@ -274,7 +274,7 @@ def earlier(sample: MetricSample, back_ms: int) -> MetricSample:
         v: {metric: value * share if metric in GROWING else value for metric, value in values.items()}
         for v, values in sample.vertices.items()
     }
-    waited = {v: WaitingTime(share * each.idle_ms, share * each.backpressured_ms) for v, each in sample.waited.items()}
+    waited = {v: NonBusyTime(share * each.idle_ms, share * each.backpressured_ms) for v, each in sample.waited.items()}
     return replace(sample, at_ms=sample.at_ms - back_ms, vertices=vertices, waited=waited)
 
 

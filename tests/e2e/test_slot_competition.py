@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from flink_autoscaler.core.model.metrics import ScalingMetric
-from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, Signed
+from flink_autoscaler.core.model.orders import NO_ORDERS, AuditStamp, Orders, PauseOrder
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Stage
 from flink_autoscaler.core.ports.passes import PassOutcome
@@ -47,7 +47,7 @@ GUARD = pytest.mark.parametrize(
 )
 """Both versions, one of them also in ``make test``."""
 
-PAUSED = Orders(pause=PauseOrder(Signed("a test", "so that all jobs decide in the same pass", 0)))
+PAUSED = Orders(pause=PauseOrder(AuditStamp("a test", "so that all jobs decide in the same pass", 0)))
 
 
 @pytest.fixture(scope="module", params=["1.20", "2.3"], ids=["Flink 1.20", "Flink 2.3"])

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from flink_autoscaler.core.decide.alignment import AlignmentSettings, alignment_limited_event
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.model.decision import Evaluation, Rescale
+from flink_autoscaler.core.model.decision import JobEvaluation, Rescale
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import effective_status
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, ScalingMetric
@@ -101,7 +101,7 @@ def _numbers(values: Mapping[ScalingMetric, float]) -> Json:
     return {metric.value: number(value) for metric, value in values.items()}
 
 
-def _evaluated(evaluation: Evaluation) -> Json:
+def _evaluated(evaluation: JobEvaluation) -> Json:
     return {
         "v": {vertex_id: _pairs(metrics) for vertex_id, metrics in evaluation.metrics.vertices.items()},
         "g": {m.value: [number(e.current), number(e.average)] for m, e in evaluation.metrics.globals_.items()},
@@ -211,7 +211,7 @@ def _calendar(given: Json) -> Json:
 
 def _option(given: Json) -> Json:
     configuration = given["conf"]
-    declared = (*AutoscalerOptions.declared(), *FlinkOptions.declared(), _CONTROL_LOOP_INTERVAL)
+    declared = (*AutoscalerOptions.all_options(), *FlinkOptions.all_options(), _CONTROL_LOOP_INTERVAL)
     option = next(option for option in declared if option.key == given["option"])
     return {"set": option.find(configuration) is not None, "value": _value(option.read(configuration))}
 

@@ -12,7 +12,7 @@ import structlog
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
-from flink_autoscaler.core.model.orders import PauseScope, Signed
+from flink_autoscaler.core.model.orders import AuditStamp, PauseScope
 from flink_autoscaler.core.supervise import order_book
 from pictures.browser import chromium, lay_out, top_picture
 from testkit.builders.web import WebSite
@@ -69,7 +69,7 @@ class Day(WebSite):
 
     def pause(self, job_key: str) -> None:
         """Pause a job, as a person does."""
-        signed = Signed("ann", "release 7", self.now_ms)
+        signed = AuditStamp("ann", "release 7", self.now_ms)
         self.site.order_book.change(
             job_key, lambda orders, _: order_book.pause(orders, signed, direction=PauseScope.BOTH, lasts_ms=None)
         )

@@ -71,7 +71,7 @@ _SAMPLE_LISTS: Final = {
 
 def job_options() -> Iterator[DocumentedOption]:
     """Yield the core's options in the order of declaration; the standard prefix is no old key of its own."""
-    for option in AutoscalerOptions.declared():
+    for option in AutoscalerOptions.all_options():
         old_keys = tuple(key for key in option.keys[1:] if key != LEGACY_PREFIX + option.key)
         yield DocumentedOption(option.key, option.default_text, allowed(option), old_keys)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from flink_autoscaler.core.model.meanings import Chapter, chapters
+from flink_autoscaler.core.model.message_catalog import CatalogSection, catalog_sections
 
 WORDS_PAGE: Final = Path("docs/reference/words.md")
 
@@ -23,12 +23,14 @@ them are in [Configuration](configuration.md). Where nothing is to be done, the 
 
 def words_page() -> str:
     """Return the text of ``docs/reference/words.md``."""
-    return "\n".join([_HEAD, *(line for chapter in chapters() for line in _section(chapter))]).rstrip("\n") + "\n"
+    return (
+        "\n".join([_HEAD, *(line for chapter in catalog_sections() for line in _section(chapter))]).rstrip("\n") + "\n"
+    )
 
 
-def _section(chapter: Chapter) -> Iterator[str]:
+def _section(chapter: CatalogSection) -> Iterator[str]:
     yield from (f"## {chapter.title}", "", chapter.text, "")
     yield from (f"| {chapter.kind.value} | what it means | what to do |", "|---|---|---|")
-    for each in chapter.meanings:
-        yield f"| `{each.word}` | {each.means} | {each.advice} |"
+    for each in chapter.entries:
+        yield f"| `{each.term}` | {each.description} | {each.remedy} |"
     yield ""

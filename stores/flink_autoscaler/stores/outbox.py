@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from flink_autoscaler.core.model.notices import MOST_SENT, MOST_WAITING, Batch, Notice
+from flink_autoscaler.core.model.notifications import MAX_SENT, MAX_WAITING, Notification, NotificationBatch
 from flink_autoscaler.stores.clock import elapsed
 
 _KEPT = 86_400.0
@@ -24,7 +24,7 @@ class _Kept:
         settled_at: When it was sent or given up; None while it waits.
     """
 
-    notice: Notice
+    notice: Notification
     added_at: float
     claim: str = ""
     claimed_until: float = -math.inf
@@ -39,13 +39,13 @@ class HeapOutbox:
         clock: Seconds of a clock that never goes back.
     """
 
-    def __init__(self, *, most_waiting: int = MOST_WAITING, clock: Callable[[], float] = elapsed) -> None:
+    def __init__(self, *, most_waiting: int = MAX_WAITING, clock: Callable[[], float] = elapsed) -> None:
         self._most_waiting = most_waiting
         self._clock = clock
         self._lock = threading.Lock()
         self._kept: list[_Kept] = []
 
-    def add(self, notices: Sequence[Notice]) -> None:
+    def add(self, notices: Sequence[Notification]) -> None:
         """Keep notices that are no repetitions."""
         with self._lock:
             now = self._clock()
@@ -53,7 +53,7 @@ class HeapOutbox:
                 if not any(_is_same(each, notice, now) for each in self._kept):
                     self._kept.append(_Kept(notice, now))
 
-    def claim(self, target: str, seconds: float) -> Batch | float:
+    def claim(self, target: str, seconds: float) -> NotificationBatch | float:
         """Claim what is to be sent now; else return the seconds until there may be something."""
         with self._lock:
             now = self._clock()
@@ -61,10 +61,10 @@ class HeapOutbox:
             free = [each for each in waiting if each.claimed_until <= now]
             if not free:
                 return min((each.claimed_until - now for each in waiting), default=math.inf)
-            claim, chosen = uuid.uuid4().hex, free[:MOST_SENT]
+            claim, chosen = uuid.uuid4().hex, free[:MAX_SENT]
             for each in chosen:
                 each.claim, each.claimed_until = claim, now + seconds
-            return Batch(claim, tuple(each.notice.text for each in chosen))
+            return NotificationBatch(claim, tuple(each.notice.text for each in chosen))
 
     def settle(self, claim: str) -> None:
         """Take note that what was claimed was sent, or is given up."""
@@ -110,7 +110,7 @@ class HeapOutbox:
         return newest[::-1]
 
 
-def _is_same(kept: _Kept, notice: Notice, now: float) -> bool:
+def _is_same(kept: _Kept, notice: Notification, now: float) -> bool:
     """Tell whether a notice repeats one that is kept, or is that one."""
     if kept.notice.target != notice.target:
         return False

@@ -16,7 +16,7 @@ from dashboards.expressions import expressions, panels
 from dashboards.panels import WIDTH
 
 from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.core.model.meanings import Kind, chapters
+from flink_autoscaler.core.model.message_catalog import EntryKind, catalog_sections
 from flink_autoscaler.core.model.supervision import Stage, SupervisionPhase
 from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from testkit.servers.prometheus import quickened, require
@@ -28,7 +28,9 @@ SERVICES: dict[str, Any] = yaml.safe_load((PROJECT / "docker" / "docker-compose.
 GROUPS = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text())["groups"]
 ALERTS: dict[str, dict[str, Any]] = {rule["alert"]: rule for group in GROUPS for rule in group["rules"]}
 TESTS = yaml.safe_load((PROMETHEUS / "alerts-test.yml").read_text())["tests"]
-WORDS = {meaning.word for chapter in chapters() if chapter.kind is Kind.REASON for meaning in chapter.meanings}
+WORDS = {
+    meaning.term for chapter in catalog_sections() if chapter.kind is EntryKind.REASON for meaning in chapter.entries
+}
 VALUES = {
     "job_pass_phase": {phase.value for phase in PassPhase},
     "job_rescale_phase": {phase.value for phase in SupervisionPhase},

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from flink_autoscaler.core.model.orders import Orders, PauseOrder, Pin, Signed
+from flink_autoscaler.core.model.orders import AuditStamp, Orders, PauseOrder, Pin
 from flink_autoscaler.core.model.supervision import SupervisionPhase as RescalePhase
 from testkit.scenarios.rescale_model import (
     MAP,
@@ -70,7 +70,7 @@ DISTURBANCES: Mapping[str, Callable[[SimulatedCluster], None]] = {
     "clock trembles": lambda cluster: cluster.set_clock(-2_000),
 }
 
-ORDERS: Mapping[str, Callable[[Orders, Signed, int], Orders]] = {
+ORDERS: Mapping[str, Callable[[Orders, AuditStamp, int], Orders]] = {
     "resume": lambda orders, signed, _: replace(orders, resumed_ms=signed.at_ms),
     "roll back": lambda orders, signed, _: replace(orders, rollback=signed),
     "reset": lambda orders, signed, _: replace(orders, reset=signed),
@@ -182,7 +182,7 @@ class RescaleMachine(RuleBasedStateMachine):
     @rule(what=st.sampled_from(sorted(ORDERS)), parallelism=st.integers(1, 20), gaps=GAPS, put=put_fates)
     def order(self, what: str, parallelism: int, gaps: list[int], put: PutFate) -> None:
         """Let a person order something, and look."""
-        signed = Signed("ann", "a test", self.now_ms)
+        signed = AuditStamp("ann", "a test", self.now_ms)
         self.daemon.orders = ORDERS[what](self.daemon.orders, signed, parallelism)
         self.promises.act()
         if what == "reset":  # who has a rescale forgotten that is under way looks after it alone
@@ -214,7 +214,7 @@ class RescaleMachine(RuleBasedStateMachine):
         self.cluster.crashes_until = 0
         orders = replace(self.daemon.orders, dry_run=None)
         # Nothing new is decided meanwhile: with the hasty options of the model the load alone could go on for ever.
-        self.daemon.orders = replace(orders, pause=PauseOrder(Signed("ann", "quiet", self.now_ms)))
+        self.daemon.orders = replace(orders, pause=PauseOrder(AuditStamp("ann", "quiet", self.now_ms)))
         while self.cluster.slots < 12:
             self.cluster.add_taskmanager()
         passes = self.promises.settle(self.network.tick)

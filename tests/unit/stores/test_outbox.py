@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from flink_autoscaler.core.model.notices import Batch
+from flink_autoscaler.core.model.notifications import NotificationBatch
 from flink_autoscaler.standalone.notifications.delivery import Outbox
 from flink_autoscaler.stores.outbox import HeapOutbox
 from flink_autoscaler.stores.sql.database.database import Database
@@ -48,7 +48,7 @@ def test_what_was_settled_long_ago_is_forgotten_in_memory() -> None:
     outbox.add([a_notice(3, identity="same")])
 
     assert still_known == math.inf
-    assert isinstance(outbox.claim("audit", CLAIM), Batch)
+    assert isinstance(outbox.claim("audit", CLAIM), NotificationBatch)
 
 
 def test_notices_outlive_the_process(database: Database) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.error_boundary import try_await, try_call
 from flink_autoscaler.core.errors import AutoscalerError, ResponseError
-from flink_autoscaler.core.model.job import Capacity, JobKey
+from flink_autoscaler.core.model.job import ClusterCapacity, JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.task_managers import is_reactive
 
@@ -19,12 +19,12 @@ _GROWING_TARGETS: Final = ("kubernetes", "yarn")
 _GROWING_KEYS: Final = ("kubernetes.cluster-id", "yarn.application.id")
 
 
-async def read_capacity(client: FlinkRestClient) -> Capacity | AutoscalerError:
+async def read_capacity(client: FlinkRestClient) -> ClusterCapacity | AutoscalerError:
     """Return what a cluster has, or why that is not known. Whether it grows is not known here."""
     taskmanagers = await try_await(client.taskmanagers(), ResponseError)
     if isinstance(taskmanagers, AutoscalerError):
         return taskmanagers
-    return Capacity(
+    return ClusterCapacity(
         taskmanagers=len(taskmanagers),
         slots=sum(each.slots for each in taskmanagers),
         free_slots=sum(each.free_slots for each in taskmanagers),
@@ -34,7 +34,7 @@ async def read_capacity(client: FlinkRestClient) -> Capacity | AutoscalerError:
 
 
 def with_capacity(
-    context: JobAutoScalerContext, capacity: Capacity | AutoscalerError, *, is_fixed: bool | None
+    context: JobAutoScalerContext, capacity: ClusterCapacity | AutoscalerError, *, is_fixed: bool | None
 ) -> JobAutoScalerContext:
     """Give a job the figures of its cluster; where they are not known, it goes without, and knows why.
 
@@ -47,7 +47,7 @@ def with_capacity(
 
 
 def with_capacities(
-    contexts: Iterable[JobAutoScalerContext], capacity: Capacity | AutoscalerError, *, is_fixed: bool | None
+    contexts: Iterable[JobAutoScalerContext], capacity: ClusterCapacity | AutoscalerError, *, is_fixed: bool | None
 ) -> tuple[tuple[JobAutoScalerContext, ...], dict[JobKey, AutoscalerError]]:
     """Do the same for many jobs; those whose own configuration does not allow it have an error instead."""
     found = {each.job_key: try_call(partial(with_capacity, each, capacity, is_fixed=is_fixed)) for each in contexts}

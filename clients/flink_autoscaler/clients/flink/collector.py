@@ -22,10 +22,10 @@ from flink_autoscaler.core.errors import (
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
 from flink_autoscaler.core.model.reading import (
     EMPTY_MEMORY,
+    CachedDetails,
     ClusterReading,
     CollectorMemory,
     JobReading,
-    KeptDetails,
     VertexAggregates,
 )
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, JobTopology, VertexDetails, build_topology
@@ -60,10 +60,10 @@ def kept_details(request: PassRequest) -> JobDetails | None:
     return replace(kept.details, now_ms=None if told_ms is None else told_ms + passed_ms)
 
 
-def to_keep(request: PassRequest, details: JobDetails) -> KeptDetails | None:
+def to_keep(request: PassRequest, details: JobDetails) -> CachedDetails | None:
     """Return what to remember of details that were just read."""
     modified_ms = request.context.modified_ms
-    return None if modified_ms is None else KeptDetails(details, modified_ms, reading_time(request))
+    return None if modified_ms is None else CachedDetails(details, modified_ms, reading_time(request))
 
 
 def reading_time(request: PassRequest) -> int:
@@ -76,7 +76,7 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _is_of_now(kept: KeptDetails, job_id: str | None, modified_ms: int) -> bool:
+def _is_of_now(kept: CachedDetails, job_id: str | None, modified_ms: int) -> bool:
     """Tell whether the job cannot have changed since its details were read; all instants are Flink's own."""
     is_same = kept.details.job_id == job_id and kept.modified_ms == modified_ms
     return is_same and kept.details.is_settled and (kept.details.now_ms or 0) >= modified_ms + SETTLED_MS
@@ -262,7 +262,7 @@ def _is_always(_: JobDetails) -> bool:
 
 async def details_of(
     client: FlinkRestClient, request: PassRequest, suits: Callable[[JobDetails], bool] = _is_always
-) -> tuple[JobDetails, KeptDetails | None]:
+) -> tuple[JobDetails, CachedDetails | None]:
     """Return the details of a job, read only where they are not kept, and what to remember of them.
 
     Args:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ConnectError, RefusedError, ResponseError
-from flink_autoscaler.core.model.source_lag import NumberKind, TopicLag, topic_lag
+from flink_autoscaler.core.model.source_lag import ExternalMetricKind, TopicLag, topic_lag
 from flink_autoscaler.core.ports.lag_sources import LagQuery
 
 LIBRARY: Final = "confluent_kafka"
@@ -153,7 +153,7 @@ def _check(query: LagQuery) -> None:
     Raises:
         ConfigError: It is something else than lag, or there is no group, or none that can be.
     """
-    if query.kind is not NumberKind.LAG:
+    if query.kind is not ExternalMetricKind.LAG:
         raise ConfigError(f"job {query.job_key}: Kafka tells lag, and no {query.kind}")
     if not query.group:
         raise ConfigError(

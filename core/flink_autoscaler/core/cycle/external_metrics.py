@@ -15,7 +15,14 @@ from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import Restriction
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
 from flink_autoscaler.core.model.reading import JobReading
-from flink_autoscaler.core.model.source_lag import FLINK, NumberKind, OutsideNumber, SourceLag, of_topics, topics_read
+from flink_autoscaler.core.model.source_lag import (
+    FLINK,
+    ExternalMetric,
+    ExternalMetricKind,
+    SourceLag,
+    lag_of_topics,
+    topics_read,
+)
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.model.topology import Vertex, build_topology
 from flink_autoscaler.core.model.value import replace
@@ -27,8 +34,8 @@ from flink_autoscaler.core.ports.passes import PassRequest
 UNKNOWN: Final = Aggregate()
 
 _METRICS: Final = {
-    NumberKind.ARRIVAL_RATE: (FlinkMetric.ARRIVAL_RATE, "arrival rate", "ARRIVAL_RATE_UNKNOWN"),
-    NumberKind.FLOOR: (FlinkMetric.LEAST_PARALLELISM, "least parallelism", "FLOOR_UNKNOWN"),
+    ExternalMetricKind.ARRIVAL_RATE: (FlinkMetric.ARRIVAL_RATE, "arrival rate", "ARRIVAL_RATE_UNKNOWN"),
+    ExternalMetricKind.FLOOR: (FlinkMetric.LEAST_PARALLELISM, "least parallelism", "FLOOR_UNKNOWN"),
 }
 """What a number is in a reading, for people, and the reason where it is unknown."""
 
@@ -71,7 +78,7 @@ def external_metrics(request: PassRequest, reading: JobReading) -> ExternalMetri
     vertices = [v for v in build_topology(details).vertices.values() if not v.is_finished]
     sources = [v for v in vertices if v.is_source]
     lags = [lag for v in sources if (lag := _lag_of(v, request.lags, reading)) is not None]
-    asked = {NumberKind.ARRIVAL_RATE: sources, NumberKind.FLOOR: vertices}
+    asked = {ExternalMetricKind.ARRIVAL_RATE: sources, ExternalMetricKind.FLOOR: vertices}
     numbers = [
         (v, each)
         for kind in _METRICS
@@ -129,7 +136,7 @@ def _lag_of_topics(vertex: Vertex, lag: SourceLag, reading: JobReading) -> Sourc
     seen = reading.memory.topics
     elsewhere = [name for v, names in seen.items() if v != vertex.vertex_id for name in names]
     read = topics_read(lag.topics, seen.get(vertex.vertex_id, ()), elsewhere)
-    return replace(lag, problem=read, topics=()) if isinstance(read, str) else of_topics(lag, read)
+    return replace(lag, problem=read, topics=()) if isinstance(read, str) else lag_of_topics(lag, read)
 
 
 def _with_lags(reading: JobReading, lags: Sequence[_Lag]) -> JobReading:
@@ -161,19 +168,19 @@ def _lag_notes(lags: Sequence[_Lag], options: AutoscalerOptions) -> Iterator[_No
             yield _Note(reason, _warning("SkewedPartition", told, vertex.vertex_id, options.scaling_event_interval))
 
 
-def _metric_of(vertex: Vertex, kind: NumberKind, numbers: Sequence[OutsideNumber]) -> OutsideNumber | None:
+def _metric_of(vertex: Vertex, kind: ExternalMetricKind, numbers: Sequence[ExternalMetric]) -> ExternalMetric | None:
     """Return the first answer that knows a number of a vertex, else the first of all; None if nobody was asked."""
     asked = [_validate(each) for each in numbers if each.kind is kind and matches(vertex, each.pattern)]
     return next((each for each in asked if each.value is not None), asked[0] if asked else None)
 
 
-def _validate(number: OutsideNumber) -> OutsideNumber:
+def _validate(number: ExternalMetric) -> ExternalMetric:
     if number.value is None or is_possible(number.value):
         return number
     return replace(number, value=None, problem=f"it is {number.value:g}, which cannot be")
 
 
-def _with_metrics(reading: JobReading, numbers: Sequence[tuple[Vertex, OutsideNumber]]) -> JobReading:
+def _with_metrics(reading: JobReading, numbers: Sequence[tuple[Vertex, ExternalMetric]]) -> JobReading:
     for vertex, number in numbers:
         # A vertex of which Flink has no values yet stays without any.
         if number.value is not None and reading.aggregates.get(vertex.vertex_id):
@@ -182,18 +189,18 @@ def _with_metrics(reading: JobReading, numbers: Sequence[tuple[Vertex, OutsideNu
     return reading
 
 
-def _floors(numbers: Sequence[tuple[Vertex, OutsideNumber]], options: AutoscalerOptions) -> dict[VertexId, int]:
+def _floors(numbers: Sequence[tuple[Vertex, ExternalMetric]], options: AutoscalerOptions) -> dict[VertexId, int]:
     """Return the least parallelism of vertices, at most what people allow."""
     floors = {}
     for vertex, number in numbers:
-        if number.kind is NumberKind.FLOOR and number.value:
+        if number.kind is ExternalMetricKind.FLOOR and number.value:
             own = bounds_of(vertex, options.vertex_bounds)
-            most = options.max_parallelism if own is None or own.greatest is None else own.greatest
+            most = options.max_parallelism if own is None or own.maximum is None else own.maximum
             floors[vertex.vertex_id] = min(math.ceil(number.value), most)
     return floors
 
 
-def _metric_notes(numbers: Sequence[tuple[Vertex, OutsideNumber]], options: AutoscalerOptions) -> Iterator[_Note]:
+def _metric_notes(numbers: Sequence[tuple[Vertex, ExternalMetric]], options: AutoscalerOptions) -> Iterator[_Note]:
     for vertex, number in numbers:
         if number.value is None:
             _, name, code = _METRICS[number.kind]

@@ -11,7 +11,7 @@ from flink_autoscaler.core.decide.decision import Decision
 from flink_autoscaler.core.decide.slot_sharing import slot_demand
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotReadyError
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast
-from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, RestartTime
+from flink_autoscaler.core.model.decision import Hold, JobEvaluation, PassPhase, RestartTime
 from flink_autoscaler.core.model.events import Event, EventType, Reason, exception_event
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
@@ -85,7 +85,7 @@ def assemble(
     evaluation = None
     if job is not None:
         metrics = decision.metrics or job.metrics
-        evaluation = Evaluation(metrics, job.topology, job.restart_time, is_window_full=job.is_window_full)
+        evaluation = JobEvaluation(metrics, job.topology, job.restart_time, is_window_full=job.is_window_full)
     return PassOutcome(
         job_key=request.context.job_key,
         phase=decision.phase,
@@ -101,8 +101,8 @@ def assemble(
         restart_basis=progress.restart.basis if progress.restart else None,
         evaluation=evaluation,
         wanted=wanted,
-        least=update.least,
-        found=update.found,
+        least=update.min_parallelism,
+        found=update.found_requirements,
         wanted_config=decision.tunes_memory,
         events=(
             *external.events,

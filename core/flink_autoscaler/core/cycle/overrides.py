@@ -129,7 +129,7 @@ def _pinned_parallelism(supervision: Supervision, request: PassRequest, details:
     if not request.orders.pins or supervision.phase in _BEFORE_PINS:
         return {}
     edit, pinned = supervision.edit, {}
-    for vertex_id, pin in request.orders.pinned(details.vertices).items():
+    for vertex_id, pin in request.orders.pins_by_vertex(details.vertices).items():
         if edit is None or pin.signed.at_ms > edit.at_ms:
             failed = (
                 max(1, entry.parallelism - 1)

@@ -209,7 +209,7 @@ def reachable_sizes(request: AlignmentRequest, options: AutoscalerOptions) -> tu
         The present parallelism is among them; None where alignment leaves all targets as they are, or a custom mode
         may do anything.
     """
-    settings = options.derived(AlignmentSettings.of)
+    settings = options.derive(AlignmentSettings.of)
     if settings.custom is not None or settings.mode is keep_target or not request.is_applicable:
         return None
     return _reachable_sizes(replace(request, vertex_id="", target=1), settings.mode, settings.max_increase)
@@ -232,7 +232,7 @@ def align(vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: Plug
     Raises:
         PluginError: A custom mode failed or returned something that is not a parallelism.
     """
-    limits, settings = sizing.limits, job.context.options.derived(AlignmentSettings.of)
+    limits, settings = sizing.limits, job.context.options.derive(AlignmentSettings.of)
     if settings.custom is not None:
         request = alignment_request(vertex, limits, sizing.current, sizing.target)
         return _by_plugin(settings.custom, request, job, plugins)

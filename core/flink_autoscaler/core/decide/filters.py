@@ -28,7 +28,7 @@ def pause_filter(plan: Plan, job: EvaluatedJob) -> Plan:
     options = job.context.options
     switches = {PauseScope.UP: options.scale_up_enabled, PauseScope.DOWN: options.scale_down_enabled}
     for direction, is_on in switches.items():
-        pause = job.orders.paused(direction, job.now_ms)
+        pause = job.orders.pause_for(direction, job.now_ms)
         is_safe = direction is PauseScope.UP or job.context.restriction.may_scale_down
         left = {v: c for v, c in plan.changes.items() if (c.new > c.current) is not (direction is PauseScope.UP)}
         if len(left) == len(plan.changes) or (is_on and is_safe and pause is None):

@@ -30,7 +30,7 @@ from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import trunc32
-from flink_autoscaler.core.model.syntax import shortened
+from flink_autoscaler.core.model.syntax import abbreviate
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.flink import FlinkOptions
@@ -202,7 +202,7 @@ def _priority(name: str, executor: ScalingExecutor) -> float:
     if isinstance(priority, AutoscalerError):
         raise PluginError(f"scaling executor {name!r} has no priority: {priority}") from priority
     if not isinstance(priority, int | float) or math.isnan(priority):
-        raise PluginError(f"scaling executor {name!r} has the priority {shortened(repr(priority))}, not a number")
+        raise PluginError(f"scaling executor {name!r} has the priority {abbreviate(repr(priority))}, not a number")
     return priority
 
 

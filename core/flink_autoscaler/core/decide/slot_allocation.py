@@ -33,7 +33,7 @@ from flink_autoscaler.core.decide.slots import slots_text
 from flink_autoscaler.core.error_boundary import ErrorBoundary, try_call
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.job import Capacity, Headroom, JobKey, JobStatus, SlotShare
+from flink_autoscaler.core.model.job import ClusterCapacity, Headroom, JobKey, JobStatus, SlotShare
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.required_facts import shares_slots
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
@@ -97,7 +97,7 @@ class SlotUsage:
         largest = heapq.nsmallest(_NAMED_HOLDERS, holders, key=lambda each: (-each[1], each[0]))
         return SlotUsage(held, names, tuple(largest))
 
-    def holders(self, capacity: Capacity) -> tuple[tuple[str, int], ...]:
+    def holders(self, capacity: ClusterCapacity) -> tuple[tuple[str, int], ...]:
         """Return who has the slots that are taken: the names of a few jobs, most slots first, and all others."""
         others = capacity.slots - capacity.free_slots - sum(slots for _, slots in self.largest)
         return (*self.largest, ("others", others)) if others > 0 else self.largest
@@ -151,7 +151,7 @@ class SlotAllocation:
         starts: Slots that others give to a job that waits, by job.
     """
 
-    capacity: Capacity | None = None
+    capacity: ClusterCapacity | None = None
     addable: int = 0
     unclaimed: int = 0
     free: int = 0
@@ -183,7 +183,7 @@ class SlotAllocation:
 
 
 def cap_requests(
-    before: SlotAllocation, requests: Sequence[PassRequest], capacity: Capacity, addable: int, now: float
+    before: SlotAllocation, requests: Sequence[PassRequest], capacity: ClusterCapacity, addable: int, now: float
 ) -> tuple[SlotAllocation, list[PassRequest], dict[JobKey, AutoscalerError]]:
     """Tell the jobs of a pass how many slots each of them may take.
 

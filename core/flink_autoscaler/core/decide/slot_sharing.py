@@ -17,7 +17,7 @@ from flink_autoscaler.core.decide.slots import (
 )
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.job import Headroom, JobKey, JobStatus, SlotNeed
+from flink_autoscaler.core.model.job import Headroom, JobKey, JobStatus, SlotDemand
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.orders import Orders, PauseScope, Pin
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
@@ -28,13 +28,13 @@ from flink_autoscaler.core.model.vertex_patterns import matches
 from flink_autoscaler.core.options import calendar
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.core.options.option import closest_key
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 
 AnyVertex = Vertex | VertexDetails
 
 
-def slot_demand(request: PassRequest, reading: JobReading) -> SlotNeed | None:
+def slot_demand(request: PassRequest, reading: JobReading) -> SlotDemand | None:
     """Return what a job needs that waits for slots; None where it does not, or that is not known.
 
     A job whose tasks are just being started counts as not running yet, but has its slots.
@@ -47,7 +47,7 @@ def slot_demand(request: PassRequest, reading: JobReading) -> SlotNeed | None:
 
 def slots_needed(
     vertices: Iterable[AnyVertex], requirements: Requirements, options: AutoscalerOptions
-) -> SlotNeed | None:
+) -> SlotDemand | None:
     """Return the least slots that a job starts with and the most that it takes; None for one without vertices.
 
     Args:
@@ -60,13 +60,13 @@ def slots_needed(
     least = {v.vertex_id: max(bounds[v.vertex_id][0], min_parallelism_of(v, options)) for v in known}
     most = {vertex_id: upper for vertex_id, (_, upper) in bounds.items()}
     least = {vertex_id: min(parallelism, most[vertex_id]) for vertex_id, parallelism in least.items()}
-    return SlotNeed(slots_in_groups(known, least), slots_in_groups(known, most)) if known else None
+    return SlotDemand(slots_in_groups(known, least), slots_in_groups(known, most)) if known else None
 
 
 def min_parallelism_of(vertex: AnyVertex, options: AutoscalerOptions) -> int:
     """Return the least parallelism that the options allow for a vertex."""
     own = next((each for each in options.vertex_bounds if matches(vertex, each.pattern)), None)
-    return options.min_parallelism if own is None or own.least is None else own.least
+    return options.min_parallelism if own is None or own.minimum is None else own.minimum
 
 
 def slots_in_groups(vertices: Iterable[AnyVertex], parallelism: Mapping[VertexId, int]) -> int:
@@ -109,7 +109,7 @@ def _of_vertices(pin: Pin, job: PinnedJob) -> Iterator[str]:
     if not fitting:
         names = [vertex.name for vertex in job.vertices]
         shown = ", ".join(f"'{name}'" for name in names)
-        yield f"no vertex is called '{pin.pattern}'{nearest(pin.pattern, names) or '.'} The job has {shown}"
+        yield f"no vertex is called '{pin.pattern}'{closest_key(pin.pattern, names) or '.'} The job has {shown}"
     for vertex in fitting:
         least, most, why = _bounds(vertex, job.context)
         if not least <= pin.parallelism <= most:
@@ -122,7 +122,7 @@ def _bounds(vertex: AnyVertex, context: JobAutoScalerContext) -> tuple[int, int,
     least, most, why = options.min_parallelism, options.max_parallelism, "vertex.max-parallelism"
     own = next((each for each in options.vertex_bounds if matches(vertex, each.pattern)), None)
     if own is not None:
-        least, most, why = own.least or least, own.greatest or most, "vertex.bounds"
+        least, most, why = own.minimum or least, own.maximum or most, "vertex.bounds"
     if 0 < vertex.max_parallelism < most:
         most, why = vertex.max_parallelism, "its max parallelism in Flink"
     return min(least, most), most, why
@@ -131,7 +131,7 @@ def _bounds(vertex: AnyVertex, context: JobAutoScalerContext) -> tuple[int, int,
 def _of_slots(after: Orders, job: PinnedJob) -> Iterator[str]:
     """Yield the quota and the free slots where all pins together take more than there is."""
     running = {vertex.vertex_id: vertex.parallelism for vertex in job.vertices}
-    pinned = {vertex_id: pin.parallelism for vertex_id, pin in after.pinned(job.vertices).items()}
+    pinned = {vertex_id: pin.parallelism for vertex_id, pin in after.pins_by_vertex(job.vertices).items()}
     now, then = _slots(job, running), _slots(job, {**running, **pinned})
     if then <= now:
         return
@@ -194,7 +194,7 @@ def is_preemptible(request: PassRequest) -> bool:
         return False
     if supervision.phase in (SupervisionPhase.ROLLING_BACK, SupervisionPhase.PAUSED):
         return False
-    is_paused = request.orders.paused(PauseScope.DOWN, request.now_ms) is not None
+    is_paused = request.orders.pause_for(PauseScope.DOWN, request.now_ms) is not None
     is_reference = not options.is_improved
     return not (is_paused or calendar.is_excluded(options.excluded_periods, request.now_ms, is_reference=is_reference))
 
@@ -226,7 +226,7 @@ def shrink_to(vertices: Iterable[AnyVertex], request: PassRequest, slots: int) -
 
 def _floors(vertices: list[AnyVertex], request: PassRequest) -> dict[VertexId, int]:
     """Return the parallelism below which no vertex goes."""
-    options, pinned = request.context.options, request.orders.pinned(vertices)
+    options, pinned = request.context.options, request.orders.pins_by_vertex(vertices)
     restriction = request.context.restriction
 
     def is_fast(vertex: AnyVertex) -> bool:

@@ -185,7 +185,7 @@ class EvaluationSettings:
     @classmethod
     def of(cls, options: AutoscalerOptions, restart_time: int) -> EvaluationSettings:
         """Read the options of a job."""
-        usual = options.derived(cls._usual)
+        usual = options.derive(cls._usual)
         return usual if restart_time == 0 else replace(usual, restart_time=restart_time)
 
     @classmethod

@@ -11,7 +11,7 @@ from flink_autoscaler.core.forecast.online import correction, expected_rate
 from flink_autoscaler.core.forecast.pass_forecast import restore_states, usable_profiles
 from flink_autoscaler.core.model.load_profile import AHEAD, BUCKET, LoadProfile, bucket_start
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.options.forecast import ForecastSettings, forecast_settings
+from flink_autoscaler.core.options.forecast import ForecastParams, forecast_settings
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 
 
@@ -86,7 +86,7 @@ def _curve(
     request: PassRequest,
     states: Mapping[VertexId, SourceState],
     sources: Sequence[VertexId],
-    settings: ForecastSettings,
+    settings: ForecastParams,
     horizon: float,
 ) -> ForecastCurve | None:
     now = request.now_ms / 1000
@@ -95,7 +95,7 @@ def _curve(
         return None
     known = {source: states.get(source, SourceState()) for source in sources}
     parts = [
-        _Source(profiles[source], correction(profiles[source], state.recent, now, settings), settings.tau)
+        _Source(profiles[source], correction(profiles[source], state.recent, now, settings), settings.decay_time)
         for source, state in known.items()
     ]
     points = tuple(_points(parts, now, horizon))

@@ -15,7 +15,7 @@ from flink_autoscaler.core.model.codec import Key, Rounded, row
 from flink_autoscaler.core.model.load_profile import BUCKET, DAY, LEAST_WEEKS, LoadProfile, bucket_start
 from flink_autoscaler.core.model.numbers import divide
 from flink_autoscaler.core.model.value import replace, value
-from flink_autoscaler.core.options.forecast import ForecastSettings
+from flink_autoscaler.core.options.forecast import ForecastParams
 
 LEAD: Final = 1800
 """Seconds between issuing a forecast and the quarter hour it is about."""
@@ -99,7 +99,7 @@ def _new_scores(state: SourceState, over: Bucket | None) -> Iterator[ForecastSco
         yield from (ForecastScore(over.start, over.rate, each.f50, each.f90) for each in due)
 
 
-def issue(state: SourceState, profile: LoadProfile, now: float, settings: ForecastSettings) -> SourceState:
+def issue(state: SourceState, profile: LoadProfile, now: float, settings: ForecastParams) -> SourceState:
     """Write down the forecast for the quarter hour that begins half an hour after this one, once.
 
     Raises:
@@ -111,7 +111,7 @@ def issue(state: SourceState, profile: LoadProfile, now: float, settings: Foreca
         return state
     k = correction(profile, state.recent, now, settings)
     f50, f90 = (
-        expected_rate(profile, shares, target, now=begun, k=k, tau=settings.tau)
+        expected_rate(profile, shares, target, now=begun, k=k, tau=settings.decay_time)
         for shares in (profile.q50, profile.q90)
     )
     if f50 is None or f90 is None:
@@ -120,7 +120,7 @@ def issue(state: SourceState, profile: LoadProfile, now: float, settings: Foreca
 
 
 def rejection_reasons(
-    state: SourceState, profile: LoadProfile, now: float, settings: ForecastSettings
+    state: SourceState, profile: LoadProfile, now: float, settings: ForecastParams
 ) -> tuple[str, ...]:
     """Return why the forecasts are not to be used now; empty when they are."""
     scores = state.scores

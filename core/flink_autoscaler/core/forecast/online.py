@@ -14,7 +14,7 @@ from flink_autoscaler.core.model.codec import Rounded, row
 from flink_autoscaler.core.model.load_profile import AHEAD, BUCKET, LEAST_MINUTES, LoadProfile, bucket_start
 from flink_autoscaler.core.model.policy_values import Outage, SourceForecast
 from flink_autoscaler.core.model.value import value
-from flink_autoscaler.core.options.forecast import ForecastSettings
+from flink_autoscaler.core.options.forecast import ForecastParams
 
 RECENT: Final = 4
 """Quarter hours that the correction looks back."""
@@ -57,7 +57,7 @@ class Horizons:
         return cls(up, max(up, LEAST_DOWN))
 
 
-def correction(profile: LoadProfile, recent: Sequence[Bucket], now: float, settings: ForecastSettings) -> float:
+def correction(profile: LoadProfile, recent: Sequence[Bucket], now: float, settings: ForecastParams) -> float:
     """Return how much more arrived in the last hour than usual.
 
     Args:
@@ -126,7 +126,7 @@ def _instants(now: float, horizon: float) -> Iterator[float]:
 
 
 def source_forecast(
-    profile: LoadProfile, recent: Sequence[Bucket], now: float, horizons: Horizons, settings: ForecastSettings
+    profile: LoadProfile, recent: Sequence[Bucket], now: float, horizons: Horizons, settings: ForecastParams
 ) -> SourceForecast | None:
     """Return what the profile says about the time until a rescale has settled; None when it knows nothing about it.
 
@@ -134,7 +134,7 @@ def source_forecast(
         ConfigError: This machine does not know the profile's time zone.
     """
     k = correction(profile, recent, now, settings)
-    up, down = (peak_rate(profile, now, each, k=k, tau=settings.tau) for each in (horizons.up, horizons.down))
+    up, down = (peak_rate(profile, now, each, k=k, tau=settings.decay_time) for each in (horizons.up, horizons.down))
     return None if up is None or down is None else SourceForecast(up, down, profile.level)
 
 

@@ -24,7 +24,7 @@ from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import DemandForecast, LoadProfiles, Outage, SourceForecast
 from flink_autoscaler.core.model.state import ForecastMemory
 from flink_autoscaler.core.model.value import replace, value
-from flink_autoscaler.core.options.forecast import ForecastSettings, forecast_settings
+from flink_autoscaler.core.options.forecast import ForecastParams, forecast_settings
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.policies import DEFAULT_POLICY, OPTIONS_OF
 from flink_autoscaler.core.ports.passes import EvaluatedJob
@@ -109,7 +109,7 @@ def forecast_demand(
     *,
     now: float,
     horizons: Horizons,
-    settings: ForecastSettings,
+    settings: ForecastParams,
 ) -> DemandStep:
     """Take in what arrives, compare it with earlier forecasts, and forecast.
 
@@ -136,7 +136,7 @@ def forecast_demand(
 
 
 def _step(
-    state: SourceState, result: ProfileResult | None, now: float, horizons: Horizons, settings: ForecastSettings
+    state: SourceState, result: ProfileResult | None, now: float, horizons: Horizons, settings: ForecastParams
 ) -> tuple[SourceState, SourceForecast | str]:
     """Return the next state of a source, and its forecast or why there is none."""
     if result is None or result.profile is None:
@@ -151,7 +151,7 @@ def _step(
 
 
 def _forecast(
-    state: SourceState, profile: LoadProfile, now: float, horizons: Horizons, settings: ForecastSettings
+    state: SourceState, profile: LoadProfile, now: float, horizons: Horizons, settings: ForecastParams
 ) -> tuple[SourceState, SourceForecast | str]:
     problems = rejection_reasons(state, profile, now, settings)
     state = replace(issue(state, profile, now, settings), is_trusted=not problems)
@@ -246,7 +246,7 @@ def pass_forecast(job: EvaluatedJob, profiles: Profiles, plugins: Collection[str
         restore_states(memory),
         now=job.now_ms / 1000,
         horizons=Horizons.of(outage, options.catch_up_duration.exact_seconds),
-        settings=options.derived(forecast_settings),
+        settings=options.derive(forecast_settings),
     )
     found, chosen = (
         usable_profiles(profiles, job.now_ms / 1000),

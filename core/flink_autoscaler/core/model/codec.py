@@ -43,8 +43,8 @@ class Key:
 class Within:
     """Bounds of a whole number, both included."""
 
-    least: int
-    greatest: int
+    minimum: int
+    maximum: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Codec(Generic[T]):
 
     @cached_property
     def _functions(self) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
-        return _Source(is_compact=self._is_compact, omits_defaults=self._omits_defaults).compiled(self._kind)
+        return _Source(is_compact=self._is_compact, omits_defaults=self._omits_defaults).compile_functions(self._kind)
 
     def write(self, value: T) -> Any:
         """Return a value as JSON values."""
@@ -113,7 +113,7 @@ class Codec(Generic[T]):
                 texts = tuple([each if type(each) is str else _wrong("is no text") for each in _items(texts)])
             found: T = self._functions[1](stored, texts)
         except _UNREADABLE as error:
-            raise ValueError(str(_located("", error))) from None
+            raise ValueError(str(_with_location("", error))) from None
         return found
 
 
@@ -131,7 +131,7 @@ class _UnreadableError(ValueError):
 _UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
 
-def _located(key: str, error: Exception) -> _UnreadableError:
+def _with_location(key: str, error: Exception) -> _UnreadableError:
     """Return an error with the key that it was met under."""
     known = error if isinstance(error, _UnreadableError) else _UnreadableError("is something else")
     return _UnreadableError(known.problem, *((key,) if key else ()), *known.keys)
@@ -171,7 +171,7 @@ class _Source:
         self._lines: list[str] = []
         self._known: dict[str, Any] = {
             "wrong": _wrong,
-            "located": _located,
+            "located": _with_location,
             "items": _items,
             "getter": _getter,
             "entries": _entries,
@@ -183,9 +183,9 @@ class _Source:
         }
         self._made: dict[Any, str] = {}
 
-    def compiled(self, kind: Any) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    def compile_functions(self, kind: Any) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
         """Return the functions that write and read values of a type."""
-        write, read = self._written(kind, "value"), self._read(kind, "value")
+        write, read = self._write_expression(kind, "value"), self._read(kind, "value")
         self._lines += ["def write(value, texts):", f"    return {write}"]
         self._lines += ["def read(value, texts):", f"    return {read}"]
         exec("\n".join(self._lines), self._known)  # noqa: S102 - as dataclasses do
@@ -196,31 +196,34 @@ class _Source:
         self._known[name] = value
         return name
 
-    def _written(self, kind: Any, name: str) -> str:
+    def _write_expression(self, kind: Any, name: str) -> str:
         """Return the expression that writes the value of a name, which is the name where there is nothing to do."""
         kind, marks = _plain(kind)
         if (via := _mark(marks, Via)) is not None:
             if via.write is not None:
                 name = f"{self._constant(via.write)}({name})"
-            return self._written(via.kind, name)
+            return self._write_expression(via.kind, name)
         arguments, origin = get_args(kind), get_origin(kind)
         inner = f"{name}_" if name.isidentifier() else "each"
         if origin in (Union, UnionType):
-            some = self._written(_optional(arguments), name)
+            some = self._write_expression(_optional(arguments), name)
             return name if some == name else f"(None if {name} is None else {some})"
         if _is_series(kind):
-            each = self._written(arguments[0], inner)
+            each = self._write_expression(arguments[0], inner)
             make = "sorted" if origin is frozenset else "list"
             return f"{make}({name})" if each == inner else f"{make}([{each} for {inner} in {name}])"
         if origin is not None and issubclass(origin, Mapping):
-            of_key, each = self._written(arguments[0], f"{inner}key"), self._written(arguments[1], inner)
+            of_key, each = (
+                self._write_expression(arguments[0], f"{inner}key"),
+                self._write_expression(arguments[1], inner),
+            )
             if self._is_compact:
                 return f"[[{of_key}, {each}] for {inner}key, {inner} in {name}.items()]"
             is_same = (of_key, each) == (f"{inner}key", inner)
             return f"dict({name})" if is_same else f"{{{of_key}: {each} for {inner}key, {inner} in {name}.items()}}"
-        return self._written_alone(kind, name)
+        return self._write_expression_alone(kind, name)
 
-    def _written_alone(self, kind: Any, name: str) -> str:
+    def _write_expression_alone(self, kind: Any, name: str) -> str:
         if kind is float and self._is_compact:
             return f"(float(f'{{{name}:.6g}}') if -{_EXACT} < {name} < {_EXACT} else {name})"
         if kind is str and self._is_compact:
@@ -262,9 +265,9 @@ class _Source:
         if kind is Any:
             return name
         bounds = _mark(marks, Within)
-        within = "" if bounds is None else f" and {bounds.least} <= {name} <= {bounds.greatest}"
+        within = "" if bounds is None else f" and {bounds.minimum} <= {name} <= {bounds.maximum}"
         what = {int: "is no whole number", str: "is no text", bool: "is neither true nor false"}[kind]
-        what = f"{what} from {bounds.least} to {bounds.greatest}" if bounds is not None else what
+        what = f"{what} from {bounds.minimum} to {bounds.maximum}" if bounds is not None else what
         return f"({name} if type({name}) is {kind.__name__}{within} else wrong({what!r}))"
 
     def _function(self, kind: Any) -> str:
@@ -279,7 +282,7 @@ class _Source:
     def _row(self, kind: Any, number: str) -> Iterator[str]:
         parts = _parts(kind)
         names = [f"value_{name}" for name in parts]
-        written = [self._written(hint, name) for name, hint in zip(names, parts.values(), strict=True)]
+        written = [self._write_expression(hint, name) for name, hint in zip(names, parts.values(), strict=True)]
         read = [self._read(hint, name) for name, hint in zip(names, parts.values(), strict=True)]
         yield f"def write_{number}(value, texts):"
         if is_dataclass(kind):
@@ -300,7 +303,7 @@ class _Source:
             yield f"    part = value.{each.name}"
             default = each.default if each.default_factory is MISSING else each.default_factory()
             is_always = default is MISSING or not self._omits_defaults
-            put = f"found[{key!r}] = {self._written(hint, 'part')}"
+            put = f"found[{key!r}] = {self._write_expression(hint, 'part')}"
             yield f"    {put}" if is_always else f"    if part != {self._constant(default)}: {put}"
         yield "    return found"
         yield f"def read_{number}(value, texts):"

@@ -83,7 +83,7 @@ class Rescale:
 
 
 @value
-class Evaluation:
+class JobEvaluation:
     """What a pass made of the metric window.
 
     Attributes:

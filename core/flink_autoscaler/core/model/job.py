@@ -234,7 +234,7 @@ class SlotShare:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotNeed:
+class SlotDemand:
     """The slots that a job needs, as it asks for them and is bounded.
 
     Attributes:
@@ -247,7 +247,7 @@ class SlotNeed:
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class ClusterCapacity:
     """The TaskManagers that a cluster has, in figures.
 
     Attributes:

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.syntax import shortened
+from flink_autoscaler.core.model.syntax import abbreviate
 from flink_autoscaler.core.model.value import replace
 
 _ZONE_NAME: Final = re.compile(r"[A-Za-z0-9_+/-]{1,100}", re.ASCII)
@@ -174,7 +174,7 @@ def zone_named(name: str) -> tzinfo:
             raise ValueError(name)
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise ConfigError(f"the time zone '{shortened(name)}' is not known on this machine") from error
+        raise ConfigError(f"the time zone '{abbreviate(name)}' is not known on this machine") from error
 
 
 def upper_quantile(ordered: Sequence[float], quantile: float) -> float:

@@ -113,7 +113,7 @@ VertexMetrics = Mapping[ScalingMetric, float]
 EvaluatedVertex = Mapping[ScalingMetric, EvaluatedMetric]
 
 
-class WaitingTime(NamedTuple):
+class NonBusyTime(NamedTuple):
     """Time in which a vertex did not work since its execution began, milliseconds over all subtasks.
 
     Attributes:
@@ -141,7 +141,7 @@ class MetricSample:
     vertices: Mapping[VertexId, VertexMetrics]
     globals_: VertexMetrics
     incomplete: frozenset[VertexId] = field(default_factory=frozenset)
-    waited: Mapping[VertexId, WaitingTime] = field(default_factory=dict)
+    waited: Mapping[VertexId, NonBusyTime] = field(default_factory=dict)
 
 
 @value

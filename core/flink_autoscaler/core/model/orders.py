@@ -25,7 +25,7 @@ class PauseScope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
+class AuditStamp:
     """Who gave an order, when and why."""
 
     who: str
@@ -41,7 +41,7 @@ class PauseOrder:
         until_ms: End; None lasts until somebody resumes the job.
     """
 
-    signed: Signed
+    signed: AuditStamp
     direction: PauseScope = PauseScope.BOTH
     until_ms: EpochMs | None = None
 
@@ -52,7 +52,7 @@ class Pin:
 
     pattern: str
     parallelism: int
-    signed: Signed
+    signed: AuditStamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +71,23 @@ class Orders:
     pause: PauseOrder | None = None
     pins: tuple[Pin, ...] = ()
     resumed_ms: EpochMs | None = None
-    rollback: Signed | None = None
-    reset: Signed | None = None
-    dry_run: Signed | None = None
+    rollback: AuditStamp | None = None
+    reset: AuditStamp | None = None
+    dry_run: AuditStamp | None = None
 
     @property
     def has_single(self) -> bool:
         """Whether something is ordered that is carried out once."""
         return self.resumed_ms is not None or self.rollback is not None or self.reset is not None
 
-    def paused(self, direction: PauseScope, now_ms: int) -> PauseOrder | None:
+    def pause_for(self, direction: PauseScope, now_ms: int) -> PauseOrder | None:
         """Return the order that forbids changes in a direction now."""
         pause = self.pause
         if pause is None or (pause.until_ms is not None and now_ms >= pause.until_ms):
             return None
         return pause if pause.direction in (direction, PauseScope.BOTH) else None
 
-    def pinned(self, vertices: Iterable[Named]) -> Mapping[VertexId, Pin]:
+    def pins_by_vertex(self, vertices: Iterable[Named]) -> Mapping[VertexId, Pin]:
         """Return the pin of every vertex that has one."""
         known = tuple(vertices)
         return {vertex.vertex_id: pin for pin in self.pins for vertex in known if matches(vertex, pin.pattern)}
@@ -101,6 +101,6 @@ class Orders:
 NO_ORDERS = Orders()
 
 
-def still_to_do(order: Signed | None, supervision: Supervision) -> TypeGuard[Signed]:
+def still_to_do(order: AuditStamp | None, supervision: Supervision) -> TypeGuard[AuditStamp]:
     """Tell whether an order that is carried out once has not been yet."""
     return order is not None and order.at_ms > supervision.obeyed_ms

@@ -255,7 +255,7 @@ class VertexSizing:
     coefficient: float = 1.0
     is_outside: bool = True
 
-    def under(self, ceiling: int) -> VertexSizing:
+    def capped_at(self, ceiling: int) -> VertexSizing:
         """Return the sizing with a bound that is no greater than a ceiling."""
         if ceiling >= self.limits.bound:
             return self

@@ -66,7 +66,7 @@ class ClusterReading:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptDetails:
+class CachedDetails:
     """Job details that are used as long as the job does not change.
 
     Attributes:
@@ -100,7 +100,7 @@ class CollectorMemory:
     names_at_ms: int = 0
     reports_gc: bool | None = None
     task_ms: float | None = None
-    kept: KeptDetails | None = None
+    kept: CachedDetails | None = None
     counted: frozenset[VertexId] = frozenset()
     topics: Mapping[VertexId, tuple[str, ...]] = field(default_factory=dict)
 

@@ -18,13 +18,13 @@ HOT_SHARE: Final = 0.5
 HOT_FACTOR: Final = 4.0
 """How many times the mean lag of the others a partition has to have to count as hot."""
 
-LEAST_HOT_LAG: Final = 1_000.0
+MIN_HOT_LAG: Final = 1_000.0
 """Records; below that no partition is worth a word."""
 
 _SPECIAL: Final = re.compile(r"[^A-Za-z0-9_]")
 
 
-class NumberKind(StrEnum):
+class ExternalMetricKind(StrEnum):
     """What a number is about."""
 
     __hash__ = str.__hash__
@@ -35,18 +35,18 @@ class NumberKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class OutsideNumber:
+class ExternalMetric:
     """The answer of one place about the vertices that a pattern fits; several are asked in order.
 
     Attributes:
-        kind: Not :attr:`NumberKind.LAG`, which is a :class:`.SourceLag`.
+        kind: Not :attr:`ExternalMetricKind.LAG`, which is a :class:`.SourceLag`.
         pattern: Id of a vertex, or a pattern of its name.
         origin: Who answered, for people.
         value: Records/s that arrive at a source, or the least parallelism of a vertex; None when unknown.
         problem: Why it is unknown; empty where it is known.
     """
 
-    kind: NumberKind
+    kind: ExternalMetricKind
     pattern: str
     origin: str
     value: float | None = None
@@ -100,7 +100,7 @@ class SourceLag:
 
 def spread_lag(pattern: str, origin: str, lags: Mapping[str, float]) -> SourceLag:
     """Return what the lags of the partitions, by name, come to. A lag that cannot be makes all of it unknown."""
-    return of_topics(SourceLag(pattern, origin), (topic_lag("", lags),))
+    return lag_of_topics(SourceLag(pattern, origin), (topic_lag("", lags),))
 
 
 def topic_lag(topic: str, lags: Mapping[str, float]) -> TopicLag:
@@ -114,7 +114,7 @@ def topic_lag(topic: str, lags: Mapping[str, float]) -> TopicLag:
     return TopicLag(topic, math.fsum(lags.values()), len(lags), slowest, lags[slowest])
 
 
-def of_topics(asked: SourceLag, read: Collection[TopicLag]) -> SourceLag:
+def lag_of_topics(asked: SourceLag, read: Collection[TopicLag]) -> SourceLag:
     """Return the lag of a source that reads these topics; unknown where that of one of them is.
 
     Args:
@@ -147,7 +147,7 @@ def _is_hot(most: float, total: float, partitions: int) -> bool:
     Subtasks take whole partitions: what one partition is behind, one subtask has to catch up. A partition is hot that
     has more than ``HOT_SHARE`` of the whole lag and more than ``HOT_FACTOR`` times the mean of the others.
     """
-    if partitions <= 1 or most < LEAST_HOT_LAG:
+    if partitions <= 1 or most < MIN_HOT_LAG:
         return False
     return most > HOT_SHARE * total and most > HOT_FACTOR * (total - most) / (partitions - 1)
 

@@ -239,15 +239,15 @@ class Supervision:
         """Whether a rescale is under way or on probation, so that the job has to be looked at more closely."""
         return self.under_way is not None or self.phase is not SupervisionPhase.STABLE
 
-    def entered(self, phase: SupervisionPhase, now_ms: int) -> Supervision:
+    def with_phase(self, phase: SupervisionPhase, now_ms: int) -> Supervision:
         """Enter a phase."""
         return replace(self, phase=phase, since_ms=now_ms, hits={})
 
     def without_probation(self, now_ms: int) -> Supervision:
         """End a probation in which there is nothing to prove any more."""
-        return self.entered(SupervisionPhase.STABLE, now_ms) if self.phase is SupervisionPhase.PROBATION else self
+        return self.with_phase(SupervisionPhase.STABLE, now_ms) if self.phase is SupervisionPhase.PROBATION else self
 
-    def retired(self, now_ms: int) -> Supervision:
+    def retire_current(self, now_ms: int) -> Supervision:
         """Put the rescale that was followed to those of the past."""
         if self.current is None:
             return self
@@ -258,7 +258,7 @@ class Supervision:
 NO_SUPERVISION = Supervision()
 
 
-def described(names: Mapping[VertexId, str], before: Vector, after: Vector) -> str:
+def describe_change(names: Mapping[VertexId, str], before: Vector, after: Vector) -> str:
     """Return what changes between two vectors, for people: ``work 2 -> 4, sink 1 -> 2``."""
     changes = [
         f"{names.get(vertex_id) or vertex_id} {before.get(vertex_id, '?')} -> {parallelism}"

@@ -93,14 +93,14 @@ class Duration:
         return f"{self.ms} ms" if self.nanoseconds % 1_000_000 == 0 else f"{self.nanoseconds} ns"
 
 
-def shortened(text: str) -> str:
+def abbreviate(text: str) -> str:
     """Return a text as a message shows it: the beginning of one that is long, and how long it is."""
     if len(text) <= _LONGEST_SHOWN:
         return text
     return f"{text[: _LONGEST_SHOWN - 40]}... ({len(text)} characters)"
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     r"""Return a foreign text as people may see it, on terminals, in logs and in messages: the one place for that.
 
     What moves the cursor, turns the direction of writing, hides, or is half a character becomes its escape, such as
@@ -113,7 +113,7 @@ def escaped(text: str) -> str:
     )
 
 
-def escaped_json(text: str) -> str:
+def escape_json(text: str) -> str:
     """Return JSON text in which programs read the same and people see no such character."""
     if text.isprintable():
         return text
@@ -228,7 +228,7 @@ def _part(text: str, start: int, delimiter: str) -> tuple[str, int | None]:
     """Return the part that begins at a position, and where the next one does, None behind the last."""
     start = _past_blanks(text, start)
     if text[start : start + 1] in _QUOTED:
-        part, end = _quoted(text, start)
+        part, end = _read_quoted(text, start)
         end = _past_blanks(text, end)
         if end < len(text) and not text.startswith(delimiter, end):
             raise ValueError(f"{delimiter!r} must follow a closing quote")
@@ -244,7 +244,7 @@ def _past_blanks(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def _quoted(text: str, start: int) -> tuple[str, int]:
+def _read_quoted(text: str, start: int) -> tuple[str, int]:
     """Return what stands between quotes, and where it ends; a doubled quote inside stands for one."""
     quote = text[start]
     match = _QUOTED[quote].match(text, start)
@@ -265,7 +265,7 @@ def _block(text: str) -> tuple[str, ...] | None:
     """Return the items of a YAML list with a line ``- item`` for each, or None when the text is not one."""
     lines = [line for line in text.splitlines() if line.strip(_BLANKS)]
     items = [item for line in lines if (item := _ITEM.fullmatch(line))]
-    texts = [_quoted(item[2], 0)[0] if item[2] else item[3].partition(" #")[0].rstrip(_BLANKS) for item in items]
+    texts = [_read_quoted(item[2], 0)[0] if item[2] else item[3].partition(" #")[0].rstrip(_BLANKS) for item in items]
     is_list = bool(items) and len(items) == len(lines) and len({item[1] for item in items}) == 1
     return None if not is_list or set(texts) & _NO_ITEMS else tuple(texts)
 
@@ -300,7 +300,7 @@ def parse_map(text: str) -> dict[str, str]:
         if len(parts) != 2:  # noqa: PLR2004 - a key and a value
             raise ValueError("pairs of key:value, separated by commas")
         if parts[0] in result:
-            raise ValueError(f"each key once; '{shortened(parts[0])}' is there more than once")
+            raise ValueError(f"each key once; '{abbreviate(parts[0])}' is there more than once")
         result[parts[0]] = parts[1]
     return result
 

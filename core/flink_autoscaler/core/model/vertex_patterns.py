@@ -34,11 +34,11 @@ class Named(Protocol):
 
 def matches(vertex: Named, pattern: str) -> bool:
     """Tell whether a pattern is the id of a vertex or fits its name; ``*`` and ``?`` stand for any characters."""
-    return vertex.vertex_id == pattern or _compiled(pattern).match(vertex.name) is not None
+    return vertex.vertex_id == pattern or _compile(pattern).match(vertex.name) is not None
 
 
 @lru_cache(maxsize=4 * MOST_PATTERNS)
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     # Names of Flink SQL have brackets ("Calc[2]"): they stand for themselves, not for one of several characters.
     return re.compile(fnmatch.translate(pattern.replace("[", "[[]")))
 
@@ -55,10 +55,10 @@ def parse_patterns(text: str) -> tuple[str, ...]:
     Raises:
         ValueError: It cannot be read, or there are too many, or one is too long.
     """
-    return tuple(map(checked_pattern, _entries(text)))
+    return tuple(map(validate_pattern, _entries(text)))
 
 
-def checked_pattern(pattern: str) -> str:
+def validate_pattern(pattern: str) -> str:
     """Return a pattern that is not too long.
 
     Raises:
@@ -74,8 +74,8 @@ class VertexBounds:
     """Bounds of the parallelism of the vertices that fit a pattern; None leaves the general one."""
 
     pattern: str
-    least: int | None = None
-    greatest: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
 
 
 def parse_vertex_bounds(text: str) -> tuple[VertexBounds, ...]:
@@ -98,10 +98,10 @@ def _bounds(entry: str) -> VertexBounds:
     pattern, equals, limits = entry.rpartition("=")
     least, dots, greatest = limits.partition("..")
     if not (pattern.strip() and equals and dots):
-        raise ValueError(f"{syntax.shortened(entry)!r} is not pattern=least..greatest")
-    bounds = VertexBounds(checked_pattern(pattern.strip()), _number(least), _number(greatest))
-    if (bounds.least or 1) > (bounds.greatest or bounds.least or 1):
-        raise ValueError(f"{syntax.shortened(entry)!r}: the least parallelism is above the greatest")
+        raise ValueError(f"{syntax.abbreviate(entry)!r} is not pattern=least..greatest")
+    bounds = VertexBounds(validate_pattern(pattern.strip()), _number(least), _number(greatest))
+    if (bounds.minimum or 1) > (bounds.maximum or bounds.minimum or 1):
+        raise ValueError(f"{syntax.abbreviate(entry)!r}: the least parallelism is above the greatest")
     return bounds
 
 

@@ -13,10 +13,10 @@ from flink_autoscaler.core.model.metrics import (
     Aggregate,
     FlinkMetric,
     MetricSample,
+    NonBusyTime,
     ScalingMetric,
     VertexId,
     VertexMetrics,
-    WaitingTime,
 )
 from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, rounded
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading, VertexAggregates
@@ -80,7 +80,7 @@ class Conversion:
         cls, options: AutoscalerOptions, samples: Sequence[MetricSample], ages: Mapping[VertexId, float] | None = None
     ) -> Conversion:
         """Read the options that conversion needs."""
-        usual = options.derived(cls._usual)
+        usual = options.derive(cls._usual)
         return replace(usual, window=window_of(samples), ages=ages if ages and usual.is_improved else {})
 
     @classmethod
@@ -126,7 +126,7 @@ def convert(
 
 
 _WHOLE: Final = frozenset[VertexId]()
-_NOT_KEPT: Final[Mapping[VertexId, WaitingTime]] = {}
+_NOT_KEPT: Final[Mapping[VertexId, NonBusyTime]] = {}
 
 
 @memoize_last

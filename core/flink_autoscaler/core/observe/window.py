@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from flink_autoscaler.core.memoize import memoize_last
-from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId, VertexMetrics, WaitingTime
+from flink_autoscaler.core.model.metrics import MetricSample, NonBusyTime, ScalingMetric, VertexId, VertexMetrics
 from flink_autoscaler.core.model.numbers import INFINITY, NAN
 from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.core.model.value import value
@@ -320,7 +320,7 @@ class NonBusyShares(NamedTuple):
     backpressured: float
 
 
-def non_busy_times(vertices: Iterable[Vertex]) -> dict[VertexId, WaitingTime]:
+def non_busy_times(vertices: Iterable[Vertex]) -> dict[VertexId, NonBusyTime]:
     """Return how long vertices waited, of those that run and whose subtasks all have reported it."""
     times = {}
     for vertex in vertices:
@@ -328,7 +328,7 @@ def non_busy_times(vertices: Iterable[Vertex]) -> dict[VertexId, WaitingTime]:
         if vertex.is_finished or not vertex.io.is_complete or idle_ms is None or held_ms is None:
             continue
         if math.isfinite(idle_ms) and math.isfinite(held_ms):
-            times[vertex.vertex_id] = WaitingTime(idle_ms, held_ms)
+            times[vertex.vertex_id] = NonBusyTime(idle_ms, held_ms)
     return times
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.load_profile import zone_named
-from flink_autoscaler.core.model.syntax import shortened
+from flink_autoscaler.core.model.syntax import abbreviate
 from flink_autoscaler.core.options.cron import CronExpression
 
 _TIME: Final = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?::(\d{1,3}))?)?", re.ASCII)
@@ -116,7 +116,7 @@ def time_of_day(text: str) -> int:
         ms = sum(number * size for number, size in zip(numbers, _MS, strict=True))
         if numbers == [24, 0, 0, 0] or all(number < limit for number, limit in zip(numbers, _LIMITS, strict=True)):
             return ms
-    raise ValueError(f"{shortened(text)!r} is not a time of day from 0:00 to 24:00, such as 07:30")
+    raise ValueError(f"{abbreviate(text)!r} is not a time of day from 0:00 to 24:00, such as 07:30")
 
 
 def parse_period(expression: str, *, is_reference: bool = False) -> Period:
@@ -167,14 +167,14 @@ def read_fields(text: str, fields: Fields) -> dict[str, Any]:
     for part in _NEXT_FIELD.split(text):
         name, equals, value = part.partition("=")
         if not equals:
-            shown = shortened(part.strip())
+            shown = abbreviate(part.strip())
             raise ValueError(f"{shown!r} is not one of {', '.join(fields)}, an equals sign and a value")
         key = field_key(name)
         if key not in fields:
-            raise ValueError(f"{shortened(name.strip())!r} is not one of {', '.join(fields)}")
+            raise ValueError(f"{abbreviate(name.strip())!r} is not one of {', '.join(fields)}")
         attribute, parse = fields[key]
         if attribute in values:
-            raise ValueError(f"{key} is given twice in {shortened(text)!r}")
+            raise ValueError(f"{key} is given twice in {abbreviate(text)!r}")
         values[attribute] = parse(value.strip())
     return values
 
@@ -196,21 +196,21 @@ def _days(text: str) -> frozenset[int]:
 
 def _day(word: str) -> int:
     if word not in _DAYS and word not in _NAMES:
-        raise ValueError(f"{shortened(word)!r} is not one of {', '.join(_DAYS)}")
+        raise ValueError(f"{abbreviate(word)!r} is not one of {', '.join(_DAYS)}")
     return _DAYS.index(word[:3])
 
 
 def _start(text: str) -> int:
     ms = time_of_day(text)
     if ms == DAY_MS:
-        raise ValueError(f"{shortened(text)!r} is not before 24:00")
+        raise ValueError(f"{abbreviate(text)!r} is not before 24:00")
     return ms
 
 
 def _end(text: str) -> int:
     ms = time_of_day(text)
     if not ms:
-        raise ValueError(f"{shortened(text)!r} is not after 0:00")
+        raise ValueError(f"{abbreviate(text)!r} is not after 0:00")
     return ms
 
 
@@ -233,13 +233,15 @@ PERIOD_FIELDS: Final[Fields] = {
 def _daily(text: str, is_reference: bool) -> tuple[int, int]:
     start, end = map(time_of_day, text.split("-"))
     if start in (DAY_MS, end):
-        raise ValueError(f"'{shortened(text)}' has to end at another time of day than it begins, which is before 24:00")
+        raise ValueError(
+            f"'{abbreviate(text)}' has to end at another time of day than it begins, which is before 24:00"
+        )
     if is_reference and (start > end or end == DAY_MS):
         first = text.split("-", maxsplit=1)[0]
         rest = "" if end == DAY_MS else f";0:00-{text.rpartition('-')[2]}"
         raise ValueError(
-            f"'{shortened(text)}' reaches midnight, which is known to compat: improved only; write"
-            f" '{shortened(first)}-23:59:59:999{shortened(rest)}'"
+            f"'{abbreviate(text)}' reaches midnight, which is known to compat: improved only; write"
+            f" '{abbreviate(first)}-23:59:59:999{abbreviate(rest)}'"
         )
     # A range holds its end, and one that ends in the last minute leaves none open before midnight.
     return start, DAY_MS if end >= _LAST_MINUTE_MS and not is_reference else end + 1
@@ -249,7 +251,7 @@ def _cron(text: str) -> CronExpression:
     found = CronExpression.parse(text)
     if found is None:
         raise ValueError(
-            f"'{shortened(text)}' is neither a daily range such as 9:00-17:30 nor a Quartz cron expression"
+            f"'{abbreviate(text)}' is neither a daily range such as 9:00-17:30 nor a Quartz cron expression"
         )
     return found
 

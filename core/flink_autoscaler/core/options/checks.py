@@ -8,7 +8,7 @@ from typing import Any
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.numbers import plain
-from flink_autoscaler.core.model.syntax import shortened
+from flink_autoscaler.core.model.syntax import abbreviate
 from flink_autoscaler.core.options.calendar import parse_period
 from flink_autoscaler.core.options.forecast import ForecastOptions, forecast_settings
 from flink_autoscaler.core.options.job import AutoscalerOptions
@@ -26,24 +26,24 @@ def validate(options: AutoscalerOptions) -> str | None:
     Raises:
         ValueParseError: A switch or the utilization target cannot be read.
     """
-    return options.derived(_problem) if options.enabled else None
+    return options.derive(_problem) if options.enabled else None
 
 
 def _problem(options: AutoscalerOptions) -> str | None:
-    return next((text for _, text in problems(options)), None)
+    return next((text for _, text in option_problems(options)), None)
 
 
-def problems(options: AutoscalerOptions) -> Iterator[tuple[Option[Any], str]]:
+def option_problems(options: AutoscalerOptions) -> Iterator[tuple[Option[Any], str]]:
     """Yield everything that is wrong with options, in the order of the checks, and the option that it is about.
 
     Raises:
         ValueParseError: A switch or the utilization target cannot be read; or, where one goes on after what is wrong
             with them, the name of the policy or whether there are forecasts.
     """
-    return ((option, text) for option, text in _checked(options) if text is not None)
+    return ((option, text) for option, text in _check_all(options) if text is not None)
 
 
-def _checked(options: AutoscalerOptions) -> Iterator[tuple[Option[Any], str | None]]:
+def _check_all(options: AutoscalerOptions) -> Iterator[tuple[Option[Any], str | None]]:
     target = options.utilization_target
     ranges: list[tuple[Option[Any], float, float]] = [
         (_O.scale_down_max_factor, 0.0, math.inf),
@@ -62,17 +62,17 @@ def _checked(options: AutoscalerOptions) -> Iterator[tuple[Option[Any], str | No
     if options.memory_tuning:
         ranges.append((_O.memory_tuning_overhead, 0.0, 1.0))
     for option, low, high in ranges:
-        yield option, _unreadable(options, option) or _outside(options, option, low, high)
-    yield _O.excluded_periods, _unreadable(options, _O.excluded_periods, prefix="") or _wrong_period(options)
-    yield _O.policy, _unreadable(options, _O.policy, prefix="")
-    used = [part for kind in OPTIONS_OF.get(options.policy, ()) for part in kind.declared()]
-    yield from ((part, _unreadable(options, part)) for part in (_O.schedule_plans, *used, _O.forecast_enabled))
+        yield option, _unreadable_problem(options, option) or _range_problem(options, option, low, high)
+    yield _O.excluded_periods, _unreadable_problem(options, _O.excluded_periods, prefix="") or _wrong_period(options)
+    yield _O.policy, _unreadable_problem(options, _O.policy, prefix="")
+    used = [part for kind in OPTIONS_OF.get(options.policy, ()) for part in kind.all_options()]
+    yield from ((part, _unreadable_problem(options, part)) for part in (_O.schedule_plans, *used, _O.forecast_enabled))
     if options.forecast_enabled:
-        yield from ((part, _unreadable(options, part)) for part in ForecastOptions.declared())
+        yield from ((part, _unreadable_problem(options, part)) for part in ForecastOptions.all_options())
         yield _O.forecast_wape_disable, _forecast_contradiction(options)
 
 
-def _unreadable(
+def _unreadable_problem(
     options: AutoscalerOptions, option: Option[Any], prefix: str = "Invalid value in the autoscaler config {}: "
 ) -> str | None:
     try:
@@ -82,7 +82,7 @@ def _unreadable(
     return None
 
 
-def _outside(options: AutoscalerOptions, option: Option[Any], low: float, high: float) -> str | None:
+def _range_problem(options: AutoscalerOptions, option: Option[Any], low: float, high: float) -> str | None:
     value = getattr(options, option.name)
     # Asked this way round, NaN passes, as it does with the Java program.
     if value is None or not (value < low or value > high):
@@ -96,7 +96,7 @@ def _wrong_period(options: AutoscalerOptions) -> str | None:
         try:
             parse_period(expression, is_reference=not options.is_improved)
         except ValueError as error:
-            shown = shortened(expression)
+            shown = abbreviate(expression)
             return f"Invalid value '{shown}' in the autoscaler config {_O.excluded_periods.key}: {error}"
     return None
 
@@ -112,7 +112,7 @@ def _forecast_contradiction(options: AutoscalerOptions) -> str | None:
 def unreadable_options(options: AutoscalerOptions) -> list[ValueParseError]:
     """Return an error for every option whose value cannot be read, also those that no check covers."""
     errors = []
-    for option in _O.declared():
+    for option in _O.all_options():
         try:
             option.read(options.configuration)
         except ValueParseError as error:

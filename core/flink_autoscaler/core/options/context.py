@@ -8,7 +8,7 @@ from functools import cached_property
 
 from flink_autoscaler.core.model.job import (
     UNRESTRICTED,
-    Capacity,
+    ClusterCapacity,
     Endpoint,
     Headroom,
     JobKey,
@@ -63,7 +63,7 @@ class JobAutoScalerContext:
     validation_interval: Duration | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     headroom: Headroom | None = None
-    capacity: Capacity | None = None
+    capacity: ClusterCapacity | None = None
     unknown: Mapping[str, str] = field(default_factory=dict)
     share: SlotShare | None = None
     modified_ms: int | None = None

@@ -96,7 +96,7 @@ def option(
     )
 
 
-def unset(suffix: str, parse: Callable[[str], T], *, allowed: str = "") -> Option[T | None]:
+def optional_option(suffix: str, parse: Callable[[str], T], *, allowed: str = "") -> Option[T | None]:
     """Declare an option for which "not set" means something."""
     key = PREFIX + suffix
     return Option(key, parse, None, "", (LEGACY_PREFIX + key,), range_text=allowed or _allowed(parse))
@@ -112,7 +112,7 @@ def count(suffix: str, default: str, *, allowed: str = "") -> Option[int]:
     return option(suffix, syntax.parse_int, default, allowed=allowed)
 
 
-def number(
+def decimal(
     suffix: str,
     default: str,
     *,
@@ -127,7 +127,7 @@ def number(
 
 def ratio(suffix: str, default: str) -> Option[float]:
     """Declare a share of a whole, which is checked elsewhere."""
-    return number(suffix, default, allowed="[0.0, 1.0]")
+    return decimal(suffix, default, allowed="[0.0, 1.0]")
 
 
 def duration(suffix: str, default: str) -> Option[syntax.Duration]:
@@ -140,7 +140,7 @@ def time(suffix: str, default: str) -> Option[syntax.Duration]:
     return option(suffix, syntax.parse_time, default)
 
 
-def listed(suffix: str, default: str, *, allowed: str = "") -> Option[tuple[str, ...]]:
+def text_list(suffix: str, default: str, *, allowed: str = "") -> Option[tuple[str, ...]]:
     """Declare a list of texts."""
     return option(suffix, syntax.parse_list, default, allowed=allowed)
 

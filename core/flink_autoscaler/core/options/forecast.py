@@ -14,17 +14,17 @@ from flink_autoscaler.core.options.option import OptionSet
 
 
 @value
-class ForecastSettings:
+class ForecastParams:
     """How forecasts are made and when they are trusted.
 
     Attributes:
-        tau: Seconds in which the correction fades to 1/e.
+        decay_time: Seconds in which the correction fades to 1/e.
         k_bounds: Least and greatest correction.
         wape_enable: Error up to which a forecast is (again) trusted.
         wape_disable: Error above which it is not any more.
     """
 
-    tau: float = 7200.0
+    decay_time: float = 7200.0
     k_bounds: tuple[float, float] = (0.5, 2.0)
     wape_enable: float = 0.20
     wape_disable: float = 0.25
@@ -90,7 +90,7 @@ class ForecastOptions(OptionSet):
     )
 
 
-def forecast_settings(options: ForecastOptions) -> ForecastSettings:
+def forecast_settings(options: ForecastOptions) -> ForecastParams:
     """Return what a pass needs of the options.
 
     Raises:
@@ -101,4 +101,4 @@ def forecast_settings(options: ForecastOptions) -> ForecastSettings:
     if disable < enable:
         keys = ForecastOptions.forecast_wape_disable.key, ForecastOptions.forecast_wape_enable.key
         raise ConfigError(f"{keys[0]} is {disable:g}, but has to be at least {keys[1]}, which is {enable:g}")
-    return ForecastSettings(options.forecast_tau.exact_seconds, options.forecast_k_bounds, enable, disable)
+    return ForecastParams(options.forecast_tau.exact_seconds, options.forecast_k_bounds, enable, disable)

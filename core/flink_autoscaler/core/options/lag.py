@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.model.vertex_patterns import checked_pattern
-from flink_autoscaler.core.options.declare import option, positive_duration, unset
+from flink_autoscaler.core.model.vertex_patterns import validate_pattern
+from flink_autoscaler.core.options.declare import option, optional_option, positive_duration
 from flink_autoscaler.core.options.option import OptionSet
 
 ALL = "*"
@@ -14,14 +14,14 @@ _MOST_ENTRIES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class ForVertices:
+class VertexSetting:
     """Names that hold for the vertices that a pattern fits, in order."""
 
     pattern: str
     names: tuple[str, ...]
 
 
-def parse_for_vertices(text: str) -> tuple[ForVertices, ...]:
+def parse_for_vertices(text: str) -> tuple[VertexSetting, ...]:
     """Read ``pattern=name,name;...``; an entry without a pattern holds for all vertices.
 
     Raises:
@@ -33,12 +33,12 @@ def parse_for_vertices(text: str) -> tuple[ForVertices, ...]:
     return tuple(map(_entry, entries))
 
 
-def _entry(entry: str) -> ForVertices:
+def _entry(entry: str) -> VertexSetting:
     pattern, equals, listed = entry.rpartition("=")
     names = tuple(name.strip() for name in listed.split(",") if name.strip())
     if not names or (equals and not pattern.strip()):
-        raise ValueError(f"{syntax.shortened(entry)!r} is not pattern=name,name")
-    return ForVertices(checked_pattern(pattern.strip() or ALL), names)
+        raise ValueError(f"{syntax.abbreviate(entry)!r} is not pattern=name,name")
+    return VertexSetting(validate_pattern(pattern.strip() or ALL), names)
 
 
 GROUP_PARAMETERS = ("group.id", "properties.group.id", "kafka.group.id", "kafka.properties.group.id")
@@ -51,7 +51,7 @@ class LagOptions(OptionSet):
     lag_sources = option(
         "lag.sources", parse_for_vertices, "", allowed="pattern=name,name or name,name; several separated by semicolons"
     )
-    lag_kafka_group = unset("lag.kafka.group", str)
+    lag_kafka_group = optional_option("lag.kafka.group", str)
     lag_kafka_topics = option(
         "lag.kafka.topics",
         parse_for_vertices,

@@ -16,7 +16,7 @@ from importlib import resources
 from typing import Any, Final, Generic, Self, TypeVar, overload
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.syntax import LONGEST, format_map, parse_map, shortened
+from flink_autoscaler.core.model.syntax import LONGEST, abbreviate, format_map, parse_map
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ class ValueParseError(ConfigError):
 
     def __init__(self, key: str, value: str, expected: str) -> None:
         self.key = key
-        self.value = shortened(value)
+        self.value = abbreviate(value)
         super().__init__(f"Could not parse value '{self.value}' for key '{key}': expected {expected}")
         self.expected = expected
 
@@ -38,7 +38,7 @@ class ValueParseError(ConfigError):
 
 
 @cache
-def descriptions() -> Mapping[str, str]:
+def option_descriptions() -> Mapping[str, str]:
     """What every option is for, by key; of the autoscaler and of Flink."""
     return tomllib.loads(resources.files(__package__).joinpath("descriptions.toml").read_text(encoding="utf-8"))
 
@@ -72,7 +72,7 @@ class Option(Generic[T]):
     @property
     def description(self) -> str:
         """One sentence for the reference page and the sample file, read from ``descriptions.toml`` when asked for."""
-        return descriptions()[self.key]
+        return option_descriptions()[self.key]
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ _NOT_MADE: Any = object()
 
 
 @lru_cache(maxsize=KEPT)
-def _kept(kind: Callable[[Mapping[str, str]], Any], configuration: tuple[tuple[str, str], ...]) -> Any:
+def _cached_options(kind: Callable[[Mapping[str, str]], Any], configuration: tuple[tuple[str, str], ...]) -> Any:
     return kind(dict(configuration))
 
 
@@ -142,10 +142,10 @@ class OptionSet:
     def of(cls, configuration: Mapping[str, str]) -> Self:
         """Return the options of a configuration; the same object for as long as the configuration says the same."""
         kind: Any = cls
-        found: Self = _kept(kind, tuple(configuration.items()))
+        found: Self = _cached_options(kind, tuple(configuration.items()))
         return found
 
-    def derived(self, make: Callable[[Self], T]) -> T:
+    def derive(self, make: Callable[[Self], T]) -> T:
         """Return what a function makes of these options; it is made once, an error is raised every time."""
         found: T = self._derived.get(make, _NOT_MADE)
         if found is _NOT_MADE:
@@ -153,7 +153,7 @@ class OptionSet:
         return found
 
     @classmethod
-    def declared(cls) -> tuple[Option[Any], ...]:
+    def all_options(cls) -> tuple[Option[Any], ...]:
         """Every option of this class and of those that it is made of, in the order of declaration."""
         parts = (part for kind in reversed(cls.__mro__) for part in vars(kind).values())
         return tuple(part for part in parts if isinstance(part, Option))
@@ -169,7 +169,7 @@ class OptionSet:
         return type(self)({**kept, **overrides})
 
 
-def nearest(key: str, known: Iterable[str]) -> str:
+def closest_key(key: str, known: Iterable[str]) -> str:
     """Return a half-sentence that names the most similar known key, or nothing."""
     close = get_close_matches(key, list(known), n=1, cutoff=0.6)
     return f"; did you mean '{close[0]}'?" if close else ""

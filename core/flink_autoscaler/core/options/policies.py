@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.options.declare import choice, number, option, time
+from flink_autoscaler.core.options.declare import choice, decimal, option, time
 from flink_autoscaler.core.options.option import OptionSet
 from flink_autoscaler.core.options.schedule_plans import parse_plans
 
@@ -70,7 +70,7 @@ def parse_rate_limits(text: str) -> tuple[RateLimit, ...]:
 def _rate_limit(text: str) -> RateLimit:
     match = _LIMIT.fullmatch(text)
     if match is None:
-        raise ValueError(f"{_LIMITS_ALLOWED}; {syntax.shortened(text)!r} is not")
+        raise ValueError(f"{_LIMITS_ALLOWED}; {syntax.abbreviate(text)!r} is not")
     unit, amount, period = match.groups()
     return RateLimit(
         syntax.parse_enum(unit, RateUnit), syntax.parse_int(amount), syntax.parse_time(period).exact_seconds
@@ -80,10 +80,10 @@ def _rate_limit(text: str) -> RateLimit:
 class VargaOptions(OptionSet):
     """Utilization and relative change of the lag, followed as a HorizontalPodAutoscaler does."""
 
-    varga_utilization_target = number("varga.utilization-target", "0.7", least=0.01, most=1.0)
-    varga_lag_rate_target = number("varga.lag-rate-target", "1.0", least=0.01)
-    varga_lag_threshold = number("varga.lag-threshold", "50000", least=0.0)
-    varga_tolerance = number("varga.tolerance", "0.1", least=0.0)
+    varga_utilization_target = decimal("varga.utilization-target", "0.7", least=0.01, most=1.0)
+    varga_lag_rate_target = decimal("varga.lag-rate-target", "1.0", least=0.01)
+    varga_lag_threshold = decimal("varga.lag-threshold", "50000", least=0.0)
+    varga_tolerance = decimal("varga.tolerance", "0.1", least=0.0)
     varga_sync_period = time("varga.sync-period", "15 s")
     varga_scale_up_window = time("varga.scale-up.window", "0 s")
     varga_scale_up_policies = option(
@@ -112,8 +112,8 @@ class VargaOptions(OptionSet):
 class SloOptions(OptionSet):
     """What ``slo`` may spend beside ``slo.lag``: time above it, and rescales."""
 
-    slo_error_budget = number("slo.error-budget", "0.005", least=0.0001, most=0.5)
-    slo_rescales_per_day = number("slo.rescales-per-day", "8", least=0.1)
+    slo_error_budget = decimal("slo.error-budget", "0.005", least=0.0001, most=0.5)
+    slo_rescales_per_day = decimal("slo.rescales-per-day", "8", least=0.1)
 
 
 class ScheduleOptions(OptionSet):
@@ -137,7 +137,7 @@ OPTIONS_OF: Final[dict[str, tuple[type[OptionSet], ...]]] = {
 """The options that each built-in policy looks at beside those that all share."""
 
 
-def _chosen(text: str) -> str:
+def _parse_choice(text: str) -> str:
     name = text.strip()
     if not name or ";" in name:
         raise ValueError("the name of one policy")
@@ -151,7 +151,7 @@ def _name(text: str) -> str | None:
 class ChoiceOptions(OptionSet):
     """Which policy a job has, and which one is asked beside it."""
 
-    policy = option("policy", _chosen, DEFAULT_POLICY, allowed="the name of one policy")
+    policy = option("policy", _parse_choice, DEFAULT_POLICY, allowed="the name of one policy")
     policy_shadow = option("policy.shadow", _name, "", allowed="capacity, varga, slo, or a plug-in")
 
 

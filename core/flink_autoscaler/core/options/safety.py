@@ -8,7 +8,7 @@ from typing import Final
 
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.vertex_patterns import parse_patterns, parse_vertex_bounds
-from flink_autoscaler.core.options.declare import choice, count, flag, listed, number, option, time, unset
+from flink_autoscaler.core.options.declare import choice, count, decimal, flag, option, optional_option, text_list, time
 from flink_autoscaler.core.options.option import LEGACY_PREFIX, PREFIX, OptionSet
 
 DOWN_SHARE: Final = 0.75
@@ -67,12 +67,12 @@ class SafetyOptions(OptionSet):
         allowed="pattern=least..greatest, one of both may be left out; several separated by semicolons",
     )
     lower_bound = choice(LowerBound, "rescale.lower-bound", "one")
-    rescale_timeout = unset("rescale.timeout", syntax.parse_time)
+    rescale_timeout = optional_option("rescale.timeout", syntax.parse_time)
     taskmanagers_timeout = time("rescale.taskmanagers-timeout", "12 min")
     edit_respect = time("rescale.respect-edits", "1 h")
     rescales_per_day = count("rescale.budget.per-day", "24", allowed="at least 0")
     economics_enabled = flag("scale-down.economics.enabled", "true")
-    economics_factor = number("scale-down.economics.factor", "2.0", allowed="[0.0, +Infinity]")
+    economics_factor = decimal("scale-down.economics.factor", "2.0", allowed="[0.0, +Infinity]")
     slo_lag = time("slo.lag", "60 s")
     network_precheck = flag("network-precheck.enabled", "true")
     capacity_enabled = option(
@@ -88,15 +88,17 @@ class SafetyOptions(OptionSet):
     )
     rollback_enabled = flag("rollback.enabled", "true")
     rollback_target = choice(RollbackTarget, "rollback.target", "last-stable")
-    rollback_checkers = listed("rollback.checkers", "network-memory;no-resources")
+    rollback_checkers = text_list("rollback.checkers", "network-memory;no-resources")
     rollback_pause = option(
         "rollback.pause", _pause, UNTIL_CLUSTER_RESTART, allowed="until-cluster-restart or a duration"
     )
-    rollback_observation_window = unset("rollback.observation-window", syntax.parse_time)
+    rollback_observation_window = optional_option("rollback.observation-window", syntax.parse_time)
     rollback_max_per_day = count("rollback.max-per-day", "2", allowed="at least 1")
     rollback_memory_enabled = flag("rollback.memory.enabled", "false")
-    rollback_gc_threshold = unset("rollback.memory.gc-threshold", syntax.parse_double, allowed="[0.0, 1.0]")
-    rollback_heap_threshold = unset("rollback.memory.heap-threshold", syntax.parse_double, allowed="[0.0, 1.0]")
+    rollback_gc_threshold = optional_option("rollback.memory.gc-threshold", syntax.parse_double, allowed="[0.0, 1.0]")
+    rollback_heap_threshold = optional_option(
+        "rollback.memory.heap-threshold", syntax.parse_double, allowed="[0.0, 1.0]"
+    )
     rollback_consecutive_hits = count("rollback.consecutive-hits", "3", allowed="at least 1")
 
     @property
@@ -105,9 +107,9 @@ class SafetyOptions(OptionSet):
         more = (MEMORY_PRESSURE,) if self.rollback_memory_enabled else ()
         return tuple(dict.fromkeys((*self.rollback_checkers, *more)))
 
-    supervised_rescales = unset("supervised-rescales.enabled", syntax.parse_bool)
-    rescale_filters = unset("rescale-filters.enabled", syntax.parse_bool)
-    sample_check = unset("sample-check.enabled", syntax.parse_bool)
+    supervised_rescales = optional_option("supervised-rescales.enabled", syntax.parse_bool)
+    rescale_filters = optional_option("rescale-filters.enabled", syntax.parse_bool)
+    sample_check = optional_option("sample-check.enabled", syntax.parse_bool)
 
     @cached_property
     def is_improved(self) -> bool:

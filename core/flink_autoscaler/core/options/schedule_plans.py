@@ -8,7 +8,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.model.vertex_patterns import checked_pattern
+from flink_autoscaler.core.model.vertex_patterns import validate_pattern
 from flink_autoscaler.core.options.calendar import (
     PERIOD_FIELDS,
     SEPARATORS,
@@ -69,10 +69,12 @@ def format_plans(plans: Iterable[Iterable[tuple[str, str]]]) -> str:
     Several days may be separated by blanks, commas, or semicolons, as Flink writes lists. A comma in the name of a
     vertex becomes a pattern that fits it.
     """
-    return syntax.format_list([", ".join(f"{name}={_written(name, text)}" for name, text in plan) for plan in plans])
+    return syntax.format_list(
+        [", ".join(f"{name}={_format_entry(name, text)}" for name, text in plan) for plan in plans]
+    )
 
 
-def _written(name: str, text: str) -> str:
+def _format_entry(name: str, text: str) -> str:
     key = field_key(name)
     if key == "days":
         return " ".join(SEPARATORS.split(text.strip()))
@@ -81,7 +83,7 @@ def _written(name: str, text: str) -> str:
 
 def _plan(text: str) -> SchedulePlan:
     values = read_fields(text, _FIELDS)
-    shown = repr(syntax.shortened(text))
+    shown = repr(syntax.abbreviate(text))
     attributes = {attribute for attribute, _ in PERIOD_FIELDS.values()}
     named = {name: values.pop(name) for name in attributes & values.keys()}
     if named and "period" in values:
@@ -104,7 +106,7 @@ def _parallelism(text: str) -> int:
 _FIELDS: Final[Fields] = {
     "period": ("period", parse_period),
     **PERIOD_FIELDS,
-    "vertex": ("vertex", checked_pattern),
+    "vertex": ("vertex", validate_pattern),
     "min-parallelism": ("min_parallelism", _parallelism),
     "max-parallelism": ("max_parallelism", _parallelism),
     "min-rate": ("min_rate", number_from(0.0)),

@@ -57,7 +57,7 @@ class CapacityPolicy:
         if job.context.options.is_improved:
             behind = saturated_sources(job.topology, window_of(job.state.samples))
             reasons += tuple(held_back_reason(each.name, each.vertex_id) for each in behind)
-        sizings = {v: sizing.under(ceilings[v]) if v in ceilings else sizing for v, sizing in sized.items()}
+        sizings = {v: sizing.capped_at(ceilings[v]) if v in ceilings else sizing for v, sizing in sized.items()}
         current = {v: sizing.current for v, sizing in sizings.items()}
         due = [v for v, sizing in sizings.items() if sizing.is_outside and sizing.target != sizing.current]
         targets = {v: sizing.target for v, sizing in sizings.items()} if due else current

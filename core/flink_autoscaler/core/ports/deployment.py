@@ -236,16 +236,16 @@ class RealizationTerms:
     """How a parallelism is to be realized.
 
     Attributes:
-        least: The least parallelism that a vertex may get where slots are scarce; 1 for those that are not named.
-        found: What the job was asked to have when this was decided, least and greatest parallelism by vertex. Where it
-            is something else by now, somebody else was faster: nothing is changed before the next pass has seen that.
-            None when not known.
+        min_parallelism: The smallest that a vertex may get where slots are scarce; 1 for those that are not named.
+        found_requirements: Minimum and maximum parallelism by vertex that the job was asked to have when this was
+            decided. Where it is something else by now, somebody else was faster: nothing is changed before the next
+            pass has seen that. None when not known.
         is_repair: Whether this undoes a rescale that the job did not survive: then it need not be running.
         vertices: The names of all vertices of the job; empty where they are not known.
     """
 
-    least: Mapping[VertexId, int] = field(default_factory=dict)
-    found: Mapping[VertexId, tuple[int, int]] | None = None
+    min_parallelism: Mapping[VertexId, int] = field(default_factory=dict)
+    found_requirements: Mapping[VertexId, tuple[int, int]] | None = None
     is_repair: bool = False
     vertices: Mapping[VertexId, str] = field(default_factory=dict)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from flink_autoscaler.core.model.source_lag import NumberKind, TopicLag
+from flink_autoscaler.core.model.source_lag import ExternalMetricKind, TopicLag
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class LagQuery:
     group: str = ""
     topics: tuple[str, ...] = ()
     parameters: tuple[tuple[str, str], ...] = ()
-    kind: NumberKind = NumberKind.LAG
+    kind: ExternalMetricKind = ExternalMetricKind.LAG
 
 
 class LagSource(Protocol):

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Rescale, RestartBasis
+from flink_autoscaler.core.model.decision import Hold, JobEvaluation, PassPhase, Rescale, RestartBasis
 from flink_autoscaler.core.model.events import Event, Reason, ScalingReport
-from flink_autoscaler.core.model.job import JobKey, SlotNeed
+from flink_autoscaler.core.model.job import JobKey, SlotDemand
 from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, MetricSample, VertexId
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.policy_values import NO_READING, DemandForecast, LoadProfiles, Outage, ShadowProposal
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, CollectorMemory, JobReading, Origins
-from flink_autoscaler.core.model.source_lag import OutsideNumber, SourceLag
+from flink_autoscaler.core.model.source_lag import ExternalMetric, SourceLag
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.model.value import value
@@ -65,7 +65,7 @@ class PassRequest:
     profiles: Mapping[VertexId, ProfileResult] = field(default_factory=dict)
     outages: tuple[int, ...] = ()
     lags: tuple[SourceLag, ...] = ()
-    numbers: tuple[OutsideNumber, ...] = ()
+    numbers: tuple[ExternalMetric, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class PassOutcome:
     topology: JobTopology | None = None
     restart_time: int | None = None
     restart_basis: RestartBasis | None = None
-    evaluation: Evaluation | None = None
+    evaluation: JobEvaluation | None = None
     wanted: Mapping[VertexId, int] = field(default_factory=dict)
     least: Mapping[VertexId, int] = field(default_factory=dict)
     found: Mapping[VertexId, tuple[int, int]] | None = None
@@ -154,7 +154,7 @@ class PassOutcome:
     seconds: Mapping[str, float] = field(default_factory=dict)
     inputs: PassInputs | None = None
     engine: EngineUse | None = None
-    waits_for: SlotNeed | None = None
+    waits_for: SlotDemand | None = None
     shadow: ShadowProposal | None = None
     origins: Origins = field(default_factory=dict)
 

@@ -107,7 +107,7 @@ def _edited(state: JobState, given: SupervisionInput, found: Requirements) -> Tr
         why = "somebody else changed the requirements while a rescale was rolled back"
         supervision = abandoned(supervision, given, why)
     edit = ForeignEdit(given.now_ms, dict(found), given.now_ms + respect.ms, dict(before))
-    supervision = replace(supervision.retired(given.now_ms), seen=dict(found), edit=edit, asked={})
+    supervision = replace(supervision.retire_current(given.now_ms), seen=dict(found), edit=edit, asked={})
     text = (
         f"Somebody else changed the resource requirements: {_difference(given, before, found)}."
         f" The job is left as it is for {respect}."

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.orders import Orders, PauseOrder, Pin, Signed, still_to_do
+from flink_autoscaler.core.model.orders import AuditStamp, Orders, PauseOrder, Pin, still_to_do
 from flink_autoscaler.core.model.supervision import Supervision
 from flink_autoscaler.core.model.vertex_patterns import Named
 from flink_autoscaler.core.supervise.left_alone import LeftAlone, left_alone
@@ -36,12 +36,12 @@ class OrdersInForce:
         return pause_in_force(self.orders, self.now_ms)
 
     @property
-    def rollback(self) -> Signed | None:
+    def rollback(self) -> AuditStamp | None:
         """A rollback that was not carried out yet."""
         return self._pending(self.orders.rollback)
 
     @property
-    def reset(self) -> Signed | None:
+    def reset(self) -> AuditStamp | None:
         """A reset that was not carried out yet."""
         return self._pending(self.orders.reset)
 
@@ -50,14 +50,14 @@ class OrdersInForce:
         """For what the job is left alone."""
         return left_alone(self.orders, self.supervision, self.now_ms)
 
-    def _pending(self, order: Signed | None) -> Signed | None:
+    def _pending(self, order: AuditStamp | None) -> AuditStamp | None:
         return order if still_to_do(order, self.supervision) else None
 
     def is_idle(self, pin: Pin) -> bool:
         """Whether a pin is known to fit no vertex of the job."""
         return self.vertices is not None and pin in self.orders.idle_pins(self.vertices)
 
-    def lines(self) -> Iterator[tuple[str, Signed, str]]:
+    def lines(self) -> Iterator[tuple[str, AuditStamp, str]]:
         """Yield every order: what, by whom, and until when."""
         if self.pause is not None:
             until = "resumed" if self.pause.until_ms is None else time_text(self.pause.until_ms)

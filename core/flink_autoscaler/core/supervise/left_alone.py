@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flink_autoscaler.core.model.orders import Orders, Signed
+from flink_autoscaler.core.model.orders import AuditStamp, Orders
 from flink_autoscaler.core.model.supervision import ForeignEdit, Pause, Supervision
 from flink_autoscaler.core.supervise.order_book import pause_in_force, pause_text, time_text
 
@@ -26,7 +26,7 @@ class LeftAlone:
     """
 
     what: str
-    signed: Signed
+    signed: AuditStamp
     until: str
     until_ms: int | None = None
     is_ordered: bool = False
@@ -58,7 +58,7 @@ def _reasons(orders: Orders, supervision: Supervision, now_ms: int) -> Iterator[
 
 
 def _after_rollback(pause: Pause) -> LeftAlone:
-    signed = Signed(_DAEMON, pause.text, pause.since_ms)
+    signed = AuditStamp(_DAEMON, pause.text, pause.since_ms)
     if pause.for_good:
         return LeftAlone("paused after a rollback", signed, "resumed")
     if pause.until_ms is None:
@@ -68,4 +68,6 @@ def _after_rollback(pause: Pause) -> LeftAlone:
 
 def _edited(edit: ForeignEdit) -> LeftAlone:
     text = "the resource requirements were changed by hand"
-    return LeftAlone("requirements edited", Signed(_NOBODY, text, edit.at_ms), time_text(edit.until_ms), edit.until_ms)
+    return LeftAlone(
+        "requirements edited", AuditStamp(_NOBODY, text, edit.at_ms), time_text(edit.until_ms), edit.until_ms
+    )

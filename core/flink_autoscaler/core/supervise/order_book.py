@@ -12,7 +12,7 @@ from typing import Final
 
 from flink_autoscaler.core.decide.slot_sharing import PinnedJob, pin_problems
 from flink_autoscaler.core.model.job import JobKey, cluster_of, name_key
-from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Pin, Signed, still_to_do
+from flink_autoscaler.core.model.orders import NO_ORDERS, AuditStamp, Orders, PauseOrder, PauseScope, Pin, still_to_do
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Origin, Stage, Supervision
 from flink_autoscaler.core.model.value import replace
@@ -54,7 +54,7 @@ class OperatorCommand:
     vertices: Mapping[str, int] = field(default_factory=dict)
     is_forced: bool = False
 
-    def given(self, orders: Orders, signed: Signed, supervision: Supervision, seen: PinnedJob | None) -> Ordered:
+    def given(self, orders: Orders, signed: AuditStamp, supervision: Supervision, seen: PinnedJob | None) -> Ordered:
         """Return what it makes of the orders of a job.
 
         Args:
@@ -104,7 +104,7 @@ def give_order(
     by_name = NO_ORDERS if name == job_key else book.orders(cluster_of(job_key)).get(name, NO_ORDERS)
 
     def command(orders: Orders, now_ms: int) -> Ordered:
-        done = wanted.given(orders, Signed(*signature, now_ms), supervision, seen)
+        done = wanted.given(orders, AuditStamp(*signature, now_ms), supervision, seen)
         return _with_name_orders(done, name, by_name, now_ms)
 
     return book.change(job_key, command)
@@ -121,7 +121,7 @@ def _with_name_orders(ordered: Ordered, name: JobKey, orders: Orders, now_ms: in
     return replace(ordered, text=text, is_refused=ordered.is_refused or ordered.reason is None)
 
 
-def pause(orders: Orders, signed: Signed, *, direction: PauseScope, lasts_ms: int | None) -> Ordered:
+def pause(orders: Orders, signed: AuditStamp, *, direction: PauseScope, lasts_ms: int | None) -> Ordered:
     """Leave a job as it is, for a while or until somebody resumes it. Replaces an earlier pause."""
     until_ms = None if lasts_ms is None else signed.at_ms + lasts_ms
     text = f"{_DIRECTIONS[direction]} is paused {_until(until_ms)}, {_by(signed)}"
@@ -131,7 +131,7 @@ def pause(orders: Orders, signed: Signed, *, direction: PauseScope, lasts_ms: in
     return Ordered(replace(orders, pause=PauseOrder(signed, direction, until_ms)), text, "Paused")
 
 
-def resume(orders: Orders, signed: Signed, supervision: Supervision = NO_SUPERVISION) -> Ordered:
+def resume(orders: Orders, signed: AuditStamp, supervision: Supervision = NO_SUPERVISION) -> Ordered:
     """Go on with a job: ends a pause that was ordered, one after a rollback, and the respect for somebody's change.
 
     Args:
@@ -150,7 +150,12 @@ def resume(orders: Orders, signed: Signed, supervision: Supervision = NO_SUPERVI
 
 
 def pin(
-    orders: Orders, signed: Signed, wanted: Mapping[str, int], job: PinnedJob | None = None, *, is_forced: bool = False
+    orders: Orders,
+    signed: AuditStamp,
+    wanted: Mapping[str, int],
+    job: PinnedJob | None = None,
+    *,
+    is_forced: bool = False,
 ) -> Ordered:
     """Keep vertices at a parallelism.
 
@@ -172,7 +177,7 @@ def pin(
     return Ordered(after, f"Pinned {', '.join(map(pin_text, new))}, {_by(signed)}{unchecked}", "Pinned")
 
 
-def unpin(orders: Orders, signed: Signed, patterns: Collection[str] = ()) -> Ordered:
+def unpin(orders: Orders, signed: AuditStamp, patterns: Collection[str] = ()) -> Ordered:
     """Give vertices free again; all of them without patterns, which are those that were pinned, to the letter."""
     if not orders.pins:
         return Ordered(orders, "Nothing is pinned; there is nothing to unpin")
@@ -186,7 +191,7 @@ def unpin(orders: Orders, signed: Signed, patterns: Collection[str] = ()) -> Ord
     return Ordered(replace(orders, pins=kept), f"Unpinned {', '.join(map(pin_text, freed))}, {_by(signed)}", "Unpinned")
 
 
-def rollback(orders: Orders, signed: Signed, supervision: Supervision) -> Ordered:
+def rollback(orders: Orders, signed: AuditStamp, supervision: Supervision) -> Ordered:
     """Go back to the parallelism before the last rescale, once.
 
     Args:
@@ -208,13 +213,13 @@ def rollback(orders: Orders, signed: Signed, supervision: Supervision) -> Ordere
     return Ordered(replace(orders, rollback=_later(orders, signed, supervision)), text, "RollbackOrdered")
 
 
-def reset(orders: Orders, signed: Signed, supervision: Supervision = NO_SUPERVISION) -> Ordered:
+def reset(orders: Orders, signed: AuditStamp, supervision: Supervision = NO_SUPERVISION) -> Ordered:
     """Forget what was learned and decided about a job, once. Other orders stay, but for a rollback not done yet."""
     text = f"To be forgotten: everything learned and decided, {_by(signed)}"
     return Ordered(replace(orders, reset=_later(orders, signed, supervision), rollback=None), text, "ResetOrdered")
 
 
-def dry_run(orders: Orders, signed: Signed, supervision: Supervision = NO_SUPERVISION, *, is_on: bool) -> Ordered:
+def dry_run(orders: Orders, signed: AuditStamp, supervision: Supervision = NO_SUPERVISION, *, is_on: bool) -> Ordered:
     """Decide and report, but change nothing, or change things again. A dry run makes a rollback that waits void."""
     before = orders.dry_run
     if not is_on and before is None:
@@ -283,7 +288,7 @@ def _joined_pause(first: PauseOrder | None, second: PauseOrder | None) -> PauseO
     return replace(second, direction=direction, until_ms=min(ends, default=None))
 
 
-def _latest(first: Signed | None, second: Signed | None) -> Signed | None:
+def _latest(first: AuditStamp | None, second: AuditStamp | None) -> AuditStamp | None:
     return max((each for each in (first, second) if each is not None), key=lambda each: each.at_ms, default=None)
 
 
@@ -292,13 +297,13 @@ def held(last: Orders, now_ms: int) -> Orders:
 
     What is to be done once is left out: it may have been taken back.
     """
-    unread = Signed("flink-autoscaler", "the orders for this job could not be read", now_ms)
+    unread = AuditStamp("flink-autoscaler", "the orders for this job could not be read", now_ms)
     return replace(last, dry_run=last.dry_run or unread, rollback=None, reset=None, resumed_ms=None)
 
 
 def pause_in_force(orders: Orders, now_ms: int) -> PauseOrder | None:
     """Return the pause, in whatever direction, unless it is over."""
-    return orders.paused(PauseScope.UP, now_ms) or orders.paused(PauseScope.DOWN, now_ms)
+    return orders.pause_for(PauseScope.UP, now_ms) or orders.pause_for(PauseScope.DOWN, now_ms)
 
 
 def no_rollback(supervision: Supervision) -> str | None:
@@ -399,13 +404,13 @@ def _pauses(orders: Orders, now_ms: int, supervision: Supervision) -> Iterator[s
         yield f"left alone because somebody else changed its requirements at {time_text(supervision.edit.at_ms)}"
 
 
-def _later(orders: Orders, signed: Signed, supervision: Supervision) -> Signed:
+def _later(orders: Orders, signed: AuditStamp, supervision: Supervision) -> AuditStamp:
     """Sign later than everything that was done or ordered before: the daemon does what is later than that."""
     before = [supervision.obeyed_ms, *(each.at_ms for each in (orders.rollback, orders.reset) if each is not None)]
     return replace(signed, at_ms=max(signed.at_ms, *(at_ms + 1 for at_ms in before)))
 
 
-def _since(signed: Signed | None, oldest_ms: int) -> Signed | None:
+def _since(signed: AuditStamp | None, oldest_ms: int) -> AuditStamp | None:
     return None if signed is None or signed.at_ms < oldest_ms else signed
 
 
@@ -413,7 +418,7 @@ def _until(until_ms: int | None) -> str:
     return "until somebody resumes it" if until_ms is None else f"until {time_text(until_ms)}"
 
 
-def _by(signed: Signed) -> str:
+def _by(signed: AuditStamp) -> str:
     return f"by {signed.who}: {signed.reason}" if signed.reason else f"by {signed.who}"
 
 

@@ -65,7 +65,7 @@ def _end_with_job(state: JobState, given: SupervisionInput, why: str) -> Transit
     """Stop following what belongs to an execution that is gone; a pause that only a person ends stays."""
     supervision, current = state.supervision, state.supervision.under_way
     events = () if current is None else (void(given, current, why),)
-    supervision = replace(superseded(supervision, given, why).retired(given.now_ms), asked={})
+    supervision = replace(superseded(supervision, given, why).retire_current(given.now_ms), asked={})
     if given.is_other_job or set(supervision.seen) != set(given.facts.running or {}):
         # Else they are of the new graph, seen before it ran.
         supervision = replace(supervision, seen={}, seen_start_ms=None, edit=None)

@@ -43,7 +43,9 @@ def paused(supervision: Supervision, given: SupervisionInput, cause: str, text: 
         until_ms=None if length is None else given.now_ms + length.ms,
         for_good=is_ordered or cause == ROLLBACK_FAILED or is_often,
     )
-    return replace(supervision.retired(given.now_ms), pause=pause).entered(SupervisionPhase.PAUSED, given.now_ms)
+    return replace(supervision.retire_current(given.now_ms), pause=pause).with_phase(
+        SupervisionPhase.PAUSED, given.now_ms
+    )
 
 
 def _stage_of(record: RescaleRecord, given: SupervisionInput) -> Stage:
@@ -88,7 +90,7 @@ def watch_pause(state: JobState, given: SupervisionInput) -> Transition:
 
 def end_pause(state: JobState, given: SupervisionInput, why: str) -> Transition:
     """End a pause."""
-    stable = replace(state.supervision, pause=None).entered(SupervisionPhase.STABLE, given.now_ms)
+    stable = replace(state.supervision, pause=None).with_phase(SupervisionPhase.STABLE, given.now_ms)
     return remember(state, stable, tell("ScalingResumed", f"Scaling goes on: {why}"))
 
 

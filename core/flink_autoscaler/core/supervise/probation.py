@@ -48,7 +48,7 @@ def judge(state: JobState, given: SupervisionInput) -> Transition:
 
 def _proved(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Transition:
     """End the probation of a job that is well, or that was not for so long that it cannot be the rescale."""
-    stable = state.supervision.entered(SupervisionPhase.STABLE, given.now_ms)
+    stable = state.supervision.with_phase(SupervisionPhase.STABLE, given.now_ms)
     if current.stage.is_final and _has_proved(given, current):
         stable = replace(stable, last_stable=dict(given.facts.running or current.reached))
         # That it survives is all that a rollback goes by; whether it is well is another matter.

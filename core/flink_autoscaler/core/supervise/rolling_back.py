@@ -77,7 +77,7 @@ def _go_back(
     supervision = replace(state.supervision, current=undone)
     supervision = begun(supervision, given, failed.target, goal, origin, str(cause))
     supervision = replace(supervision, rollbacks_ms=(*rollbacks_today(supervision, given), given.now_ms))
-    supervision = supervision.entered(SupervisionPhase.ROLLING_BACK, given.now_ms)
+    supervision = supervision.with_phase(SupervisionPhase.ROLLING_BACK, given.now_ms)
     text = f"Rolling back {given.described(failed.target, goal)}, because of {cause}"
     return remember(state, supervision, tell("RollbackStarted", text, warns=True), overrides=goal)
 
@@ -124,7 +124,7 @@ def watch_rollback(state: JobState, given: SupervisionInput) -> Transition:
         text = f"the job is not well {limit_ms // 1000} s after the rollback"
         return _give_up(state, given, ROLLBACK_FAILED, text)
     supervision = begun(supervision, given, record.target, goal, Origin.ROLLBACK, record.reason)
-    supervision = replace(supervision.entered(SupervisionPhase.ROLLING_BACK, given.now_ms), hits={_INITIAL_TRIED: 1})
+    supervision = replace(supervision.with_phase(SupervisionPhase.ROLLING_BACK, given.now_ms), hits={_INITIAL_TRIED: 1})
     text = f"The job is not well after the rollback, trying its first parallelism: {_text(given, goal)}"
     return remember(state, supervision, tell("RollbackRetried", text, warns=True), overrides=goal)
 
@@ -177,7 +177,7 @@ def abandoned(supervision: Supervision, given: SupervisionInput, why: str) -> Su
     count = len(rollbacks_today(supervision, given))
     if count >= given.options.rollback_max_per_day:
         return paused(supervision, given, "rollback", f"{count} rollbacks within a day; {why}")
-    return supervision.entered(SupervisionPhase.STABLE, given.now_ms)
+    return supervision.with_phase(SupervisionPhase.STABLE, given.now_ms)
 
 
 def _text(given: SupervisionInput, vector: Vector) -> str:

@@ -109,13 +109,13 @@ class TrackingUpdate:
     """What is remembered of what a pass wants, and how it is to be realized.
 
     Attributes:
-        least: Least parallelism that the cluster may give; 1 where it is not said.
-        found: Resource requirements of the job in this pass; None where they are not known.
+        min_parallelism: Least parallelism that the cluster may give; 1 where it is not said.
+        found_requirements: Resource requirements of the job in this pass; None where they are not known.
     """
 
     supervision: Supervision
-    least: Vector = field(default_factory=dict)
-    found: Requirements | None = None
+    min_parallelism: Vector = field(default_factory=dict)
+    found_requirements: Requirements | None = None
 
 
 def track_after(

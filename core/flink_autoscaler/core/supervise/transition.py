@@ -21,7 +21,7 @@ from flink_autoscaler.core.model.supervision import (
     Stage,
     Supervision,
     Vector,
-    described,
+    describe_change,
 )
 from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -93,7 +93,7 @@ class SupervisionInput:
 
     def described(self, before: Vector, after: Vector) -> str:
         """Return what changes, for people: ``work 2 -> 4, sink 1 -> 2``."""
-        return described(self.names, before, after)
+        return describe_change(self.names, before, after)
 
 
 @value
@@ -178,4 +178,4 @@ def begun(
         reason=reason,
     )
     past = superseded(supervision, given, "another rescale was decided")
-    return replace(past.retired(given.now_ms), current=record, since_ms=given.now_ms, hits={})
+    return replace(past.retire_current(given.now_ms), current=record, since_ms=given.now_ms, hits={})

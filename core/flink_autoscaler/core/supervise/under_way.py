@@ -71,7 +71,7 @@ def _accepted(supervision: Supervision, given: SupervisionInput, current: Rescal
     """Wait for the job from now on, which is on probation; a rollback has no probation of its own."""
     pending = replace(supervision, current=replace(current, stage=Stage.PENDING, accepted_ms=given.now_ms))
     is_stable = supervision.phase is SupervisionPhase.STABLE
-    return pending.entered(SupervisionPhase.PROBATION, given.now_ms) if is_stable else pending
+    return pending.with_phase(SupervisionPhase.PROBATION, given.now_ms) if is_stable else pending
 
 
 def _is_asked_for(facts: RescaleFacts, current: RescaleRecord) -> bool:

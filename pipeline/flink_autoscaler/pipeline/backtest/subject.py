@@ -10,7 +10,7 @@ from typing import Final
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.load_profile import FULL_WEEKS
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.core.options.option import closest_key
 from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Sample
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms
@@ -111,7 +111,7 @@ def builtin(name: str, *, days: float | None = None, seed: int = 0, with_past: b
     """
     if name not in WORKLOADS:
         raise ConfigError(
-            f"there is no workload '{name}'; known: {', '.join(WORKLOADS)}{nearest(name, list(WORKLOADS))}"
+            f"there is no workload '{name}'; known: {', '.join(WORKLOADS)}{closest_key(name, list(WORKLOADS))}"
         )
     usual = WORKLOADS[name](seed=seed)
     job, workload = chain(usual), usual if days is None else made(name, seed, days * DAY)

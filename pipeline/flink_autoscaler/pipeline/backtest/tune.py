@@ -193,5 +193,5 @@ def _rejections(recommendations: Sequence[Recommendation]) -> Iterator[str]:
 
 def _differs(now: Mapping[str, str], key: str, value: str) -> bool:
     """Tell whether setting an option to a value changes anything; an option that is not declared always does."""
-    option = next((option for option in AutoscalerOptions.declared() if option.key == key), None)
+    option = next((option for option in AutoscalerOptions.all_options() if option.key == key), None)
     return option is None or option.read(now) != option.read({key: value})

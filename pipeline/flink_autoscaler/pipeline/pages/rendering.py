@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from flink_autoscaler.core.model.numbers import three_digits
-from flink_autoscaler.core.model.syntax import escaped
+from flink_autoscaler.core.model.syntax import escape_text
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
@@ -37,8 +37,8 @@ def style() -> str:
 def _shown(value: object) -> object:
     """Return a value of a template as it is shown; drawings are markup already, with foreign texts in them."""
     if isinstance(value, Markup):
-        return Markup(escaped(str(value)))  # noqa: S704 - it was markup before
-    return escaped(value) if isinstance(value, str) else value
+        return Markup(escape_text(str(value)))  # noqa: S704 - it was markup before
+    return escape_text(value) if isinstance(value, str) else value
 
 
 def number(value: float | None) -> str:

@@ -11,7 +11,7 @@ from datetime import date
 from typing import Final
 
 from flink_autoscaler.core.model.load_profile import WEEK, bucket_start
-from flink_autoscaler.core.options.forecast import ForecastOptions, ForecastSettings, forecast_settings
+from flink_autoscaler.core.options.forecast import ForecastOptions, ForecastParams, forecast_settings
 
 BACKTEST_WEEKS: Final = 1
 """Over which forecasts are tested."""
@@ -37,7 +37,7 @@ class ProfileSettings:
     timezone: str = "UTC"
     growth_bounds: tuple[float, float] = (0.8, 1.25)
     excluded: tuple[date, ...] = ()
-    online: ForecastSettings = field(default_factory=ForecastSettings)
+    online: ForecastParams = field(default_factory=ForecastParams)
 
     @classmethod
     def of(cls, options: ForecastOptions, asof: float) -> ProfileSettings:

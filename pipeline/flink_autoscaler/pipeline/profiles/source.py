@@ -81,7 +81,7 @@ def _forecasts(history: History, series: Series, settings: ProfileSettings, orig
         place = history.place.get(origin + lead)
         quantiles = None if place is None else shape.at(series.slot[place])
         if place is not None and quantiles is not None:
-            usual = fit.base(origin + lead) * decayed(k, lead * BUCKET, settings.online.tau)
+            usual = fit.base(origin + lead) * decayed(k, lead * BUCKET, settings.online.decay_time)
             start = (origin + lead) * BUCKET
             yield ForecastScore(start, series.rate[place], usual * quantiles.q50, usual * quantiles.q90)
 

@@ -179,11 +179,13 @@ async def _change(
     before = await client.resource_requirements(job_id)
     if left_out := sorted(terms.vertices.keys() - before.keys()):
         raise ResponseError(f"the resource requirements leave out {', '.join(left_out)}, of the job's own vertices")
-    after = wanted_requirements(before, overrides, terms.least, keeps_lower=keeps)
+    after = wanted_requirements(before, overrides, terms.min_parallelism, keeps_lower=keeps)
     if after != before:
         is_followed = context.options.supervises_rescales
         is_below = keeps and is_followed and any(after[v].lower < bounds.lower for v, bounds in before.items())
-        is_outdated = is_below and not terms.is_repair if terms.found is None else terms.found != before
+        is_outdated = (
+            is_below and not terms.is_repair if terms.found_requirements is None else terms.found_requirements != before
+        )
         if is_outdated:
             return before, None
         await client.set_resource_requirements(job_id, after)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.core.options.option import closest_key
 from flink_autoscaler.standalone.cli import command as cli
 from flink_autoscaler.standalone.cli import output as out
 
@@ -189,7 +189,7 @@ def _table(name: str) -> HistoryTable:
     from flink_autoscaler.pipeline.history.schema import TABLES
 
     if name not in TABLES:
-        raise ConfigError(f"there is no table '{name}'; known: {', '.join(TABLES)}{nearest(name, list(TABLES))}")
+        raise ConfigError(f"there is no table '{name}'; known: {', '.join(TABLES)}{closest_key(name, list(TABLES))}")
     return TABLES[name]
 
 

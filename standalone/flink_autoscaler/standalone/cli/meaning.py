@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from flink_autoscaler.core.model.meanings import Kind, Meaning, chapters, meanings_of
+from flink_autoscaler.core.model.message_catalog import CatalogEntry, EntryKind, catalog_sections, entries_of
 from flink_autoscaler.standalone.cli import command as cli
 from flink_autoscaler.standalone.cli import output as out
 
@@ -27,7 +27,7 @@ def meaning(
     as_json: cli.JsonOption = False,
 ) -> int:
     """Explain reasons, events, phases and findings, and what to do."""
-    found = [(word, list(meanings_of(word))) for word in words]
+    found = [(word, list(entries_of(word))) for word in words]
     told = [entry for _, entries in found for entry in entries]
     if as_json:
         out.print_document({"meanings": [_document(kind, entry) for kind, entry in told]})
@@ -39,18 +39,18 @@ def meaning(
     return cli.EXIT_CONFIG if unknown else 0
 
 
-def _document(kind: Kind, entry: Meaning) -> dict[str, Any]:
-    return {"word": entry.word, "kind": kind.value, "means": entry.means, "advice": entry.advice or None}
+def _document(kind: EntryKind, entry: CatalogEntry) -> dict[str, Any]:
+    return {"word": entry.term, "kind": kind.value, "means": entry.description, "advice": entry.remedy or None}
 
 
-def _text(kind: Kind, entry: Meaning) -> str:
-    advice = f"To do: {entry.advice}" if entry.advice else ""
-    told = (text.replace("`", "") for text in (entry.means, advice) if text)
+def _text(kind: EntryKind, entry: CatalogEntry) -> str:
+    advice = f"To do: {entry.remedy}" if entry.remedy else ""
+    told = (text.replace("`", "") for text in (entry.description, advice) if text)
     lines = (fill(text, 110, initial_indent=_INDENT, subsequent_indent=_INDENT) for text in told)
-    return "\n".join([f"{entry.word} ({kind.value})", *lines, ""])
+    return "\n".join([f"{entry.term} ({kind.value})", *lines, ""])
 
 
 def _unknown(word: str) -> str:
-    known = {each.word.casefold(): each.word for chapter in chapters() for each in chapter.meanings}
+    known = {each.term.casefold(): each.term for chapter in catalog_sections() for each in chapter.entries}
     close = get_close_matches(word.casefold(), known, n=1)
     return f"nothing is told by the word {word!r}" + (f"; did you mean {known[close[0]]!r}?" if close else "")

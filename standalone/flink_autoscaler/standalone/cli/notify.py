@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.core.options.option import closest_key
 from flink_autoscaler.standalone.cli import command as cli
 from flink_autoscaler.standalone.cli import output as out
 
@@ -62,6 +62,6 @@ def _chosen(settings: NotificationSettings, names: Sequence[str]) -> list[Target
     for name in names:
         if name not in known:
             raise ConfigError(
-                f"--target '{name}': there is no such target; known: {', '.join(known)}{nearest(name, known)}"
+                f"--target '{name}': there is no such target; known: {', '.join(known)}{closest_key(name, known)}"
             )
     return [target for target in settings.targets if target.name in (names or known)]

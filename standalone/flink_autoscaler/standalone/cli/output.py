@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.syntax import escaped, escaped_json
+from flink_autoscaler.core.model.syntax import escape_json, escape_text
 from flink_autoscaler.standalone.settings.secrets import masked
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def table_of(titles: Row, rows: Iterable[Row]) -> Table:
 
 def one_line(text: str) -> str:
     """Return a foreign text as a line of its own, or a part of one."""
-    return escaped(" ".join(text.splitlines()))
+    return escape_text(" ".join(text.splitlines()))
 
 
 def print_table(titles: Row, rows: Sequence[Row], *, if_empty: str | None = None) -> None:
@@ -144,18 +144,18 @@ def print_document(document: object) -> None:
 def json_text(document: object, indent: int | None = None) -> str:
     """Return a document as JSON, instants by ISO 8601; programs read what is not printable from its escapes."""
     text = json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False, default=methodcaller("isoformat"))
-    return escaped_json(text)
+    return escape_json(text)
 
 
 def write_out(text: str) -> None:
     """Write a text for people to standard output, at once: the way of everything that is no table."""
-    sys.stdout.write(escaped(text))
+    sys.stdout.write(escape_text(text))
     sys.stdout.flush()
 
 
 def write_error(text: str) -> None:
     """Write a text for people to standard error."""
-    sys.stderr.write(escaped(text))
+    sys.stderr.write(escape_text(text))
     sys.stderr.flush()
 
 

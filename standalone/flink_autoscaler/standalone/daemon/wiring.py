@@ -16,7 +16,7 @@ from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
+from flink_autoscaler.core.model.orders import NO_ORDERS, AuditStamp, Orders
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import (
     AutoScalerEventHandler,
@@ -339,7 +339,7 @@ def standing_orders(settings: Settings) -> Orders:
     """Return the orders that the settings give for every job."""
     if not settings.dry_run:
         return NO_ORDERS
-    return Orders(dry_run=Signed("the configuration", "autoscaler.dry-run is true", 0))
+    return Orders(dry_run=AuditStamp("the configuration", "autoscaler.dry-run is true", 0))
 
 
 def _close_quietly(close: Callable[[], object]) -> None:

@@ -16,7 +16,7 @@ from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import AutoscalerError, FlinkRestError, RefusedError
 from flink_autoscaler.core.log_once import LogOnce
-from flink_autoscaler.core.model.job import Capacity, Endpoint, JobKey
+from flink_autoscaler.core.model.job import ClusterCapacity, Endpoint, JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.job_contexts import JobContexts, KnownJobs, tell_unknown
@@ -171,7 +171,7 @@ class FlinkClusterFetcher:
         (contexts, failures), capacity = await asyncio.gather(
             self._contexts.contexts(client, jobs), read_capacity(client)
         )
-        if isinstance(capacity, Capacity):
+        if isinstance(capacity, ClusterCapacity):
             capacity = self._with_losses(capacity)
         error = capacity if isinstance(capacity, AutoscalerError) else None
         if self._log_once.is_news(TASKMANAGERS, error):
@@ -179,7 +179,7 @@ class FlinkClusterFetcher:
         given, refused = with_capacities(contexts, capacity, is_fixed=self._is_fixed)
         return given, {**failures, **refused}
 
-    def _with_losses(self, capacity: Capacity) -> Capacity:
+    def _with_losses(self, capacity: ClusterCapacity) -> ClusterCapacity:
         """Return the figures with the TaskManagers that were there in the last minutes and are not now."""
         now = self._clock()
         if capacity.taskmanagers >= self._most_seen or now - self._seen_at > LOST_FOR:

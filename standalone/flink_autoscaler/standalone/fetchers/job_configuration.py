@@ -93,7 +93,7 @@ def _well_formed(text: str) -> str:
 
 @cache
 def _read_of_flink() -> frozenset[str]:
-    return frozenset(key for option in FlinkOptions.declared() for key in option.keys)
+    return frozenset(key for option in FlinkOptions.all_options() for key in option.keys)
 
 
 def with_own_options(configuration: Mapping[str, str], own: Mapping[str, str]) -> Mapping[str, str]:

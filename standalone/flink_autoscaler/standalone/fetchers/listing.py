@@ -12,7 +12,7 @@ from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import ConfigError, PluginError
-from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.core.options.option import closest_key
 from flink_autoscaler.core.ports.deployment import JobList, JobListFetcher
 from flink_autoscaler.standalone.settings.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
@@ -81,5 +81,5 @@ def chosen_clusters(settings: Settings, name: str | None) -> tuple[Cluster, ...]
     clusters = settings.effective_clusters()
     known = [cluster.name for cluster in clusters]
     if name is not None and name not in known:
-        raise ConfigError(f"there is no cluster '{name}'; known: {', '.join(known)}{nearest(name, known)}")
+        raise ConfigError(f"there is no cluster '{name}'; known: {', '.join(known)}{closest_key(name, known)}")
     return tuple(cluster for cluster in clusters if name in (None, cluster.name))

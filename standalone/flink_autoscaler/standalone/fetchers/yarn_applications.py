@@ -36,7 +36,7 @@ from flink_autoscaler.core.errors import (
     ResponseError,
 )
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.model.job import Capacity, Endpoint
+from flink_autoscaler.core.model.job import ClusterCapacity, Endpoint
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER, KnownJobs, ListedJobs
 from flink_autoscaler.standalone.settings.credentials import DELEGATION_TOKEN, Access, MetricAccess
@@ -201,7 +201,7 @@ class ApplicationFacts(NamedTuple):
     """
 
     taskmanager_cpu: float | None
-    capacity: Capacity | AutoscalerError
+    capacity: ClusterCapacity | AutoscalerError
     read_at: float
 
 
@@ -290,7 +290,7 @@ class WatchedApplication:
         is_starting = (
             bool(listing.jobs)
             and facts is not None
-            and isinstance(facts.capacity, Capacity)
+            and isinstance(facts.capacity, ClusterCapacity)
             and not facts.capacity.taskmanagers
         )
         if facts is None or is_starting or self._clock() - facts.read_at >= REFRESH_AFTER:

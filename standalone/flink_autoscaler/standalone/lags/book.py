@@ -18,11 +18,11 @@ from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.source_lag import (
     FLINK,
-    NumberKind,
-    OutsideNumber,
+    ExternalMetric,
+    ExternalMetricKind,
     SourceLag,
     TopicLag,
-    of_topics,
+    lag_of_topics,
     spread_lag,
 )
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -103,8 +103,10 @@ class LagBook:
             try_call(source.close)
 
     def _with(self, request: PassRequest, asked: Sequence[_Asked]) -> PassRequest:
-        lags = tuple(self._lag(request.context, *each) for each in asked if each[1].kind is NumberKind.LAG)
-        numbers = tuple(self._number(request.context, *each) for each in asked if each[1].kind is not NumberKind.LAG)
+        lags = tuple(self._lag(request.context, *each) for each in asked if each[1].kind is ExternalMetricKind.LAG)
+        numbers = tuple(
+            self._number(request.context, *each) for each in asked if each[1].kind is not ExternalMetricKind.LAG
+        )
         return replace(request, lags=lags, numbers=numbers)
 
     def _ask(self, queries: Sequence[_Asked]) -> None:
@@ -143,12 +145,12 @@ class LagBook:
         if found == ():
             return replace(asked, problem="there are no topics")
         if isinstance(found, tuple):  # topics that are configured are those that the source reads
-            return of_topics(asked, found) if query.topics else replace(asked, topics=found)
+            return lag_of_topics(asked, found) if query.topics else replace(asked, topics=found)
         spread = spread_lag(query.pattern, name, found)
         return replace(spread, partitions=spread.partitions if spread.partitions > 1 else 0)
 
-    def _number(self, context: JobAutoScalerContext, name: str, query: LagQuery) -> OutsideNumber:
-        asked, found = OutsideNumber(query.kind, query.pattern, name), self._found(context, name, query)
+    def _number(self, context: JobAutoScalerContext, name: str, query: LagQuery) -> ExternalMetric:
+        asked, found = ExternalMetric(query.kind, query.pattern, name), self._found(context, name, query)
         if isinstance(found, str):
             return replace(asked, problem=found)
         if isinstance(found, tuple) or len(found) != 1:
@@ -166,7 +168,7 @@ class LagBook:
 
 
 def _asked_of(source: LagSource, query: LagQuery) -> _Lags:
-    if query.kind is NumberKind.LAG and isinstance(source, TopicLagSource):
+    if query.kind is ExternalMetricKind.LAG and isinstance(source, TopicLagSource):
         return tuple(source.lags_by_topic(query))
     return dict(source.lags(query))
 
@@ -187,7 +189,10 @@ def _of_options(context: JobAutoScalerContext) -> Iterator[_Asked]:
         read = next((each.names for each in topics if each.pattern in (entry.pattern, ALL)), ())
         about = replace(query, pattern=entry.pattern, group=options.consumer_group, topics=read)
         yield from ((name, about) for name in entry.names)
-    listed = {NumberKind.ARRIVAL_RATE: options.arrival_rate_sources, NumberKind.FLOOR: options.floor_sources}
+    listed = {
+        ExternalMetricKind.ARRIVAL_RATE: options.arrival_rate_sources,
+        ExternalMetricKind.FLOOR: options.floor_sources,
+    }
     for kind, entries in listed.items():
         for entry in entries:
             about = replace(query, pattern=entry.pattern, group=options.consumer_group, kind=kind)

@@ -16,7 +16,7 @@ import structlog
 
 from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import AutoscalerError, NotLeaderError, StoreError
-from flink_autoscaler.core.model.notices import Batch, Notice
+from flink_autoscaler.core.model.notifications import Notification, NotificationBatch
 from flink_autoscaler.standalone.notifications.targets import NotSentError, Target
 from flink_autoscaler.standalone.settings.secrets import masked
 
@@ -40,11 +40,11 @@ is away for a moment."""
 class Outbox(Protocol):
     """Keeps notices until they are sent. Thread-safe; raises :class:`StoreError` and nothing else."""
 
-    def add(self, notices: Sequence[Notice]) -> None:
+    def add(self, notices: Sequence[Notification]) -> None:
         """Keep notices, apart from repetitions within their interval and those that are kept already."""
         ...
 
-    def claim(self, target: str, seconds: float) -> Batch | float:
+    def claim(self, target: str, seconds: float) -> NotificationBatch | float:
         """Claim what waits for so many seconds, for nobody else; else return those until there may be something."""
         ...
 
@@ -149,7 +149,7 @@ class Delivery:
         with ErrorBoundary():
             self._settle()
 
-    def _send(self, batch: Batch, begun: float) -> float:
+    def _send(self, batch: NotificationBatch, begun: float) -> float:
         """Send what was claimed."""
         if self._failures:
             self._counts.retried()
@@ -165,7 +165,7 @@ class Delivery:
             return self._note_sent(batch)
         return self._note_failure(batch, boundary.error)
 
-    def _note_sent(self, batch: Batch) -> float:
+    def _note_sent(self, batch: NotificationBatch) -> float:
         if self._failures:
             log.info("notifications_sent_again", target=self._target.name, failures=self._failures)
         self._counts.took(len(batch.texts))
@@ -173,7 +173,7 @@ class Delivery:
         log.debug("notification_sent", target=self._target.name, events=len(batch.texts))
         return self._note(partial(self._outbox.settle, batch.claim), _LEAST)
 
-    def _note_failure(self, batch: Batch, error: AutoscalerError) -> float:
+    def _note_failure(self, batch: NotificationBatch, error: AutoscalerError) -> float:
         name, text, events = self._target.name, masked(str(error)), len(batch.texts)
         self._counts.failed()
         if isinstance(error, NotSentError) and error.is_final:

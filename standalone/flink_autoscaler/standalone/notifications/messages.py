@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.numbers import finite
-from flink_autoscaler.core.model.syntax import escaped
+from flink_autoscaler.core.model.syntax import escape_text
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.stores.logging_handler import REPORT_KEY, REPORT_REASON
@@ -46,7 +46,7 @@ def cloud_event(context: JobAutoScalerContext, event: Event, *, event_id: str, s
         "reason": event.reason,
         "severity": severity,
         "cluster": context.cluster,
-        "job": escaped(context.job_name),
+        "job": escape_text(context.job_name),
         "job_key": context.job_key,
         "message": _cut(str(masked(event.message)), _LONGEST_MESSAGE),
         "figures": {name: finite(value) for name, value in event.figures},

@@ -19,7 +19,7 @@ from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import AutoscalerError, StoreError
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
-from flink_autoscaler.core.model.notices import Notice, identity_of
+from flink_autoscaler.core.model.notifications import Notification, notification_identity
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.background import BackgroundWriter
 from flink_autoscaler.standalone.notifications.delivery import (
@@ -48,7 +48,7 @@ _REMEMBERED: Final = 10_000
 _CLEAN_UP_INTERVAL: Final = 60.0
 _STOP_TIMEOUT: Final = 5.0
 
-_Queued = tuple[Context, tuple[Notice, ...]]
+_Queued = tuple[Context, tuple[Notification, ...]]
 """The notices of an event, and the context of the pass that has told it: its term counts for the fence."""
 
 
@@ -112,14 +112,14 @@ class Notifier(BackgroundWriter[_Queued]):
             return
         now = time.time()
         targets = self._rules.targets(context, event)
-        identity = identity_of(context.job_key, event)
+        identity = notification_identity(context.job_key, event)
         interval = 0.0 if event.interval is None else event.interval.exact_seconds
         targets = tuple(name for name in targets if self._is_news(name, identity, interval))
         if not targets:
             return
         event_id = str(uuid.uuid4())
         text = json.dumps(cloud_event(context, event, event_id=event_id, source=self._source, at=now), allow_nan=False)
-        notices = tuple(Notice(event_id, name, identity, interval, text) for name in targets)
+        notices = tuple(Notification(event_id, name, identity, interval, text) for name in targets)
         self._put((copy_context(), notices))
 
     def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:

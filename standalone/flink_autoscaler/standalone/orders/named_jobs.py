@@ -9,7 +9,7 @@ from typing import Final
 
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.core.options.option import closest_key
 from flink_autoscaler.standalone.fetchers.job_keys import KEY_LIMIT, printable
 from flink_autoscaler.stores.sql.known_jobs import KnownJob
 
@@ -60,7 +60,7 @@ def new_job(text: str, clusters: Collection[str], *, names_cluster: bool) -> Job
         raise UnclearJobError(f"'{printable(text[:40])}' is no job key: 1 to {KEY_LIMIT} printable characters")
     cluster, _, name = text.partition("/")
     if names_cluster and (cluster not in clusters or not name):
-        known = f"{', '.join(clusters)}{nearest(cluster, clusters)}"
+        known = f"{', '.join(clusters)}{closest_key(cluster, clusters)}"
         raise UnclearJobError(f"'{text}' is no job key: <cluster>/<job name>, with one of the clusters {known}")
     return text
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus, name_key
-from flink_autoscaler.core.model.orders import Signed
+from flink_autoscaler.core.model.orders import AuditStamp
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Vector
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.supervise import order_book
@@ -212,7 +212,7 @@ def left_alone_document(reasons: Sequence[LeftAlone]) -> list[dict[str, Any]]:
     ]
 
 
-def _signature(signed: Signed) -> dict[str, Any]:
+def _signature(signed: AuditStamp) -> dict[str, Any]:
     return {"by": signed.who, "reason": signed.reason or None, "since": _instant(signed.at_ms)}
 
 

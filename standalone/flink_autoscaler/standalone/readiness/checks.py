@@ -13,7 +13,7 @@ from typing import Final
 
 from flink_autoscaler.clients.flink.freshness import FETCH_INTERVAL, gathering_interval
 from flink_autoscaler.core.errors import MissingMetricError
-from flink_autoscaler.core.model.job import Capacity, JobStatus
+from flink_autoscaler.core.model.job import ClusterCapacity, JobStatus
 from flink_autoscaler.core.model.metrics import FlinkMetric
 from flink_autoscaler.core.model.reading import JobReading, VertexAggregates
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts
@@ -109,7 +109,7 @@ class ClusterFacts:
 
     version: str | None = None
     configuration: Mapping[str, str] | None = None
-    capacity: Capacity | None = None
+    capacity: ClusterCapacity | None = None
     has_provider: bool = False
 
     @cached_property

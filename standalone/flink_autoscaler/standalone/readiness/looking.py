@@ -25,7 +25,7 @@ from flink_autoscaler.core.errors import (
     NotReadyError,
     RefusedError,
 )
-from flink_autoscaler.core.model.job import Capacity, JobStatus
+from flink_autoscaler.core.model.job import ClusterCapacity, JobStatus
 from flink_autoscaler.core.model.metrics import FlinkMetric
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts
@@ -130,7 +130,7 @@ async def _looked(
     )
     # Whether the cluster grows by itself is to be told also where it has no job.
     nobody = JobAutoScalerContext(cluster.name, None, JobStatus.UNKNOWN, configuration or {}, cluster.endpoint)
-    known = with_capacity(nobody, capacity, is_fixed=None).capacity if isinstance(capacity, Capacity) else None
+    known = with_capacity(nobody, capacity, is_fixed=None).capacity if isinstance(capacity, ClusterCapacity) else None
     by_id = {job.job_id: job for job in listed.jobs}
     places = asyncio.Semaphore(MOST_AT_ONCE)
     interval = gathering_interval(configuration or {})

@@ -23,7 +23,7 @@ from flink_autoscaler.core import errors
 from flink_autoscaler.core.cycle.recording import RecordStore
 from flink_autoscaler.core.decide.slot_sharing import PinnedJob
 from flink_autoscaler.core.errors import AutoscalerError, StoreError
-from flink_autoscaler.core.model.decision import Evaluation, Hold, Rescale
+from flink_autoscaler.core.model.decision import Hold, JobEvaluation, Rescale
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import Endpoint, JobKey
 from flink_autoscaler.core.model.metrics import (
@@ -239,7 +239,7 @@ def _outcome(document: Json, request: PassRequest, samples: tuple[MetricSample, 
     outcome = _Written[PassOutcome].model_validate({**document, **missing}).root
     evaluation = None
     if metrics is not None and outcome.topology is not None:
-        evaluation = Evaluation(metrics, outcome.topology, outcome.restart_time or 0, bool(outcome.is_window_full))
+        evaluation = JobEvaluation(metrics, outcome.topology, outcome.restart_time or 0, bool(outcome.is_window_full))
     kept = {name: getattr(request.state, name) for name in decided.same}
     return replace(
         outcome,

@@ -11,7 +11,7 @@ from typing import Any
 
 from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
-from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.core.options.option import closest_key
 from flink_autoscaler.standalone.settings.removed import removed_plugin
 
 
@@ -39,7 +39,7 @@ def unknown_plugin(group: str, name: str) -> str | None:
     if message := removed_plugin(group, name):
         return message
     known = ", ".join(names) or "none is installed"
-    return f"no plug-in '{name}' in {group}; known: {known}{nearest(name, names)}"
+    return f"no plug-in '{name}' in {group}; known: {known}{closest_key(name, names)}"
 
 
 def load_plugin(group: str, name: str) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.syntax import escaped, shortened
+from flink_autoscaler.core.model.syntax import abbreviate, escape_text
 from flink_autoscaler.standalone.settings.sources.layer import FileUnreadableError, Value, read_text
 
 MASK: Final = "******"
@@ -158,7 +158,7 @@ def _without_user(url: str) -> str:
 
 def named(key: str, values: Mapping[str, Value]) -> str:
     """Return a key that is set as in ``autoscaler.http.port = '1' (--set)``, without secrets and not too long."""
-    return f"{key} = '{shortened(shown(key, values[key].text))}' ({values[key].origin})"
+    return f"{key} = '{abbreviate(shown(key, values[key].text))}' ({values[key].origin})"
 
 
 def from_variable(key: str, name: str) -> str:
@@ -213,10 +213,12 @@ def masked(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, Mapping):
-        return {escaped(str(key)): MASK if is_secret_field(str(key)) else masked(entry) for key, entry in value.items()}
+        return {
+            escape_text(str(key)): MASK if is_secret_field(str(key)) else masked(entry) for key, entry in value.items()
+        }
     if isinstance(value, list | tuple):
         return [masked(entry) for entry in value]
-    return escaped(_CREDENTIALS_IN_HEADER.sub(rf"\1 {MASK}", without_secrets(str(value))))
+    return escape_text(_CREDENTIALS_IN_HEADER.sub(rf"\1 {MASK}", without_secrets(str(value))))
 
 
 @lru_cache(_KNOWN_KEYS)

@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.decision import Hold, Rescale, RestartSource
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import finite, three_digits
-from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Supervision, Vector, described
+from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Supervision, Vector, describe_change
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.records.codec import SIZED, PassRecord
 from flink_autoscaler.standalone.views.base import Text, Value, View
@@ -107,7 +107,7 @@ class Explanation:
 
     def changes(self, before: Vector, after: Vector) -> str:
         """Return what changes between two vectors, for people: ``work 2 -> 4``."""
-        return described(self.names, before, after)
+        return describe_change(self.names, before, after)
 
 
 def explain_pass(record: PassRecord, newest: PassRecord | None = None) -> Explanation:
@@ -179,7 +179,7 @@ def _headline(outcome: PassOutcome, names: Mapping[VertexId, str], follow_up: Re
         return rescale
     if follow_up is not None:
         kind = {Origin.ROLLBACK: "rollback", Origin.OPERATOR: "as ordered"}.get(follow_up.origin, "rescale")
-        return f"{kind}: {described(names, follow_up.before, follow_up.target)}"
+        return f"{kind}: {describe_change(names, follow_up.before, follow_up.target)}"
     return "no change" if outcome.error is None else f"no change: the pass failed ({type(outcome.error).__name__})"
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.numbers import three_digits
-from flink_autoscaler.core.model.orders import PauseScope, Signed
+from flink_autoscaler.core.model.orders import AuditStamp, PauseScope
 from flink_autoscaler.core.model.supervision import RescaleRecord, SupervisionPhase
 from flink_autoscaler.standalone.views.explanation import Explanation, VertexStory, deciding_sentence, measured_value
 
@@ -205,6 +205,6 @@ def _in_force(explained: Explanation) -> Iterator[str]:
         yield "probation after a rescale"
 
 
-def _signed(signed: Signed) -> str:
+def _signed(signed: AuditStamp) -> str:
     at = f" at {moment(signed.at_ms)}" if signed.at_ms else ""  # what the settings say was ordered at no instant
     return f"by {signed.who}{at}: {signed.reason}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.supervision import SupervisionPhase, described
+from flink_autoscaler.core.model.supervision import SupervisionPhase, describe_change
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.records.codec import SIZED, vertices_of, wanted_of
 
@@ -30,7 +30,7 @@ def rescale_text(outcome: PassOutcome, names: Mapping[VertexId, str]) -> str | N
     if not isinstance(decision, Rescale):
         return None
     before = {vertex_id: summary.current for vertex_id, summary in decision.summaries.items()}
-    return f"rescale: {described(names, before, decided_changes(outcome))}"
+    return f"rescale: {describe_change(names, before, decided_changes(outcome))}"
 
 
 def headline_of(outcome: PassOutcome) -> str:
@@ -75,7 +75,7 @@ def next_steps(request: PassRequest, outcome: PassOutcome) -> Iterator[tuple[str
             yield "the metric window is full, and load decides", at_ms
     current = supervision.under_way
     if current is not None:
-        change = described(names, current.before, current.target)
+        change = describe_change(names, current.before, current.target)
         yield f"the job runs with {change} ({current.stage.value})", None
     if supervision.phase is SupervisionPhase.PROBATION:
         yield "the last rescale is on probation: it is undone where the job does worse", None

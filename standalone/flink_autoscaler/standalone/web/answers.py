@@ -13,7 +13,7 @@ from pydantic import Field
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.supervision import described
+from flink_autoscaler.core.model.supervision import describe_change
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS
 from flink_autoscaler.standalone.daemon.event_handlers import RecentEvent
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, to_document
@@ -164,7 +164,7 @@ class Answers:
                 **RescaleView.model_validate(each).model_dump(),
                 settled_ms=each.settled_ms,
                 reason=each.reason,
-                changes=described(names, each.before, each.target),
+                changes=describe_change(names, each.before, each.target),
             )
             for each in reversed(found)
         ]

@@ -21,7 +21,7 @@ from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.orders import MOST_PARALLELISM, PauseScope
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
-from flink_autoscaler.core.model.syntax import escaped_json
+from flink_autoscaler.core.model.syntax import escape_json
 from flink_autoscaler.core.supervise.order_book import NEEDS_REASON, OperatorCommand, give_order
 from flink_autoscaler.standalone.records.codec import seen_job
 from flink_autoscaler.standalone.settings.secrets import masked
@@ -118,7 +118,7 @@ class _Route(APIRoute):
                 if await request.body() and not await _is_json(request):
                     return problem(400, "the body is no JSON")
             answer = await handle(request)
-            text = escaped_json(bytes(answer.body).decode())
+            text = escape_json(bytes(answer.body).decode())
             return Response(text, answer.status_code, {**NO_STORE}, _JSON)
 
         return answered

@@ -9,7 +9,7 @@ from typing import Final
 from pydantic import Field
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.core.options.option import closest_key
 from flink_autoscaler.core.ports.plugins import Plugins
 from flink_autoscaler.standalone.records.codec import PassRecord
 from flink_autoscaler.standalone.records.replay import replayed
@@ -92,5 +92,5 @@ def _full_key(key: str) -> str:
     full = key if key.startswith(PREFIX) else PREFIX + key
     known = job_keys()
     if full not in known:
-        raise ConfigError(f"there is no option '{key}' of jobs{nearest(full, list(known))}")
+        raise ConfigError(f"there is no option '{key}' of jobs{closest_key(full, list(known))}")
     return full

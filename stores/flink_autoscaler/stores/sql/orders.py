@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from flink_autoscaler.core.model.codec import Codec
 from flink_autoscaler.core.model.job import JobKey, cluster_of
-from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, Signed
+from flink_autoscaler.core.model.orders import NO_ORDERS, AuditStamp, Orders, PauseOrder
 from flink_autoscaler.core.ports.order_book import Command, Ordered
 from flink_autoscaler.core.supervise.order_book import settled
 from flink_autoscaler.stores.sql.database.database import Database, Fence, same_key
@@ -222,7 +222,7 @@ def _entry(job_key: JobKey, cluster: object, text: object, stored_version: objec
     try:
         return _Entry(_decode(text), version, damage, is_stored=True)
     except ValueError as error:
-        paused = Orders(pause=PauseOrder(Signed("flink-autoscaler", UNREADABLE, version)))
+        paused = Orders(pause=PauseOrder(AuditStamp("flink-autoscaler", UNREADABLE, version)))
         return _Entry(paused, version, str(error), is_stored=True)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
 
-from flink_autoscaler.core.model.notices import MOST_SENT, MOST_WAITING, Batch, Notice
+from flink_autoscaler.core.model.notifications import MAX_SENT, MAX_WAITING, Notification, NotificationBatch
 from flink_autoscaler.stores.sql.database.database import Database, Fence
 from flink_autoscaler.stores.sql.tables import NOTIFICATIONS
 
@@ -35,18 +35,18 @@ class SqlOutbox:
     """
 
     def __init__(
-        self, database: Database, *, writer: str, fence: Fence | None = None, most_waiting: int = MOST_WAITING
+        self, database: Database, *, writer: str, fence: Fence | None = None, most_waiting: int = MAX_WAITING
     ) -> None:
         self._database = database
         self._writer = writer
         self._fence = fence
         self._most_waiting = most_waiting
 
-    def add(self, notices: Sequence[Notice]) -> None:
+    def add(self, notices: Sequence[Notification]) -> None:
         """Keep notices that are no repetitions. May raise :class:`StoreError`; they may be kept nevertheless then."""
         self._database.run(lambda connection: self._add(connection, notices), fence=self._fence)
 
-    def claim(self, target: str, seconds: float) -> Batch | float:
+    def claim(self, target: str, seconds: float) -> NotificationBatch | float:
         """Claim what is to be sent now; else return the seconds until there may be something.
 
         Raises:
@@ -84,7 +84,7 @@ class SqlOutbox:
             continue
         return dict(given_up)
 
-    def _add(self, connection: Connection, notices: Sequence[Notice]) -> None:
+    def _add(self, connection: Connection, notices: Sequence[Notification]) -> None:
         now_ms = self._database.now_ms(connection)
         for notice in notices:
             same = and_(_ROW.identity == notice.identity, _ROW.repeat_until_ms > now_ms)
@@ -93,7 +93,7 @@ class SqlOutbox:
             if connection.execute(known.where(same | (_ROW.notice_id == notice.notice_id)).limit(1)).first() is None:
                 connection.execute(insert(NOTIFICATIONS).values(self._row(notice, now_ms)))
 
-    def _row(self, notice: Notice, now_ms: int) -> dict[str, Any]:
+    def _row(self, notice: Notification, now_ms: int) -> dict[str, Any]:
         return {
             "notice_id": notice.notice_id,
             "writer": self._writer,
@@ -113,17 +113,17 @@ class SqlOutbox:
         free_ms = connection.scalar(select(func.min(_ROW.claimed_until_ms)).where(self._waits(target)))
         return math.inf if free_ms is None else (free_ms - now_ms) / 1000
 
-    def _claim(self, connection: Connection, target: str, seconds: float) -> Batch | float:
+    def _claim(self, connection: Connection, target: str, seconds: float) -> NotificationBatch | float:
         now_ms = self._database.now_ms(connection)
         is_free = and_(self._waits(target), _ROW.claimed_until_ms <= now_ms)
-        chosen = connection.scalars(select(_ROW.id).where(is_free).order_by(_ROW.id).limit(MOST_SENT)).all()
+        chosen = connection.scalars(select(_ROW.id).where(is_free).order_by(_ROW.id).limit(MAX_SENT)).all()
         claim = uuid.uuid4().hex
         values = {"claim": claim, "claimed_until_ms": now_ms + round(seconds * 1000)}
         # Asked once more for each row: another transaction may have claimed it since.
         connection.execute(update(NOTIFICATIONS).where(_ROW.id.in_(chosen), is_free).values(values))
         mine = select(_ROW.notice).where(_ROW.id.in_(chosen), _ROW.claim == claim).order_by(_ROW.id)
         texts = connection.scalars(mine).all()
-        return Batch(claim, tuple(texts)) if texts else 0.0
+        return NotificationBatch(claim, tuple(texts)) if texts else 0.0
 
     def _waits(self, target: str) -> ColumnElement[bool]:
         return and_(_ROW.writer == self._writer, _ROW.target == target, _ROW.settled_ms == 0)

@@ -14,7 +14,7 @@ from contextlib import closing
 import pytest
 
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.metrics import EvaluatedMetric, MetricSample, ScalingMetric, WaitingTime
+from flink_autoscaler.core.model.metrics import EvaluatedMetric, MetricSample, NonBusyTime, ScalingMetric
 from flink_autoscaler.core.model.numbers import INFINITY, NAN
 from flink_autoscaler.core.model.state import (
     EMPTY_STATE,
@@ -110,7 +110,7 @@ def _samples() -> tuple[MetricSample, ...]:
             _NOON_MS,
             {SOURCE: rates, SINK: counters},
             {ScalingMetric.GC_PRESSURE: 0.01},
-            waited={SINK: WaitingTime(1_704_274_199_123.0, 0.5)},
+            waited={SINK: NonBusyTime(1_704_274_199_123.0, 0.5)},
         ),
     )
 

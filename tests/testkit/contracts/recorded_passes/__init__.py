@@ -13,7 +13,7 @@ from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.forecast.pass_forecast import profiles_around
 from flink_autoscaler.core.model.job import Headroom, JobStatus
 from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
-from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, Signed
+from flink_autoscaler.core.model.orders import NO_ORDERS, AuditStamp, Orders, PauseOrder
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobException, RescaleFacts, TaskManagerFacts
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
@@ -217,7 +217,7 @@ def without_headroom() -> RecordedJob:
 
 def paused_by_order() -> RecordedJob:
     """Want more, while a person forbids it."""
-    signed = Signed("mona", "month-end closing", START_MS)
+    signed = AuditStamp("mona", "month-end closing", START_MS)
     job = RecordedJob(orders=Orders(pause=PauseOrder(signed)))
     job.look_at_load(3)
     return job

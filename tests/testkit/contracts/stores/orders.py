@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseScope, Signed
+from flink_autoscaler.core.model.orders import NO_ORDERS, AuditStamp, Orders, PauseScope
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.ports.order_book import Command, OrderBook, Ordered
 from flink_autoscaler.core.supervise import order_book
@@ -22,7 +22,7 @@ def pausing(who: str = "alice", *, lasts_ms: int | None = None) -> Command:
     """Make the command that pauses a job in both directions."""
 
     def command(orders: Orders, now_ms: int) -> Ordered:
-        signed = Signed(who, "deployment", now_ms)
+        signed = AuditStamp(who, "deployment", now_ms)
         return order_book.pause(orders, signed, direction=PauseScope.BOTH, lasts_ms=lasts_ms)
 
     return command
@@ -30,17 +30,17 @@ def pausing(who: str = "alice", *, lasts_ms: int | None = None) -> Command:
 
 def pinning(pattern: str, parallelism: int = 4) -> Command:
     """Make the command that pins a vertex."""
-    return lambda orders, now_ms: order_book.pin(orders, Signed("bob", "test", now_ms), {pattern: parallelism})
+    return lambda orders, now_ms: order_book.pin(orders, AuditStamp("bob", "test", now_ms), {pattern: parallelism})
 
 
 def resuming(orders: Orders, now_ms: int) -> Ordered:
     """Resume a job."""
-    return order_book.resume(orders, Signed("carol", "", now_ms))
+    return order_book.resume(orders, AuditStamp("carol", "", now_ms))
 
 
 def resetting(orders: Orders, now_ms: int) -> Ordered:
     """Have everything forgotten about a job."""
-    return order_book.reset(orders, Signed("dave", "fresh start", now_ms), NO_SUPERVISION)
+    return order_book.reset(orders, AuditStamp("dave", "fresh start", now_ms), NO_SUPERVISION)
 
 
 class OrderBookContract(ABC):
@@ -81,7 +81,9 @@ class OrderBookContract(ABC):
     def test_every_part_of_orders_is_kept(self, book: OrderBook) -> None:
         book.change("main/a", pinning("Source: *", 2))
         book.change("main/a", pausing(lasts_ms=_HOUR_MS))
-        book.change("main/a", lambda orders, now_ms: order_book.dry_run(orders, Signed("x", "y", now_ms), is_on=True))
+        book.change(
+            "main/a", lambda orders, now_ms: order_book.dry_run(orders, AuditStamp("x", "y", now_ms), is_on=True)
+        )
         ordered = book.change("main/a", resetting)
 
         assert book.orders("main") == {"main/a": ordered.orders}
@@ -108,7 +110,7 @@ class OrderBookContract(ABC):
         before = book.change("main/a", pinning("x")).orders
 
         refused = book.change(
-            "main/a", lambda orders, now_ms: order_book.unpin(orders, Signed("bob", "", now_ms), ["y"])
+            "main/a", lambda orders, now_ms: order_book.unpin(orders, AuditStamp("bob", "", now_ms), ["y"])
         )
 
         assert refused.is_refused
@@ -116,14 +118,14 @@ class OrderBookContract(ABC):
 
     def test_orders_that_order_nothing_are_not_kept(self, book: OrderBook) -> None:
         book.change("main/a", pinning("x"))
-        book.change("main/a", lambda orders, now_ms: order_book.unpin(orders, Signed("bob", "", now_ms)))
+        book.change("main/a", lambda orders, now_ms: order_book.unpin(orders, AuditStamp("bob", "", now_ms)))
 
         assert book.orders("main") == {}
 
     def test_one_that_is_made_again_is_seen(self, book: OrderBook) -> None:
         book.change("main/a", pinning("x"))
         book.orders("main")
-        book.change("main/a", lambda orders, now_ms: order_book.unpin(orders, Signed("bob", "", now_ms)))
+        book.change("main/a", lambda orders, now_ms: order_book.unpin(orders, AuditStamp("bob", "", now_ms)))
         book.change("main/a", pinning("y"))
 
         assert [pin.pattern for pin in book.orders("main")["main/a"].pins] == ["y"]

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from flink_autoscaler.core.model.notices import MOST_SENT, Batch, Notice
+from flink_autoscaler.core.model.notifications import MAX_SENT, Notification, NotificationBatch
 from flink_autoscaler.standalone.notifications.delivery import Outbox
 from testkit.clusters.flink.waiting import wait_until
 
@@ -16,15 +16,15 @@ CLAIM = 60.0
 """Seconds for which something is claimed."""
 
 
-def a_notice(number: int, target: str = "audit", *, identity: str = "", interval: float = 0.0) -> Notice:
+def a_notice(number: int, target: str = "audit", *, identity: str = "", interval: float = 0.0) -> Notification:
     """Make a notice that is like no other of another number."""
-    return Notice(f"id-{number}", target, identity or f"identity-{number}", interval, f"text {number}")
+    return Notification(f"id-{number}", target, identity or f"identity-{number}", interval, f"text {number}")
 
 
-def claimed(outbox: Outbox, target: str = "audit", seconds: float = CLAIM) -> Batch:
+def claimed(outbox: Outbox, target: str = "audit", seconds: float = CLAIM) -> NotificationBatch:
     """Claim what has to be there."""
     batch = outbox.claim(target, seconds)
-    assert isinstance(batch, Batch)
+    assert isinstance(batch, NotificationBatch)
     return batch
 
 
@@ -62,7 +62,7 @@ class OutboxContract(ABC):
         with ThreadPoolExecutor(4) as pool:
             found = list(pool.map(lambda _: outbox.claim("audit", CLAIM), range(8)))
 
-        texts = [text for each in found if isinstance(each, Batch) for text in each.texts]
+        texts = [text for each in found if isinstance(each, NotificationBatch) for text in each.texts]
         assert sorted(texts) == sorted(f"text {number}" for number in range(10))
 
     def test_what_was_settled_is_never_claimed_again(self, outbox: Outbox) -> None:
@@ -90,9 +90,9 @@ class OutboxContract(ABC):
         assert isinstance(outbox.claim("audit", CLAIM), float), "who lost a claim gives nothing back"
 
     def test_a_batch_has_no_more_than_it_may(self, outbox: Outbox) -> None:
-        outbox.add([a_notice(number) for number in range(MOST_SENT + 2)])
+        outbox.add([a_notice(number) for number in range(MAX_SENT + 2)])
 
-        assert [len(claimed(outbox).texts), len(claimed(outbox).texts)] == [MOST_SENT, 2]
+        assert [len(claimed(outbox).texts), len(claimed(outbox).texts)] == [MAX_SENT, 2]
 
     def test_a_repetition_within_its_interval_is_not_kept(self, outbox: Outbox) -> None:
         outbox.add([a_notice(1, identity="same", interval=600.0)])
@@ -137,12 +137,12 @@ class OutboxContract(ABC):
         assert claimed(outbox).texts == ("text 3", "text 4")
 
 
-def _when_due(outbox: Outbox) -> Batch:
+def _when_due(outbox: Outbox) -> NotificationBatch:
     found = wait_until("it can be claimed", lambda: _found(outbox), 300, interval=0.01)
     assert found is not None
     return found
 
 
-def _found(outbox: Outbox) -> Batch | None:
+def _found(outbox: Outbox) -> NotificationBatch | None:
     found = outbox.claim("audit", CLAIM)
-    return found if isinstance(found, Batch) else None
+    return found if isinstance(found, NotificationBatch) else None

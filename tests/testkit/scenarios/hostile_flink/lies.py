@@ -210,7 +210,7 @@ def _about(endpoint: str, answer: object) -> Iterator[Lie]:
 
 
 def _options() -> Iterator[Lie]:
-    keys = sorted({option.key for option in (*AutoscalerOptions.declared(), *FlinkOptions.declared())})
+    keys = sorted({option.key for option in (*AutoscalerOptions.all_options(), *FlinkOptions.all_options())})
     for key in (*keys, "job.autoscaler.no-such-option", "job.autoscaler." + "x" * 3000):
         yield from (Lie("config", key, value) for value in CONFIG_VALUES)
 

@@ -17,8 +17,8 @@ from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingM
 from flink_autoscaler.core.model.reading import CollectorMemory, JobReading
 from flink_autoscaler.core.model.source_lag import (
     FLINK,
-    NumberKind,
-    OutsideNumber,
+    ExternalMetric,
+    ExternalMetricKind,
     SourceLag,
     TopicLag,
     spread_lag,
@@ -133,7 +133,7 @@ def test_a_source_with_one_hot_partition_is_told_about_and_left_as_it_is() -> No
 
 def test_what_others_say_restricts_a_pass_without_changing_what_people_configured() -> None:
     lags = (SourceLag("*", "kafka", 200_000.0, 8, hot="orders-3"), AWAY)
-    floor = OutsideNumber(NumberKind.FLOOR, "*", "planned", 2.5)
+    floor = ExternalMetric(ExternalMetricKind.FLOOR, "*", "planned", 2.5)
     request = PassRequest(a_context(), JobState(), MINUTE, lags=lags, numbers=(floor,))
 
     restricted = external_metrics(request, reading_of(1, pending=None)).request.context
@@ -181,15 +181,15 @@ def test_an_unknown_lag_never_scales_down_whatever_was_said_before(before: list[
     assert all(new >= 4 for new in wants(last).values())
 
 
-def arriving(value: float | None, problem: str = "") -> OutsideNumber:
-    return OutsideNumber(NumberKind.ARRIVAL_RATE, "*", "gateway", value, problem)
+def arriving(value: float | None, problem: str = "") -> ExternalMetric:
+    return ExternalMetric(ExternalMetricKind.ARRIVAL_RATE, "*", "gateway", value, problem)
 
 
-def floor(value: float | None, problem: str = "", pattern: str = PIPELINE_SOURCE) -> OutsideNumber:
-    return OutsideNumber(NumberKind.FLOOR, pattern, "planned", value, problem)
+def floor(value: float | None, problem: str = "", pattern: str = PIPELINE_SOURCE) -> ExternalMetric:
+    return ExternalMetric(ExternalMetricKind.FLOOR, pattern, "planned", value, problem)
 
 
-def last_of(*numbers: OutsideNumber, busy: float = 500.0, options: Mapping[str, str] | None = None) -> PassOutcome:
+def last_of(*numbers: ExternalMetric, busy: float = 500.0, options: Mapping[str, str] | None = None) -> PassOutcome:
     """Do four passes with the same numbers; four subtasks read 100 records/s."""
     state = JobState()
     for minute in range(1, 5):

@@ -10,9 +10,9 @@ import pytest
 from flink_autoscaler.core.decide.filters import apply_filters
 from flink_autoscaler.core.decide.plan import Plan
 from flink_autoscaler.core.model.events import Event, Reason
-from flink_autoscaler.core.model.job import Capacity
+from flink_autoscaler.core.model.job import ClusterCapacity
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics
-from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Signed
+from flink_autoscaler.core.model.orders import NO_ORDERS, AuditStamp, Orders, PauseOrder, PauseScope
 from flink_autoscaler.core.model.state import DelayedVertex, JobState, ScalingSummary
 from flink_autoscaler.core.model.supervision import Origin, Quarantined, RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
@@ -22,7 +22,7 @@ from testkit.builders.core import a_cluster, a_context, a_topology, a_vertex, ev
 A, B = vertex_id(1), vertex_id(2)
 HOUR = 3_600_000
 NOW = 1_000 * HOUR
-SIGNED = Signed("ann", "a launch", NOW - HOUR)
+SIGNED = AuditStamp("ann", "a launch", NOW - HOUR)
 QUIET = {"scale-down.economics.enabled": "false", "rescale.budget.per-day": "0"}
 """Options with which no filter has anything to say."""
 
@@ -64,7 +64,7 @@ def a_run(
     past: tuple[RescaleRecord, ...] = (),
     quarantine: tuple[Quarantined, ...] = (),
     orders: Orders = NO_ORDERS,
-    capacity: Capacity | None = None,
+    capacity: ClusterCapacity | None = None,
     rates: tuple[float, float] = (400.0, 100.0),
     flink: Mapping[str, str] | None = None,
 ) -> Run:
@@ -247,8 +247,8 @@ def test_how_much_a_scale_down_has_to_save_is_configurable(factor: str, goes: bo
     assert bool(after_filters(run, FORTY_TO_28)) is goes
 
 
-def memory(mebibytes: int, slots: int = 4) -> Capacity:
-    return Capacity(10, 10 * slots, 40, slots, mebibytes << 20)
+def memory(mebibytes: int, slots: int = 4) -> ClusterCapacity:
+    return ClusterCapacity(10, 10 * slots, 40, slots, mebibytes << 20)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def memory(mebibytes: int, slots: int = 4) -> Capacity:
         pytest.param({A: (180, 90), B: (180, 90)}, memory(16), {A: 90, B: 90}, id="a scale-down needs less"),
     ],
 )
-def test_network_memory_limits_scale_ups(plan: Wanted, capacity: Capacity | None, left: dict[str, int]) -> None:
+def test_network_memory_limits_scale_ups(plan: Wanted, capacity: ClusterCapacity | None, left: dict[str, int]) -> None:
     run = a_run(plan, capacity=capacity)
 
     assert after_filters(run, plan) == left

@@ -7,7 +7,7 @@ import pytest
 
 from flink_autoscaler.core.decide.plan import Plan
 from flink_autoscaler.core.decide.resources import in_whole_taskmanagers
-from flink_autoscaler.core.model.job import Capacity
+from flink_autoscaler.core.model.job import ClusterCapacity
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
 from flink_autoscaler.core.model.state import JobState, ScalingSummary
 from flink_autoscaler.core.model.topology import ShipStrategy
@@ -23,7 +23,7 @@ def a_job(
     parallelism: int = 4,
     limits: tuple[int, int] = (128, 128),
     flink: Mapping[str, str] | None = None,
-    capacity: Capacity | None = None,
+    capacity: ClusterCapacity | None = None,
 ) -> EvaluatedJob:
     """Two vertices that run in all slots there are."""
     topology = a_topology(
@@ -84,13 +84,13 @@ def test_slots_beyond_every_maximum_are_not_asked_for() -> None:
 
 
 def test_the_slots_of_the_taskmanagers_that_are_there_count() -> None:
-    capacity = Capacity(taskmanagers=2, slots=4, free_slots=0, slots_per_taskmanager=2)
+    capacity = ClusterCapacity(taskmanagers=2, slots=4, free_slots=0, slots_per_taskmanager=2)
 
     assert planned(a_job(capacity=capacity), {A: 5}) == {A: 6, B: 6}
 
 
 def test_a_cluster_without_taskmanagers_is_taken_as_it_is_configured() -> None:
-    capacity = Capacity(taskmanagers=0, slots=0, free_slots=0, slots_per_taskmanager=0)
+    capacity = ClusterCapacity(taskmanagers=0, slots=0, free_slots=0, slots_per_taskmanager=0)
 
     assert planned(a_job(capacity=capacity), {A: 5}) == {A: 8, B: 8}
 

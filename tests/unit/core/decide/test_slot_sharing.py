@@ -19,14 +19,14 @@ from flink_autoscaler.core.decide.slot_sharing import (
     slots_in_groups,
     slots_needed,
 )
-from flink_autoscaler.core.model.job import JobStatus, SlotNeed
-from flink_autoscaler.core.model.orders import Orders, PauseOrder, Pin, Signed
+from flink_autoscaler.core.model.job import JobStatus, SlotDemand
+from flink_autoscaler.core.model.orders import AuditStamp, Orders, PauseOrder, Pin
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import ForeignEdit, Supervision, SupervisionPhase
 from flink_autoscaler.core.ports.passes import PassRequest
 from testkit.builders.core import a_context, a_vertex, vertex_id
 
-SIGNED = Signed("ann", "a test", 0)
+SIGNED = AuditStamp("ann", "a test", 0)
 ADAPTIVE = {"jobmanager.scheduler": "Adaptive"}
 VERTICES = (
     a_vertex(1, parallelism=6, group="first"),
@@ -42,16 +42,16 @@ def a_request(options: Mapping[str, str] | None = None, orders: Orders | None = 
 @pytest.mark.parametrize(
     ("requirements", "options", "expected"),
     [
-        pytest.param({}, {}, SlotNeed(2, 9), id="not known: one per group to start, as it is at most"),
-        pytest.param({1: (2, 8), 2: (3, 4), 3: (1, 1)}, {}, SlotNeed(4, 9), id="the widest of each group"),
-        pytest.param({1: (1, 8)}, {"vertex.min-parallelism": "2"}, SlotNeed(4, 11), id="what options allow is more"),
+        pytest.param({}, {}, SlotDemand(2, 9), id="not known: one per group to start, as it is at most"),
+        pytest.param({1: (2, 8), 2: (3, 4), 3: (1, 1)}, {}, SlotDemand(4, 9), id="the widest of each group"),
+        pytest.param({1: (1, 8)}, {"vertex.min-parallelism": "2"}, SlotDemand(4, 11), id="what options allow is more"),
         pytest.param(
-            {1: (1, 8)}, {"vertex.bounds": "vertex 3=9.."}, SlotNeed(4, 11), id="but not more than it asks for"
+            {1: (1, 8)}, {"vertex.bounds": "vertex 3=9.."}, SlotDemand(4, 11), id="but not more than it asks for"
         ),
     ],
 )
 def test_a_job_needs_the_least_of_every_group(
-    requirements: Mapping[int, tuple[int, int]], options: Mapping[str, str], expected: SlotNeed
+    requirements: Mapping[int, tuple[int, int]], options: Mapping[str, str], expected: SlotDemand
 ) -> None:
     known = {vertex_id(number): bounds for number, bounds in requirements.items()}
 

@@ -16,7 +16,7 @@ from flink_autoscaler.core.forecast.online import Bucket, Horizons, source_forec
 from flink_autoscaler.core.forecast.pass_forecast import DISABLED, DemandStep, forecast_demand, profiles_around
 from flink_autoscaler.core.model.load_profile import BUCKET, DAY, LoadProfile, ProfileResult, bucket_start
 from flink_autoscaler.core.model.policy_values import Outage
-from flink_autoscaler.core.options.forecast import ForecastSettings
+from flink_autoscaler.core.options.forecast import ForecastParams
 
 MONDAY = datetime(2026, 11, 2, tzinfo=UTC).timestamp()
 # A level of 100 that nothing changes; from 00:45 on the upper quantile is 300 instead of 120.
@@ -46,7 +46,7 @@ def step(
     now: float = MONDAY,
 ) -> DemandStep:
     profiles = {result.source_id: result for result in results}
-    return forecast_demand(rates, profiles, states or {}, now=now, horizons=HORIZONS, settings=ForecastSettings())
+    return forecast_demand(rates, profiles, states or {}, now=now, horizons=HORIZONS, settings=ForecastParams())
 
 
 def test_trusted_source_has_its_greatest_demand_until_each_horizon() -> None:
@@ -123,7 +123,7 @@ SHARES = tuple(1.5 + math.sin(number) for number in range(672))
 WHOLE = LoadProfile(
     q50=SHARES, q90=tuple(2 * share for share in SHARES), weeks=5, level=100.0, growth=1.01, asof=0.0, wape=0.1
 )
-SETTINGS = ForecastSettings()
+SETTINGS = ForecastParams()
 
 
 @given(

@@ -21,10 +21,10 @@ from flink_autoscaler.core.forecast.guard import (
 from flink_autoscaler.core.forecast.online import Bucket, OpenBucket
 from flink_autoscaler.core.forecast.pass_forecast import forecast_document, forecast_states
 from flink_autoscaler.core.model.load_profile import BUCKET, LoadProfile
-from flink_autoscaler.core.options.forecast import ForecastSettings
+from flink_autoscaler.core.options.forecast import ForecastParams
 
 MONDAY = int(datetime(2026, 11, 2, tzinfo=UTC).timestamp())
-SETTINGS = ForecastSettings()
+SETTINGS = ForecastParams()
 PROFILE = LoadProfile(
     q50=(1.0,) * 672, q90=(1.2,) * 672, weeks=5, level=100.0, growth=1.0, asof=MONDAY, wape=0.1, exceed=0.1
 )

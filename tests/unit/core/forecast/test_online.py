@@ -19,11 +19,11 @@ from flink_autoscaler.core.forecast.online import (
 )
 from flink_autoscaler.core.model.load_profile import BUCKET, WEEK, LoadProfile, bucket_start, upper_quantile
 from flink_autoscaler.core.model.policy_values import Outage
-from flink_autoscaler.core.options.forecast import ForecastSettings
+from flink_autoscaler.core.options.forecast import ForecastParams
 
 MONDAY = datetime(2026, 11, 2, tzinfo=UTC).timestamp()
 NOW = MONDAY + 10 * 3600
-SETTINGS = ForecastSettings()
+SETTINGS = ForecastParams()
 MINUTE = 60.0
 
 
@@ -51,7 +51,7 @@ def test_worked_example() -> None:
     profile = replace(profile, q90=with_share(profile.q90, at, 1.30))
 
     k = correction(profile, last_hour(*[77_000.0] * 4), NOW, SETTINGS)
-    forecast = expected_rate(profile, profile.q90, at, now=NOW, k=k, tau=SETTINGS.tau)
+    forecast = expected_rate(profile, profile.q90, at, now=NOW, k=k, tau=SETTINGS.decay_time)
 
     assert profile.base(NOW) == pytest.approx(81_584, abs=1)
     assert profile.base(at) == pytest.approx(81_599, abs=1)
@@ -194,7 +194,7 @@ def test_correction_fades_to_the_profile(level: float, k: float, lead: float) ->
     profile = a_profile(level=level)
     usual = 0.9 * level
 
-    found = expected_rate(profile, profile.q50, NOW + lead, now=NOW, k=k, tau=SETTINGS.tau)
+    found = expected_rate(profile, profile.q50, NOW + lead, now=NOW, k=k, tau=SETTINGS.decay_time)
 
     assert found is not None
     assert min(usual, k * usual) <= found * (1 + 1e-9)

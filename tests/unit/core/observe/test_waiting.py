@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, WaitingTime
+from flink_autoscaler.core.model.metrics import MetricSample, NonBusyTime, ScalingMetric
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 from flink_autoscaler.core.observe.conversion import Conversion, convert
 from flink_autoscaler.core.observe.window import MetricWindow, NonBusyShares, non_busy_shares, non_busy_times
@@ -24,8 +24,8 @@ def a_window(*times: tuple[float, float, float] | None) -> tuple[MetricSample, .
     )
 
 
-def _waiting(time: tuple[float, float, float]) -> WaitingTime:
-    return WaitingTime(time[0], time[1])
+def _waiting(time: tuple[float, float, float]) -> NonBusyTime:
+    return NonBusyTime(time[0], time[1])
 
 
 def test_a_finished_vertex_does_not_wait() -> None:
@@ -49,7 +49,7 @@ def test_a_sample_has_them_for_those_that_somebody_asks_for(options: dict[str, s
 
     sample, _ = convert(0, a_topology(*vertices), a_reading(vertices), a_cluster(), conversion)
 
-    assert sample.waited == dict.fromkeys(kept, WaitingTime(5.0, 1.0))
+    assert sample.waited == dict.fromkeys(kept, NonBusyTime(5.0, 1.0))
 
 
 def test_shares_are_those_of_the_whole_window() -> None:

@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.options.forecast import ForecastOptions, ForecastSettings, forecast_settings
+from flink_autoscaler.core.options.forecast import ForecastOptions, ForecastParams, forecast_settings
 from flink_autoscaler.core.options.option import ValueParseError
 
 PREFIX = "job.autoscaler.forecast."
@@ -16,7 +16,7 @@ def options(**values: str) -> ForecastOptions:
 
 
 def test_defaults_are_those_of_the_settings() -> None:
-    assert forecast_settings(options()) == ForecastSettings()
+    assert forecast_settings(options()) == ForecastParams()
     assert not options().forecast_enabled
     assert options().forecast_growth_bounds == (0.8, 1.25)
     assert options().forecast_weeks == 8
@@ -50,7 +50,7 @@ def test_dates_and_zone_are_read() -> None:
 )
 def test_value_out_of_range_is_refused(key: str, value: str) -> None:
     found = ForecastOptions({PREFIX + key: value})
-    [option] = [each for each in ForecastOptions.declared() if each.key == PREFIX + key]
+    [option] = [each for each in ForecastOptions.all_options() if each.key == PREFIX + key]
 
     with pytest.raises(ValueParseError, match=f"for key '{PREFIX}{key}': expected"):
         option.read(found.configuration)

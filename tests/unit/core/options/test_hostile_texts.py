@@ -29,7 +29,7 @@ from flink_autoscaler.core.options.policies import Select, parse_rate_limits
 from flink_autoscaler.core.options.schedule_plans import parse_plans
 from testkit.builders.core import a_vertex
 
-OPTIONS = [*AutoscalerOptions.declared(), *FlinkOptions.declared()]
+OPTIONS = [*AutoscalerOptions.all_options(), *FlinkOptions.all_options()]
 PARSERS: dict[str, Callable[[str], Any]] = {
     **{
         name: getattr(syntax, f"parse_{name}")
@@ -124,7 +124,7 @@ def test_every_option_reads_any_text_or_says_that_it_cannot(text: str) -> None:
     assert all(key in message for key, message in refused.items())
 
 
-@given(texts=st.dictionaries(st.sampled_from(AutoscalerOptions.declared()), TEXTS, max_size=4))
+@given(texts=st.dictionaries(st.sampled_from(AutoscalerOptions.all_options()), TEXTS, max_size=4))
 def test_checks_of_any_texts_end_with_a_result(texts: dict[Option[Any], str]) -> None:
     options = AutoscalerOptions(
         {**{option.key: text for option, text in texts.items()}, "job.autoscaler.enabled": "true"}

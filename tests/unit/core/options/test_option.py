@@ -6,23 +6,23 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.lag import GROUP_PARAMETERS
-from flink_autoscaler.core.options.option import ValueParseError, descriptions, nearest
+from flink_autoscaler.core.options.option import ValueParseError, closest_key, option_descriptions
 from testkit.builders.core import options_with
 
 LEGACY = "kubernetes.operator.job.autoscaler."
 
 
 def test_every_option_has_a_key_of_its_own_with_the_prefix() -> None:
-    options = AutoscalerOptions.declared()
+    options = AutoscalerOptions.all_options()
 
     assert all(option.key.startswith("job.autoscaler.") for option in options)
     assert len({option.key for option in options}) == len(options)
 
 
 def test_what_is_declared_is_described_and_nothing_else() -> None:
-    declared = [*AutoscalerOptions.declared(), *FlinkOptions.declared()]
+    declared = [*AutoscalerOptions.all_options(), *FlinkOptions.all_options()]
 
-    assert sorted(descriptions()) == sorted(option.key for option in declared)
+    assert sorted(option_descriptions()) == sorted(option.key for option in declared)
     assert [option.key for option in declared if not option.description.endswith(".")] == []
 
 
@@ -31,12 +31,12 @@ def test_the_description_of_the_consumer_group_names_all_parameters_that_may_tel
 
 
 def test_every_default_text_is_read_as_the_default() -> None:
-    options = [option for option in AutoscalerOptions.declared() if option.default is not None]
+    options = [option for option in AutoscalerOptions.all_options() if option.default is not None]
 
     assert [option.parse(option.default_text) for option in options] == [option.default for option in options]
 
 
-@pytest.mark.parametrize("option", AutoscalerOptions.declared())
+@pytest.mark.parametrize("option", AutoscalerOptions.all_options())
 def test_every_option_of_the_reference_accepts_its_legacy_key(option: object) -> None:
     assert isinstance(option, type(AutoscalerOptions.enabled))
 
@@ -146,8 +146,8 @@ def test_with_changes_removes_before_it_sets() -> None:
 
 
 def test_nearest_names_a_similar_key() -> None:
-    assert "metrics.window" in nearest("metric.window", ["metrics.window", "restart.time"])
-    assert nearest("zzz", ["metrics.window"]) == ""
+    assert "metrics.window" in closest_key("metric.window", ["metrics.window", "restart.time"])
+    assert closest_key("zzz", ["metrics.window"]) == ""
 
 
 @pytest.mark.parametrize(
@@ -192,8 +192,8 @@ def test_what_is_derived_of_options_is_made_once_and_errors_are_raised_every_tim
 
     right, wrong = (options_with({"utilization.target": text}) for text in ("0.5", "half"))
 
-    assert [right.derived(derive) for _ in range(3)] == [0.25] * 3
+    assert [right.derive(derive) for _ in range(3)] == [0.25] * 3
     for _ in range(2):
         with pytest.raises(ValueParseError, match="half"):
-            wrong.derived(derive)
+            wrong.derive(derive)
     assert made == [right, wrong, wrong]

@@ -11,7 +11,7 @@ import pytest
 
 from flink_autoscaler.core.evaluate.downtime import expected_outage
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, evaluate
-from flink_autoscaler.core.model.job import Capacity
+from flink_autoscaler.core.model.job import ClusterCapacity
 from flink_autoscaler.core.model.metrics import (
     Aggregate,
     EvaluatedMetric,
@@ -156,7 +156,7 @@ def test_a_job_is_shown_with_its_window_slots_and_memory() -> None:
 
 def test_the_capacity_of_a_cluster_goes_before_its_metrics() -> None:
     given = an_input()
-    given = replace(given, context=replace(given.context, capacity=Capacity(3, 12, 5, 4)))
+    given = replace(given, context=replace(given.context, capacity=ClusterCapacity(3, 12, 5, 4)))
 
     obs = observed_job(given)
 

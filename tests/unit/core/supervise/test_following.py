@@ -8,7 +8,7 @@ import pytest
 
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
-from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
+from flink_autoscaler.core.model.orders import NO_ORDERS, AuditStamp, Orders
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobException, RescaleFacts, TaskManagerFacts
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.core.model.supervision import Origin, Stage, Supervision, SupervisionPhase
@@ -459,7 +459,7 @@ def test_a_person_goes_back_to_before_the_last_rescale_once() -> None:
     job = a_rescaled_job()
     job.look(healthy(FOUR))
     job.look(after=20 * MINUTE)
-    job.orders = Orders(rollback=Signed("ann", "too many", job.now_ms))
+    job.orders = Orders(rollback=AuditStamp("ann", "too many", job.now_ms))
 
     job.look()
     wanted = dict(job.state.overrides)
@@ -475,7 +475,7 @@ def test_a_person_goes_back_to_before_the_last_rescale_once() -> None:
 def test_a_person_has_everything_forgotten_once() -> None:
     job = a_rescaled_job()
     job.look(healthy(FOUR))
-    job.orders = Orders(reset=Signed("ann", "fresh start", job.now_ms))
+    job.orders = Orders(reset=AuditStamp("ann", "fresh start", job.now_ms))
 
     job.look()
     forgotten = job.state

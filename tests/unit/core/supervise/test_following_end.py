@@ -8,7 +8,7 @@ import pytest
 
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
+from flink_autoscaler.core.model.orders import NO_ORDERS, AuditStamp, Orders
 from flink_autoscaler.core.model.rescale_facts import JobException, RescaleFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase
@@ -114,7 +114,7 @@ def test_a_rescale_of_a_job_that_failed_for_good_is_refused() -> None:
     [
         pytest.param({}, NO_ORDERS, "RollbackStarted", id="for real"),
         pytest.param({"dry-run": "true"}, NO_ORDERS, "RollbackAdvised", id="dry run configured"),
-        pytest.param({}, Orders(dry_run=Signed("anna", "to see", 1)), "RollbackAdvised", id="dry run ordered"),
+        pytest.param({}, Orders(dry_run=AuditStamp("anna", "to see", 1)), "RollbackAdvised", id="dry run ordered"),
         pytest.param({"rollback.enabled": "false"}, NO_ORDERS, "RollbackAdvised", id="switched off"),
     ],
 )

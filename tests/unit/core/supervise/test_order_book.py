@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Pin, Signed, still_to_do
+from flink_autoscaler.core.model.orders import NO_ORDERS, AuditStamp, Orders, PauseOrder, PauseScope, Pin, still_to_do
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
@@ -35,8 +35,8 @@ from flink_autoscaler.core.supervise.transition import SupervisionInput
 from testkit.builders.core import a_request
 
 NOW = 1_000_000
-ALICE = Signed("alice", "deployment", NOW)
-BOB = Signed("bob", "", NOW + 1)
+ALICE = AuditStamp("alice", "deployment", NOW)
+BOB = AuditStamp("bob", "", NOW + 1)
 LAST = RescaleRecord(NOW - 60_000, NOW - 60_000, {"v": 2}, {"v": 4}, stage=Stage.REACHED, reason="decided by load")
 UNDOING = RescaleRecord(NOW, NOW, {"v": 4}, {"v": 2}, origin=Origin.OPERATOR, stage=Stage.REACHED)
 RESCALED = Supervision(current=LAST, initial={"v": 2})

@@ -10,7 +10,7 @@ from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.cycle.overrides import effective_overrides
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, Pin, Signed
+from flink_autoscaler.core.model.orders import NO_ORDERS, AuditStamp, Orders, PauseOrder, Pin
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
@@ -53,8 +53,8 @@ def look(daemon: Daemon, passes: int = 1, *, gap: int = 10) -> JobPassReport:
     return report
 
 
-def signed(daemon: Daemon) -> Signed:
-    return Signed("ann", "a test", daemon.now_ms)
+def signed(daemon: Daemon) -> AuditStamp:
+    return AuditStamp("ann", "a test", daemon.now_ms)
 
 
 def codes(report: JobPassReport) -> set[str]:
@@ -540,12 +540,12 @@ RECORD = RescaleRecord(1, 1, ONE, THREE)
             id="the end of a quarantine is waited for",
         ),
         pytest.param(
-            JobState(), Orders(pins=(Pin(MAP, 2, Signed("ann", "", 1)),)), RequiredFacts.REQUIREMENTS, id="pinned"
+            JobState(), Orders(pins=(Pin(MAP, 2, AuditStamp("ann", "", 1)),)), RequiredFacts.REQUIREMENTS, id="pinned"
         ),
-        pytest.param(JobState(), Orders(rollback=Signed("ann", "", 1)), RequiredFacts.EVERYTHING, id="an order"),
+        pytest.param(JobState(), Orders(rollback=AuditStamp("ann", "", 1)), RequiredFacts.EVERYTHING, id="an order"),
         pytest.param(
             JobState(supervision=Supervision(obeyed_ms=1)),
-            Orders(rollback=Signed("ann", "", 1)),
+            Orders(rollback=AuditStamp("ann", "", 1)),
             RequiredFacts.NOTHING,
             id="an order that was carried out",
         ),

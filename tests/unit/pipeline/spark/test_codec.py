@@ -9,7 +9,7 @@ import pytest
 
 from flink_autoscaler.core.errors import PluginError, RefusedError
 from flink_autoscaler.core.model.job import Endpoint, PrometheusSource
-from flink_autoscaler.core.model.reading import KeptDetails
+from flink_autoscaler.core.model.reading import CachedDetails
 from flink_autoscaler.core.model.topology import JobDetails
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.pipeline.spark.codec import CodecError, decode, decode_outcome, encode, encode_outcome, portable
@@ -60,7 +60,7 @@ def test_the_source_of_metrics_and_kept_details_arrive_as_they_were() -> None:
     request = REQUEST
     source = PrometheusSource(Endpoint("http://127.0.0.1:2"), selector=(("cluster", "a"),))
     context = replace(request.context, endpoint=Endpoint("http://127.0.0.1:1", prometheus=source))
-    kept = KeptDetails(JobDetails("0" * 32, "orders", "RUNNING", 1, (), ()), 1, 2)
+    kept = CachedDetails(JobDetails("0" * 32, "orders", "RUNNING", 1, (), ()), 1, 2)
     sent = replace(request, context=context, memory=replace(request.memory, kept=kept))
 
     assert decode(encode(sent), PassRequest) == sent

@@ -130,7 +130,9 @@ def test_what_was_decided_without_a_lower_bound_above_it_waits_for_the_next_pass
 @pytest.mark.parametrize(
     "terms",
     [
-        pytest.param(RealizationTerms(found=FOUND), id="who knew it wants it all the same, as a person with a pin"),
+        pytest.param(
+            RealizationTerms(found_requirements=FOUND), id="who knew it wants it all the same, as a person with a pin"
+        ),
         pytest.param(RealizationTerms(is_repair=True), id="a job that has to be repaired"),
     ],
 )
@@ -150,9 +152,11 @@ def test_who_changed_the_requirements_since_they_were_read_is_not_overruled(
     found = {SOURCE: (1, 2), SINK: (1, 2)}
     cluster.requirements.update({SOURCE: (1, 3), SINK: (1, 2)})
 
-    overruling = realizer.realize_overrides(cluster.context(), {SOURCE: 4}, terms=RealizationTerms(found=found))
+    overruling = realizer.realize_overrides(
+        cluster.context(), {SOURCE: 4}, terms=RealizationTerms(found_requirements=found)
+    )
     agreeing = realizer.realize_overrides(
-        cluster.context(), {SOURCE: 4}, terms=RealizationTerms(found={**found, SOURCE: (1, 3)})
+        cluster.context(), {SOURCE: 4}, terms=RealizationTerms(found_requirements={**found, SOURCE: (1, 3)})
     )
 
     assert overruling == Realization(RealizeResult.UNCHANGED)

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 
-from flink_autoscaler.core.model.meanings import chapters
+from flink_autoscaler.core.model.message_catalog import catalog_sections
 from testkit.builders.forked_command import run_command
 
 
@@ -24,7 +24,7 @@ def test_a_word_is_told_with_what_it_means_and_what_to_do() -> None:
 
 
 def test_all_words_are_told_as_json() -> None:
-    words = [meaning.word for chapter in chapters() for meaning in chapter.meanings]
+    words = [meaning.term for chapter in catalog_sections() for meaning in chapter.entries]
 
     told = call("--json", *sorted(set(words)))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Pin, Signed
+from flink_autoscaler.core.model.orders import NO_ORDERS, AuditStamp, Orders, Pin
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
     Origin,
@@ -25,7 +25,7 @@ from testkit.scenarios.runner.wired import passes_over
 
 PASSES = 4
 STEP_MS = 400
-SOMEBODY = Signed("anna", "to see what happens", 1)
+SOMEBODY = AuditStamp("anna", "to see what happens", 1)
 
 WATCHING = {"job.autoscaler.metrics.window": "500 ms", "autoscaler.standalone.control-loop.interval": "400 ms"}
 DAEMON_WIDE = {"autoscaler.dry-run": "true"}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.core.model.orders import Orders, Signed
+from flink_autoscaler.core.model.orders import AuditStamp, Orders
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.ports.order_book import Ordered
@@ -249,7 +249,7 @@ def _(site: OrderedJob) -> None:
 def _(site: OrderedJob) -> None:
     def order(vertex: str) -> Ordered:
         def command(orders: Orders, now_ms: int) -> Ordered:
-            return order_book.pin(orders, Signed(vertex, "", now_ms), {vertex: 2})
+            return order_book.pin(orders, AuditStamp(vertex, "", now_ms), {vertex: 2})
 
         with closing(Database(site.database)) as database:
             return SqlOrderBook(database).change(KEY, command)

@@ -11,7 +11,7 @@ from flink_autoscaler.core.decide.slot_allocation import RESCALE_SECONDS, SHARE_
 from flink_autoscaler.core.decide.slot_sharing import Claim, fair_shares
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
-from flink_autoscaler.core.model.job import Capacity, Headroom
+from flink_autoscaler.core.model.job import ClusterCapacity, Headroom
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.topology import JobTopology
@@ -54,10 +54,10 @@ class Job:
     def topology(self) -> JobTopology:
         return a_topology(a_vertex(1, parallelism=self.held, group="default"))
 
-    def request(self, capacity: Capacity, now_ms: int = 0) -> PassRequest:
+    def request(self, capacity: ClusterCapacity, now_ms: int = 0) -> PassRequest:
         return PassRequest(self.context(capacity), self.state(), now_ms)
 
-    def context(self, capacity: Capacity) -> JobAutoScalerContext:
+    def context(self, capacity: ClusterCapacity) -> JobAutoScalerContext:
         return replace(a_context(), job_key=self.key, configuration=a_configuration(self.options), capacity=capacity)
 
     def state(self) -> JobState:
@@ -109,9 +109,9 @@ class Cluster:
     def __post_init__(self) -> None:
         self.allocator = SlotAllocator(clock=self.clock)
 
-    def capacity(self) -> Capacity:
+    def capacity(self) -> ClusterCapacity:
         free = self.slots - sum(job.held for job in self.jobs)
-        return Capacity(1, self.slots, free, self.slots, is_fixed=True)
+        return ClusterCapacity(1, self.slots, free, self.slots, is_fixed=True)
 
     def do_pass(self, *, seconds: float = 10.0, present: Sequence[Job] | None = None) -> tuple[PassOutcome, ...]:
         """Do one pass over some of the jobs, and begin what it decides."""
@@ -147,17 +147,23 @@ def codes(outcome: PassOutcome) -> list[str]:
 @pytest.mark.parametrize(
     ("capacity", "options", "expected"),
     [
-        pytest.param(Capacity(1, 8, 3, 8, is_fixed=True), {}, 3, id="a fixed cluster: what is free"),
-        pytest.param(Capacity(1, 8, 0, 8, is_fixed=True), {}, 0, id="nothing free"),
-        pytest.param(Capacity(1, 8, 3, 8), {}, None, id="a cluster that grows"),
+        pytest.param(ClusterCapacity(1, 8, 3, 8, is_fixed=True), {}, 3, id="a fixed cluster: what is free"),
+        pytest.param(ClusterCapacity(1, 8, 0, 8, is_fixed=True), {}, 0, id="nothing free"),
+        pytest.param(ClusterCapacity(1, 8, 3, 8), {}, None, id="a cluster that grows"),
         pytest.param(None, {}, None, id="a cluster that says nothing"),
-        pytest.param(Capacity(1, 8, 3, 8, is_fixed=True), {"capacity.enabled": "false"}, None, id="switched off"),
-        pytest.param(Capacity(1, 8, 3, 8, is_fixed=True), {"compat": "reference"}, None, id="without the improvement"),
-        pytest.param(Capacity(1, 8, 3, 8, is_fixed=True), {"capacity.enabled": "??"}, None, id="invalid: left alone"),
+        pytest.param(
+            ClusterCapacity(1, 8, 3, 8, is_fixed=True), {"capacity.enabled": "false"}, None, id="switched off"
+        ),
+        pytest.param(
+            ClusterCapacity(1, 8, 3, 8, is_fixed=True), {"compat": "reference"}, None, id="without the improvement"
+        ),
+        pytest.param(
+            ClusterCapacity(1, 8, 3, 8, is_fixed=True), {"capacity.enabled": "??"}, None, id="invalid: left alone"
+        ),
     ],
 )
 def test_a_job_may_take_the_free_slots_of_a_cluster_of_fixed_size(
-    capacity: Capacity | None, options: dict[str, str], expected: int | None
+    capacity: ClusterCapacity | None, options: dict[str, str], expected: int | None
 ) -> None:
     context = replace(a_context(options), capacity=capacity)
 
@@ -169,7 +175,7 @@ def test_a_job_may_take_the_free_slots_of_a_cluster_of_fixed_size(
 
 def test_what_a_resource_manager_said_goes_before_the_free_slots() -> None:
     given = Headroom("YARN", taskmanagers=2)
-    context = replace(a_context(), capacity=Capacity(1, 8, 3, 8, is_fixed=True), headroom=given)
+    context = replace(a_context(), capacity=ClusterCapacity(1, 8, 3, 8, is_fixed=True), headroom=given)
 
     (limited,) = SlotAllocator().cap_requests([PassRequest(context, JobState(), 0)], {})
 
@@ -202,7 +208,7 @@ def test_a_plan_within_its_share_goes_on_while_the_others_are_put_off() -> None:
 
 def test_slots_of_several_sharing_groups_are_not_given_twice() -> None:
     topology = a_topology(a_vertex(1, group="first"), a_vertex(2, group="second"))
-    capacity = Capacity(1, 8, 6, 8, is_fixed=True)
+    capacity = ClusterCapacity(1, 8, 6, 8, is_fixed=True)
     wide = replace(a_context(), job_key="wide", capacity=capacity)
     allocator = SlotAllocator(clock=Clock())
     requests = allocator.cap_requests([PassRequest(wide, JobState(), 1)], {})
@@ -338,7 +344,7 @@ def test_jobs_that_want_slots_at_the_same_time_end_with_their_fair_shares(
 
 def test_an_outcome_that_cannot_be_counted_keeps_no_other_job_from_its_slots() -> None:
     broken, other = Job("broken", 1, 5), Job("other", 1, 4)
-    capacity = Capacity(1, 8, 6, 8, is_fixed=True)
+    capacity = ClusterCapacity(1, 8, 6, 8, is_fixed=True)
     allocator = SlotAllocator(clock=Clock())
     failures: dict[str, AutoscalerError] = {}
     requests = allocator.cap_requests([broken.request(capacity, 1), other.request(capacity, 1)], failures)
@@ -352,7 +358,7 @@ def test_an_outcome_that_cannot_be_counted_keeps_no_other_job_from_its_slots() -
 
 
 def test_a_state_that_cannot_be_counted_leaves_out_its_job_alone() -> None:
-    capacity = Capacity(1, 8, 6, 8, is_fixed=True)
+    capacity = ClusterCapacity(1, 8, 6, 8, is_fixed=True)
     failures: dict[str, AutoscalerError] = {}
     broken = replace(Job("broken", 1, 5).request(capacity), state=JobState(supervision=42))  # type: ignore[arg-type]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
-from flink_autoscaler.core.model.job import Capacity
+from flink_autoscaler.core.model.job import ClusterCapacity
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
@@ -42,7 +42,7 @@ class Source:
         return Released()
 
 
-def request_of(capacity: Capacity) -> PassRequest:
+def request_of(capacity: ClusterCapacity) -> PassRequest:
     context = replace(a_context(), configuration=a_configuration(), capacity=capacity)
     return PassRequest(context, JobState(), 0)
 
@@ -56,7 +56,7 @@ def outcome_of(request: PassRequest, *, held: int, wanted: int) -> PassOutcome:
 
 def settle(source: Source, *, free: int, held: int, wanted: int) -> tuple[PassRequest, PassOutcome]:
     allocator = SlotAllocator(source)
-    capacity = Capacity(1, held + free, free, 4, is_fixed=True)
+    capacity = ClusterCapacity(1, held + free, free, 4, is_fixed=True)
     (request,) = allocator.cap_requests([request_of(capacity)], {})
     (outcome,) = allocator.arbitrate([request], [outcome_of(request, held=held, wanted=wanted)], {})
     return request, outcome

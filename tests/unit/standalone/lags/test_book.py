@@ -11,7 +11,7 @@ from time import monotonic
 import pytest
 
 from flink_autoscaler.core.errors import ConnectError
-from flink_autoscaler.core.model.source_lag import NumberKind, SourceLag, TopicLag, topic_lag
+from flink_autoscaler.core.model.source_lag import ExternalMetricKind, SourceLag, TopicLag, topic_lag
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.options.lag import GROUP_PARAMETERS
 from flink_autoscaler.core.ports.lag_sources import LagQuery
@@ -182,8 +182,8 @@ def test_the_group_is_that_of_the_option_or_of_the_parameters_of_the_job(name: s
     assert [each.group for each in source.asked] == ["own", "set"]
 
 
-@pytest.mark.parametrize("kind", [NumberKind.ARRIVAL_RATE, NumberKind.FLOOR])
-def test_other_numbers_are_asked_for_by_their_kind(kind: NumberKind) -> None:
+@pytest.mark.parametrize("kind", [ExternalMetricKind.ARRIVAL_RATE, ExternalMetricKind.FLOOR])
+def test_other_numbers_are_asked_for_by_their_kind(kind: ExternalMetricKind) -> None:
     class One(Known):
         def lags(self, query: LagQuery) -> Mapping[str, float]:
             self.asked.append(query)

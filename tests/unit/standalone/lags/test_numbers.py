@@ -21,7 +21,7 @@ from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ResponseE
 from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.metrics import FlinkMetric, ScalingMetric
-from flink_autoscaler.core.model.source_lag import NumberKind, OutsideNumber, SourceLag, TopicLag, topic_lag
+from flink_autoscaler.core.model.source_lag import ExternalMetric, ExternalMetricKind, SourceLag, TopicLag, topic_lag
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.lag_sources import LagQuery
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
@@ -289,7 +289,7 @@ def test_the_group_that_a_job_names_among_its_parameters_is_a_word(url: str, gro
 
 def test_a_recorded_pass_has_what_others_said_and_needs_to_ask_nobody() -> None:
     topics = (topic_lag("x", {"x-0": 1.0, "x-1": 5.0}), TopicLag("y", problem="there is no topic y"))
-    number = OutsideNumber(NumberKind.FLOOR, "map", "planned", 3.0)
+    number = ExternalMetric(ExternalMetricKind.FLOOR, "map", "planned", 3.0)
     request = PassRequest(a_context(), JobState(), 0, lags=(SourceLag("*", "kafka", topics=topics),), numbers=(number,))
     outcome = PassOutcome(request.context.job_key, PassPhase.COLLECTING, Hold.because("COLLECTING", "first"))
 

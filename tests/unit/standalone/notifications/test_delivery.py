@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.core.errors import NotLeaderError, StoreError
-from flink_autoscaler.core.model.notices import Batch, Notice
+from flink_autoscaler.core.model.notifications import Notification, NotificationBatch
 from flink_autoscaler.standalone.notifications.delivery import (
     LONGEST_PAUSE,
     LOOK,
@@ -53,7 +53,7 @@ class FlakyOutbox(HeapOutbox):
 
     is_away = False
 
-    def claim(self, target: str, seconds: float) -> Batch | float:
+    def claim(self, target: str, seconds: float) -> NotificationBatch | float:
         self._check()
         return super().claim(target, seconds)
 
@@ -88,7 +88,7 @@ class Stage:
         for _ in range(count):
             self._added += 1
             text = json.dumps({"id": str(self._added)})
-            self.outbox.add([Notice(str(self._added), "chat", str(self._added), 0.0, text)])
+            self.outbox.add([Notification(str(self._added), "chat", str(self._added), 0.0, text)])
 
     def step(self, seconds: float = 0.0) -> float:
         """Let time go by and do a step."""
@@ -180,7 +180,7 @@ def test_a_standby_claims_nothing(stage: Stage) -> None:
 
     assert stage.step(60.0) == LOOK
     assert stage.chat.attempts == 0
-    assert isinstance(stage.outbox.claim("chat", CLAIM), Batch)
+    assert isinstance(stage.outbox.claim("chat", CLAIM), NotificationBatch)
 
 
 def test_who_loses_the_lead_before_the_last_moment_sends_nothing_and_leaves_it_to_the_next(stage: Stage) -> None:
@@ -189,7 +189,7 @@ def test_who_loses_the_lead_before_the_last_moment_sends_nothing_and_leaves_it_t
     stage.step(60.0)
 
     assert stage.chat.taken == []
-    assert isinstance(stage.outbox.claim("chat", CLAIM), Batch)
+    assert isinstance(stage.outbox.claim("chat", CLAIM), NotificationBatch)
 
 
 def test_who_was_stopped_for_longer_than_its_claim_sends_nothing(stage: Stage) -> None:

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.notices import Notice
+from flink_autoscaler.core.model.notifications import Notification
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.standalone.notifications.delivery import Outbox
@@ -72,7 +72,7 @@ class Remembering(HeapOutbox):
         super().__init__()
         self.texts: list[str] = []
 
-    def add(self, notices: Sequence[Notice]) -> None:
+    def add(self, notices: Sequence[Notification]) -> None:
         super().add(notices)
         self.texts += [notice.text for notice in notices]
 
@@ -172,7 +172,7 @@ class Away(HeapOutbox):
         self.is_back = threading.Event()
         self.tries = 0
 
-    def add(self, notices: Sequence[Notice]) -> None:
+    def add(self, notices: Sequence[Notification]) -> None:
         self.tries += 1
         if not self.is_back.is_set():
             raise StoreError("the database is away; password=s3cr3t")

@@ -8,7 +8,7 @@ from prometheus_client import generate_latest
 
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.errors import EvaluationError, NotReadyError
-from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Rescale
+from flink_autoscaler.core.model.decision import Hold, JobEvaluation, PassPhase, Rescale
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, avg, of
 from flink_autoscaler.core.model.state import ScalingSummary
@@ -41,7 +41,7 @@ def an_outcome(topology: JobTopology | None = None, **recommended: int) -> PassO
     if topology is None:
         return outcome
     vertices = {key: {ScalingMetric.RECOMMENDED_PARALLELISM: of(value)} for key, value in recommended.items()}
-    evaluation = Evaluation(EvaluatedMetrics(vertices, {}), topology, 0, is_window_full=True)
+    evaluation = JobEvaluation(EvaluatedMetrics(vertices, {}), topology, 0, is_window_full=True)
     return replace(outcome, evaluation=evaluation)
 
 
@@ -263,7 +263,7 @@ def test_the_page_has_what_the_library_would_write() -> None:
     topology = a_topology(**{V1: 'Source: "a" \\ b\nc', V2: "sink"})
     values = {ScalingMetric.LAG: of(2e9), ScalingMetric.LOAD: avg(0.25), ScalingMetric.TARGET_DATA_RATE: avg(math.inf)}
     vertices = {V1: values, V2: {ScalingMetric.RECOMMENDED_PARALLELISM: of(3)}}
-    evaluation = Evaluation(EvaluatedMetrics(vertices, {}), topology, 0, is_window_full=True)
+    evaluation = JobEvaluation(EvaluatedMetrics(vertices, {}), topology, 0, is_window_full=True)
     record(gauges, replace(an_outcome(topology), evaluation=evaluation))
 
     page, library = b"".join(gauges.texts()).decode(), generate_latest(gauges.registry).decode()

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.orders import Signed
+from flink_autoscaler.core.model.orders import AuditStamp
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
     NO_SUPERVISION,
@@ -92,7 +92,7 @@ def test_phase_after_a_rescale_is_shown(site: Site) -> None:
 
 
 def test_what_leaves_a_job_alone_is_shown(site: Site) -> None:
-    alone = LeftAlone("dry run", Signed("ann", "a test", 1), "switched off")
+    alone = LeftAlone("dry run", AuditStamp("ann", "a test", 1), "switched off")
     outcome = PassOutcome("c/orders", PassPhase.EXECUTED, HOLD)
 
     site.series.put("c", JobPassReport("c/orders", outcome, suspensions=(alone,)))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from flink_autoscaler.clients.flink.freshness import gathering_interval
-from flink_autoscaler.core.model.job import Capacity
+from flink_autoscaler.core.model.job import ClusterCapacity
 from flink_autoscaler.standalone.readiness.checks import ClusterFacts, is_old
 
 ADAPTIVE = {"jobmanager.scheduler": "adaptive"}
@@ -15,8 +15,8 @@ def told(facts: ClusterFacts) -> list[tuple[str, str, str | None]]:
     return [(each.code, each.weight, each.line) for each in facts.findings]
 
 
-def slots(total: int, free: int, *, taskmanagers: int = 1, is_fixed: bool = True) -> Capacity:
-    return Capacity(taskmanagers, total, free, total, is_fixed=is_fixed)
+def slots(total: int, free: int, *, taskmanagers: int = 1, is_fixed: bool = True) -> ClusterCapacity:
+    return ClusterCapacity(taskmanagers, total, free, total, is_fixed=is_fixed)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from flink_autoscaler.core.errors import JobGoneError, MissingMetricError, StoreError
 from flink_autoscaler.core.model.decision import Rescale
-from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, WaitingTime
+from flink_autoscaler.core.model.metrics import MetricSample, NonBusyTime, ScalingMetric
 from flink_autoscaler.core.model.numbers import INFINITY, NAN
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, CollectorMemory, JobReading
 from flink_autoscaler.core.options.flink import FlinkOptions
@@ -161,7 +161,7 @@ def test_every_kind_of_secret_is_looked_for(text: str) -> None:
 
 
 def test_no_option_that_the_core_reads_is_ever_masked() -> None:
-    declared = [*AutoscalerOptions.declared(), *FlinkOptions.declared()]
+    declared = [*AutoscalerOptions.all_options(), *FlinkOptions.all_options()]
 
     assert [key for option in declared for key in option.keys if is_sensitive(key)] == []
 
@@ -237,7 +237,7 @@ def test_damage_is_described_without_values() -> None:
 def test_windows_share_their_samples_and_keep_what_is_absent_apart_from_unknown() -> None:
     first = MetricSample(1, {"a": {ScalingMetric.LAG: NAN, ScalingMetric.LOAD: 0.5}, "b": {}}, {}, frozenset({"b"}))
     second = MetricSample(2, {"a": {ScalingMetric.LAG: INFINITY}}, {ScalingMetric.GC_PRESSURE: -INFINITY})
-    third = MetricSample(3, {"b": {ScalingMetric.LAG: 1.0}}, {}, waited={"b": WaitingTime(9.0, 1.5)})
+    third = MetricSample(3, {"b": {ScalingMetric.LAG: 1.0}}, {}, waited={"b": NonBusyTime(9.0, 1.5)})
 
     document, order = samples_document((first, second), (second, third))
     before, after = samples_of(json.loads(json.dumps(document, allow_nan=False)), order)

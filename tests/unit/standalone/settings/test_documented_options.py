@@ -60,8 +60,8 @@ def test_the_sample_with_every_option_switched_on_is_the_defaults(tmp_path: Path
 
     options = AutoscalerOptions(settings.job_defaults)
     assert settings.model_copy(update={"job_defaults": {}}) == Settings()
-    assert {o.key: o.read(options.configuration) for o in options.declared()} == {
-        o.key: o.default for o in options.declared()
+    assert {o.key: o.read(options.configuration) for o in options.all_options()} == {
+        o.key: o.default for o in options.all_options()
     }
 
 
@@ -82,7 +82,7 @@ def test_every_option_is_in_the_sample() -> None:
     text = active(reference.sample(), with_clusters=True)
     keys = [key for key, option in daemon_keys().items() if key == option.key]
 
-    missing = [key for key in [*keys, *(o.key for o in AutoscalerOptions.declared())] if f"{key}:" not in text]
+    missing = [key for key in [*keys, *(o.key for o in AutoscalerOptions.all_options())] if f"{key}:" not in text]
 
     assert missing == []
 
@@ -113,7 +113,7 @@ def test_writing_the_documents_makes_them_pass(tmp_path: Path, monkeypatch: pyte
 
 OPTIONS = [
     *((entry.key, DAEMON_CHAPTERS) for entry in daemon_options()),
-    *((option.key, JOB_CHAPTERS) for option in AutoscalerOptions.declared()),
+    *((option.key, JOB_CHAPTERS) for option in AutoscalerOptions.all_options()),
 ]
 CHAPTERS = pytest.mark.parametrize("chapter", [*DAEMON_CHAPTERS, *JOB_CHAPTERS], ids=lambda each: each.title)
 

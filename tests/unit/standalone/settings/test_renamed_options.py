@@ -86,6 +86,6 @@ def test_current_keys_are_not_told(tmp_path: Path) -> None:
 
 
 def test_capacity_is_what_a_vertex_can_process_and_nothing_else() -> None:
-    keys = [each.key for each in daemon_options()] + [each.key for each in AutoscalerOptions.declared()]
+    keys = [each.key for each in daemon_options()] + [each.key for each in AutoscalerOptions.all_options()]
 
     assert [key for key in keys if "capacity" in key] == []

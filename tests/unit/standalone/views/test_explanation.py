@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.orders import Orders, Signed
+from flink_autoscaler.core.model.orders import AuditStamp, Orders
 from flink_autoscaler.standalone.cli.command import read_instant
 from flink_autoscaler.standalone.cli.output import print_sections
 from flink_autoscaler.standalone.records.codec import PassRecord
@@ -96,7 +96,7 @@ def test_a_delayed_scale_down_says_that_the_highest_of_the_wait_counts(capsys: p
 
 
 def test_a_dry_run_by_the_configuration_has_no_instant(capsys: pytest.CaptureFixture[str]) -> None:
-    job = RecordedJob(orders=Orders(dry_run=Signed("the configuration", "autoscaler.dry-run is true", 0)))
+    job = RecordedJob(orders=Orders(dry_run=AuditStamp("the configuration", "autoscaler.dry-run is true", 0)))
     job.look_at_load(1)
 
     print_sections(explanation_sections(last(job.records)))

@@ -137,7 +137,7 @@ def test_orders_that_cannot_be_read_count_as_a_pause(database: Database, book: S
 
     found = book.orders("main")
 
-    pause = found["main/a"].paused(PauseScope.UP, _FOREVER)
+    pause = found["main/a"].pause_for(PauseScope.UP, _FOREVER)
     assert pause is not None
     assert "cannot be read" in pause.signed.reason
     assert len(found["main/b"].pins) == 1
@@ -174,7 +174,7 @@ def test_orders_that_cannot_be_read_are_set_aside_to_the_letter_once(
             found = book.orders("main")
             book.tidy("main", 1)
 
-    assert found["main/a"].paused(PauseScope.BOTH, 1) is not None
+    assert found["main/a"].pause_for(PauseScope.BOTH, 1) is not None
     assert [pin.pattern for pin in found["main/b"].pins] == ["x"]
     (kept,) = rows_of(database, SET_ASIDE)
     assert (kept["job_key"], kept["state_type"], kept["state_value"]) == ("main/a", "orders", text)

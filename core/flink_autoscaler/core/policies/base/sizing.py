@@ -54,7 +54,7 @@ class SizingSettings:
     @classmethod
     def of(cls, options: AutoscalerOptions, restart_time: int) -> SizingSettings:
         """Read the options of a job."""
-        usual = options.derived(cls._usual)
+        usual = options.derive(cls._usual)
         return usual if restart_time == 0 else replace(usual, restart_time=restart_time)
 
     @classmethod
@@ -82,9 +82,9 @@ class SizingSettings:
         own = bounds_of(vertex, self.bounds) if self.bounds else None
         if own is None:
             return self.min_parallelism, self.max_parallelism
-        least = self.min_parallelism if own.least is None else own.least
-        greatest = self.max_parallelism if own.greatest is None else own.greatest
-        return min(least, greatest) if own.least is None else least, max(least, greatest)
+        least = self.min_parallelism if own.minimum is None else own.minimum
+        greatest = self.max_parallelism if own.maximum is None else own.maximum
+        return min(least, greatest) if own.minimum is None else least, max(least, greatest)
 
 
 def limits_of(vertex: Vertex, current: int, settings: SizingSettings) -> VertexLimits:

@@ -15,7 +15,7 @@ from flink_autoscaler.clients.auth.authentication import authenticator_for
 from flink_autoscaler.clients.auth.tls import client_context
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
-from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.core.options.option import closest_key
 from flink_autoscaler.standalone.settings.credentials import AUTHORIZATION, Access
 from flink_autoscaler.standalone.settings.plugins import PluginGroup, unknown_plugin
 from flink_autoscaler.standalone.settings.schema.clusters import (
@@ -211,7 +211,7 @@ def _mapping_problems(
 ) -> Iterator[str]:
     for name, other in mapping.items():
         if name not in known:
-            yield f"{place.of(f'{group}.{name}')}: '{name}' is not used{nearest(name, sorted(known))}"
+            yield f"{place.of(f'{group}.{name}')}: '{name}' is not used{closest_key(name, sorted(known))}"
         elif not form.fullmatch(other):
             yield f"{place.of(f'{group}.{name}')}: '{other:.60}' is not a name of Prometheus"
 

@@ -10,10 +10,9 @@ from flink_autoscaler.clients.flink.pass_plugins import POLICIES
 from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.model.source_lag import FLINK
 from flink_autoscaler.core.model.syntax import Duration
-from flink_autoscaler.core.options.checks import problems as option_problems
-from flink_autoscaler.core.options.checks import unreadable_options
+from flink_autoscaler.core.options.checks import option_problems, unreadable_options
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.options.option import Option, nearest
+from flink_autoscaler.core.options.option import Option, closest_key
 from flink_autoscaler.core.options.policies import OPTIONS_OF
 from flink_autoscaler.standalone.settings.checks.clusters import PlacedCluster, cluster_places, cluster_problems
 from flink_autoscaler.standalone.settings.checks.notifications import notification_problems
@@ -193,7 +192,7 @@ def _policy_problems(options: AutoscalerOptions) -> Iterator[tuple[str, str]]:
     ):
         # Looking for plug-ins takes every command its time: only for what does not come along.
         if name and name not in OPTIONS_OF and name not in (known := sorted({*OPTIONS_OF, *plugin_names(POLICIES)})):
-            unknown = f"no policy is called '{name}'; known: {', '.join(known)}{nearest(name, known)}"
+            unknown = f"no policy is called '{name}'; known: {', '.join(known)}{closest_key(name, known)}"
             yield _set_key(option, options.configuration), removed_plugin(POLICIES, name) or unknown
 
 

@@ -7,8 +7,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.meanings import Kind, chapters
-from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.core.model.message_catalog import EntryKind, catalog_sections
+from flink_autoscaler.core.options.option import closest_key
 from flink_autoscaler.standalone.settings.apprise import service_of
 from flink_autoscaler.standalone.settings.checks.clusters import (
     EntrySection,
@@ -107,15 +107,15 @@ def _rule_problems(rule: RuleSettings, place: EntrySection, names: list[str]) ->
         yield f"{place.prefix.removesuffix('.')}: a rule needs at least one of autoscaler.notifications.targets"
         return
     for name in (name for name in rule.targets if name not in names):
-        yield f"{place.of('targets')}: there is no target '{name}'; known: {', '.join(names)}{nearest(name, names)}"
+        yield f"{place.of('targets')}: there is no target '{name}'; known: {', '.join(names)}{closest_key(name, names)}"
     known = tuple(_reasons())
     folded = {word.casefold() for word in known}
     for name in (name for name in rule.reasons if not _WILD & set(name) and name.casefold() not in folded):
         hint = "for one of a plug-in write a pattern such as 'Name*'"
-        yield f"{place.of('reasons')}: no event has the reason '{name}'{nearest(name, known)}; {hint}"
+        yield f"{place.of('reasons')}: no event has the reason '{name}'{closest_key(name, known)}; {hint}"
 
 
 def _reasons() -> Iterator[str]:
-    for chapter in chapters():
-        if chapter.kind is Kind.EVENT:
-            yield from (meaning.word for meaning in chapter.meanings)
+    for chapter in catalog_sections():
+        if chapter.kind is EntryKind.EVENT:
+            yield from (meaning.term for meaning in chapter.entries)

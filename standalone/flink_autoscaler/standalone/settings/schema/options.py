@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple, TypeGuard, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from flink_autoscaler.core.model.syntax import shortened
+from flink_autoscaler.core.model.syntax import abbreviate
 from flink_autoscaler.core.options import option as core_option
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.options.option import Option, nearest
+from flink_autoscaler.core.options.option import Option, closest_key
 from flink_autoscaler.standalone.settings.removed import removed_key
 from flink_autoscaler.standalone.settings.schema.settings import DaemonSettings
 from flink_autoscaler.standalone.settings.schema.types import (
@@ -203,7 +203,7 @@ def allowed(option: Option[Any]) -> str:
 @cache
 def job_keys() -> dict[str, Option[Any]]:
     """Every key that sets an option of the core, and the option."""
-    return {key: option for option in AutoscalerOptions.declared() for key in option.keys}
+    return {key: option for option in AutoscalerOptions.all_options() for key in option.keys}
 
 
 @cache
@@ -290,15 +290,15 @@ def _unknown_daemon_key(key: str, *, is_compared: bool) -> str | None:
     numbered = _NUMBERED.match(key)
     number = numbered["number"] if numbered else "0"
     if numbered and not _NUMBER.fullmatch(number):
-        return f"'{shortened(number)}' is not the number of a {LISTS[numbered['list']]}, expected 0 to 9999"
+        return f"'{abbreviate(number)}' is not the number of a {LISTS[numbered['list']]}, expected 0 to 9999"
     known = (option.key.replace(INDEX, number) for option in daemon_options() if FREE not in option.key)
-    return "unknown key" + (nearest(key, known) if is_compared else "")
+    return "unknown key" + (closest_key(key, known) if is_compared else "")
 
 
 def _unknown_job_key(key: str, *, is_compared: bool) -> str | None:
     if not key.startswith(JOB_PREFIXES) or key in job_keys() or _PLUGIN_PARAMETER.fullmatch(key):
         return None
-    return removed_key(key) or "unknown key" + (nearest(key, job_keys()) if is_compared else "")
+    return removed_key(key) or "unknown key" + (closest_key(key, job_keys()) if is_compared else "")
 
 
 def resembles_ours(key: str) -> bool:

@@ -15,9 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from flink_autoscaler.core.model.syntax import LONGEST, shortened
+from flink_autoscaler.core.model.syntax import LONGEST, abbreviate
 from flink_autoscaler.core.options.option import PREFIX as JOB_PREFIX
-from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.core.options.option import closest_key
 from flink_autoscaler.standalone.settings.schema.options import (
     FREE,
     INDEX,
@@ -147,7 +147,7 @@ def _unreadable(key: str, text: str) -> str | None:
 
 
 def _shown(key: str) -> str:
-    return shortened(key).encode(errors="backslashreplace").decode().replace("\0", "\\0")
+    return abbreviate(key).encode(errors="backslashreplace").decode().replace("\0", "\\0")
 
 
 def _unknown(values: Mapping[str, Value], *, is_compared: bool) -> dict[str, str]:
@@ -223,7 +223,7 @@ def _read_environment(environment: Mapping[str, str]) -> Layer:
             continue
         key = _key_of(variable)
         if key is None:
-            close = nearest(variable.upper(), _plain_variables()) if len(problems) < MOST_COMPARED else ""
+            close = closest_key(variable.upper(), _plain_variables()) if len(problems) < MOST_COMPARED else ""
             problems.append(f"environment variable {variable}: unknown{close}")
         elif key in values:
             problems.append(f"environment variable {variable}: {key} is already set by {values[key].origin}")

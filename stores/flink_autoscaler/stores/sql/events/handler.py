@@ -16,7 +16,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.notices import identity_of
+from flink_autoscaler.core.model.notifications import notification_identity
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.stores.logging_handler import REPORT_KEY, REPORT_REASON
@@ -225,7 +225,7 @@ def insert_event(connection: Connection, job_key: JobKey, event: Event, now: dat
     """Write a row of its own for an event, and its figures; return the id of the row."""
     row = {"job_key": job_key, "reason": event.reason, "event_type": event.type.value, "event_count": 1}
     times = {"create_time": now, "update_time": now}
-    text = {"message": storable(event.message), "event_key": identity_of(job_key, event)}
+    text = {"message": storable(event.message), "event_key": notification_identity(job_key, event)}
     (event_id,) = connection.execute(insert(EVENTS).values(**row, **times, **text)).inserted_primary_key or (0,)
     if event.figures:
         put_figures(connection, event_id, event.figures)
@@ -237,7 +237,7 @@ def _count(connection: Connection, job_key: JobKey, event: Event, now: datetime,
     condition = same_key(connection, EVENTS.c.job_key, job_key)
     latest = connection.execute(
         select(EVENTS.c.id, EVENTS.c.create_time)
-        .where(condition, EVENTS.c.reason == event.reason, EVENTS.c.event_key == identity_of(job_key, event))
+        .where(condition, EVENTS.c.reason == event.reason, EVENTS.c.event_key == notification_identity(job_key, event))
         .order_by(EVENTS.c.id.desc())
         .limit(1)
     ).first()

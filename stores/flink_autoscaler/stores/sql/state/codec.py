@@ -18,10 +18,10 @@ from typing import Any, Final, NamedTuple
 from flink_autoscaler.core.model.metrics import (
     EvaluatedMetric,
     MetricSample,
+    NonBusyTime,
     ScalingMetric,
     VertexId,
     VertexMetrics,
-    WaitingTime,
 )
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.state import (
@@ -267,7 +267,7 @@ def _shared(globals_: tuple[tuple[ScalingMetric, float], ...]) -> VertexMetrics:
     return dict(globals_)
 
 
-_NOT_KEPT: Final[Mapping[VertexId, WaitingTime]] = {}
+_NOT_KEPT: Final[Mapping[VertexId, NonBusyTime]] = {}
 
 
 _SAMPLES = _by_instant(_sample, "the document", _SAMPLE)

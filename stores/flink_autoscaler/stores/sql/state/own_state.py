@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, NamedTuple
 
 from flink_autoscaler.core.model.codec import Codec, Via
-from flink_autoscaler.core.model.metrics import MetricSample, VertexId, WaitingTime
+from flink_autoscaler.core.model.metrics import MetricSample, NonBusyTime, VertexId
 from flink_autoscaler.core.model.state import EMPTY_STATE, ForecastMemory, JobState, PolicyMemories
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Supervision
 
@@ -118,7 +118,7 @@ def _object(document: Any, name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _waited(document: Mapping[str, Any]) -> Mapping[int, Mapping[VertexId, WaitingTime]]:
+def _waited(document: Mapping[str, Any]) -> Mapping[int, Mapping[VertexId, NonBusyTime]]:
     """Return how long vertices had waited, by the instants of samples; nothing where that cannot be read."""
     try:
         instants = [int(at_ms) for at_ms in document.get(_AT_MS, ())]
@@ -130,7 +130,7 @@ def _waited(document: Mapping[str, Any]) -> Mapping[int, Mapping[VertexId, Waiti
 def _completed(
     sample: MetricSample,
     incomplete: Mapping[int, frozenset[str]],
-    waited: Mapping[int, Mapping[VertexId, WaitingTime]],
+    waited: Mapping[int, Mapping[VertexId, NonBusyTime]],
 ) -> MetricSample:
     at_ms = sample.at_ms
     return replace(
@@ -144,7 +144,7 @@ def waited_columns(samples: Sequence[MetricSample]) -> dict[VertexId, list[Colum
     return {v: _columns([sample.waited.get(v) for sample in samples]) for v in vertices}
 
 
-def _columns(times: Sequence[WaitingTime | None]) -> list[Column]:
+def _columns(times: Sequence[NonBusyTime | None]) -> list[Column]:
     return [
         [None if time is None else _short(time.idle_ms) for time in times],
         [None if time is None else _short(time.backpressured_ms) for time in times],
@@ -156,13 +156,13 @@ def _short(milliseconds: float) -> float:
     return int(milliseconds) if milliseconds.is_integer() else milliseconds
 
 
-def waited_rows(columns: Mapping[str, Any], count: int) -> list[dict[VertexId, WaitingTime]]:
+def waited_rows(columns: Mapping[str, Any], count: int) -> list[dict[VertexId, NonBusyTime]]:
     """Return what :func:`waited_columns` made of so many samples, by sample.
 
     Raises:
         ValueError, TypeError, AttributeError: They are something else.
     """
-    rows: list[dict[VertexId, WaitingTime]] = [{} for _ in range(count)]
+    rows: list[dict[VertexId, NonBusyTime]] = [{} for _ in range(count)]
     for vertex_id, (idle, backpressured) in columns.items():
         for row, *times in zip(rows, idle, backpressured, strict=True):
             if None not in times:
@@ -170,8 +170,8 @@ def waited_rows(columns: Mapping[str, Any], count: int) -> list[dict[VertexId, W
     return rows
 
 
-def _waiting_time(idle: float, backpressured: float) -> WaitingTime:
-    time = WaitingTime(float(idle), float(backpressured))
+def _waiting_time(idle: float, backpressured: float) -> NonBusyTime:
+    time = NonBusyTime(float(idle), float(backpressured))
     if not all(map(math.isfinite, time)):
         raise ValueError("a time is not finite")
     return time

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, text
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.notices import identity_of
+from flink_autoscaler.core.model.notifications import notification_identity
 from flink_autoscaler.core.model.syntax import parse_duration
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.stores.sql.database.database import Database
@@ -94,7 +94,7 @@ def test_a_row_has_all_facts(database: Database, handler: SqlEventHandler) -> No
         "event_type": "Warning",
         "message": "Text.",
         "event_count": 1,
-        "event_key": identity_of("main/orders", event()),
+        "event_key": notification_identity("main/orders", event()),
     }
 
 
@@ -198,15 +198,17 @@ def test_recommendations_are_merged_by_their_parallelisms(database: Database, ha
     ],
 )
 def test_the_key_tells_events_apart(job_key: JobKey, other: Event) -> None:
-    assert identity_of("job", event()) != identity_of(job_key, other)
+    assert notification_identity("job", event()) != notification_identity(job_key, other)
 
 
 def test_the_key_is_the_same_in_every_process() -> None:
-    assert identity_of("job", event()) == "0dc413ab5c44507e452113b83305fd7267965729"
+    assert notification_identity("job", event()) == "0dc413ab5c44507e452113b83305fd7267965729"
 
 
 def test_key_and_message_share_one_name_space() -> None:
-    assert identity_of("job", event("text", key=None)) == identity_of("job", event("other", key="text"))
+    assert notification_identity("job", event("text", key=None)) == notification_identity(
+        "job", event("other", key="text")
+    )
 
 
 @every_database

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.model.metrics import MetricSample, WaitingTime
+from flink_autoscaler.core.model.metrics import MetricSample, NonBusyTime
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Supervision
 from flink_autoscaler.stores.sql.state.own_state import OwnState, own_state, own_state_text
@@ -61,9 +61,9 @@ def test_of_a_damaged_text_everything_counts_as_incomplete(text: str) -> None:
 
 
 WAITED = (
-    MetricSample(1, {"a": {}, "b": {}}, {}, waited={"a": WaitingTime(1000.0, 0.5), "b": WaitingTime(7.0, 0.0)}),
+    MetricSample(1, {"a": {}, "b": {}}, {}, waited={"a": NonBusyTime(1000.0, 0.5), "b": NonBusyTime(7.0, 0.0)}),
     MetricSample(2, {"a": {}}, {}),
-    MetricSample(3, {"a": {}}, {}, waited={"a": WaitingTime(61_000.0, 0.5)}),
+    MetricSample(3, {"a": {}}, {}, waited={"a": NonBusyTime(61_000.0, 0.5)}),
 )
 BARE = tuple(replace(sample, waited={}) for sample in WAITED)
 

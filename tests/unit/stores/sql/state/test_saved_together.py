@@ -11,7 +11,7 @@ from sqlalchemy import Connection, delete
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, WaitingTime
+from flink_autoscaler.core.model.metrics import MetricSample, NonBusyTime, ScalingMetric
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.database.failures import LeaseLostError
@@ -43,7 +43,7 @@ class Gate:
 
 
 def sample(number: int) -> MetricSample:
-    waited = {VERTEX: WaitingTime(10.0 * number, 0.0)}
+    waited = {VERTEX: NonBusyTime(10.0 * number, 0.0)}
     return MetricSample(START_MS + 10_000 * number, {VERTEX: {ScalingMetric.LOAD: 0.5 + number}}, {}, waited=waited)
 
 

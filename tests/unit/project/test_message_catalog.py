@@ -11,7 +11,7 @@ import pytest
 
 from flink_autoscaler.core import errors
 from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.core.model.meanings import Kind, Meaning, chapters, meanings_of
+from flink_autoscaler.core.model.message_catalog import CatalogEntry, EntryKind, catalog_sections, entries_of
 from flink_autoscaler.core.model.supervision import Stage, SupervisionPhase
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import PREFIX
@@ -40,35 +40,35 @@ def error_codes() -> set[str]:
     return {name.removesuffix("Error").upper() for name in names}
 
 
-def used() -> dict[Kind, set[str]]:
+def used() -> dict[EntryKind, set[str]]:
     words = found().words
     return {
-        Kind.REASON: set(words["reason"]) | error_codes(),
-        Kind.EVENT: set(words["event"]),
-        Kind.FINDING: set(words["finding"]),
-        Kind.PHASE: {phase.value for phase in PassPhase},
-        Kind.JOB_PHASE: {phase.value for phase in SupervisionPhase},
-        Kind.RESCALE_STAGE: {stage.value for stage in Stage},
+        EntryKind.REASON: set(words["reason"]) | error_codes(),
+        EntryKind.EVENT: set(words["event"]),
+        EntryKind.FINDING: set(words["finding"]),
+        EntryKind.PHASE: {phase.value for phase in PassPhase},
+        EntryKind.JOB_PHASE: {phase.value for phase in SupervisionPhase},
+        EntryKind.RESCALE_STAGE: {stage.value for stage in Stage},
     }
 
 
-def declared(kind: Kind) -> list[Meaning]:
-    return [meaning for chapter in chapters() if chapter.kind is kind for meaning in chapter.meanings]
+def declared(kind: EntryKind) -> list[CatalogEntry]:
+    return [meaning for chapter in catalog_sections() if chapter.kind is kind for meaning in chapter.entries]
 
 
-@pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.value)
-def test_every_word_in_use_has_a_line(kind: Kind) -> None:
-    assert used()[kind] - {meaning.word for meaning in declared(kind)} == set()
+@pytest.mark.parametrize("kind", EntryKind, ids=lambda kind: kind.value)
+def test_every_word_in_use_has_a_line(kind: EntryKind) -> None:
+    assert used()[kind] - {meaning.term for meaning in declared(kind)} == set()
 
 
-@pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.value)
-def test_every_line_is_about_a_word_in_use(kind: Kind) -> None:
-    assert {meaning.word for meaning in declared(kind)} - used()[kind] == set()
+@pytest.mark.parametrize("kind", EntryKind, ids=lambda kind: kind.value)
+def test_every_line_is_about_a_word_in_use(kind: EntryKind) -> None:
+    assert {meaning.term for meaning in declared(kind)} - used()[kind] == set()
 
 
-@pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.value)
-def test_no_word_has_two_lines_of_a_kind(kind: Kind) -> None:
-    words = [meaning.word for meaning in declared(kind)]
+@pytest.mark.parametrize("kind", EntryKind, ids=lambda kind: kind.value)
+def test_no_word_has_two_lines_of_a_kind(kind: EntryKind) -> None:
+    words = [meaning.term for meaning in declared(kind)]
 
     assert sorted(words) == sorted(set(words))
 
@@ -107,21 +107,27 @@ def test_a_word_of_any_source_file_is_found(tmp_path: Path) -> None:
 
 
 def test_lines_are_sentences() -> None:
-    texts = [text for chapter in chapters() for each in chapter.meanings for text in (each.means, each.advice) if text]
+    texts = [
+        text
+        for chapter in catalog_sections()
+        for each in chapter.entries
+        for text in (each.description, each.remedy)
+        if text
+    ]
 
     assert [text for text in texts if not text.endswith(".")] == []
 
 
 def options_named() -> Iterator[str]:
     """Options as they are named in the lines: below ``job.autoscaler.`` without their prefix."""
-    texts = [each.means + each.advice for chapter in chapters() for each in chapter.meanings]
+    texts = [each.description + each.remedy for chapter in catalog_sections() for each in chapter.entries]
     names = (name for text in texts for name in re.findall(r"`([a-z0-9.-]+)`", text))
     foreign = ("jobmanager.", "taskmanager.", "metrics.fetcher.", "execution.", "pipeline.")
     return (name for name in names if "." in name and not name.startswith(foreign))
 
 
 def test_options_that_lines_name_exist() -> None:
-    known = {key for option in AutoscalerOptions.declared() for key in option.keys} | set(daemon_keys())
+    known = {key for option in AutoscalerOptions.all_options() for key in option.keys} | set(daemon_keys())
     unknown = {name for name in options_named() if name not in known and PREFIX + name not in known}
 
     assert unknown == set()
@@ -129,10 +135,10 @@ def test_options_that_lines_name_exist() -> None:
 
 @pytest.mark.parametrize("word", ["DOES_NOT_PAY", "does not pay", "does-not-pay", "DoesNotPay"])
 def test_a_word_is_found_however_it_is_written(word: str) -> None:
-    ((kind, meaning),) = meanings_of(word)
+    ((kind, meaning),) = entries_of(word)
 
-    assert (kind, meaning.word) == (Kind.REASON, "DOES_NOT_PAY")
+    assert (kind, meaning.term) == (EntryKind.REASON, "DOES_NOT_PAY")
 
 
 def test_a_word_of_several_kinds_has_a_meaning_of_each() -> None:
-    assert {kind for kind, _ in meanings_of("not running")} == {Kind.PHASE, Kind.REASON, Kind.FINDING}
+    assert {kind for kind, _ in entries_of("not running")} == {EntryKind.PHASE, EntryKind.REASON, EntryKind.FINDING}

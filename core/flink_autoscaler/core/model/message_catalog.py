@@ -1,6 +1,6 @@
 """Every word that the autoscaler tells people: what it means, and what to do. The reference page is made from it.
 
-The words themselves are in ``meanings.toml`` beside this module, which is read when somebody asks.
+The words themselves are in ``message_catalog.toml`` beside this module, which is read when somebody asks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from importlib import resources
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """What sort of thing a word stands for."""
 
     REASON = "reason"
@@ -25,22 +25,22 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class CatalogEntry:
     """One word.
 
     Attributes:
-        word: As programs see it.
-        means: What has happened or is so, for people.
-        advice: What to do about it; empty where nothing is to be done.
+        term: As programs see it.
+        description: What has happened or is so, for people.
+        remedy: What to do about it; empty where nothing is to be done.
     """
 
-    word: str
-    means: str
-    advice: str = ""
+    term: str
+    description: str
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Chapter:
+class CatalogSection:
     """Words that belong together.
 
     Attributes:
@@ -49,31 +49,33 @@ class Chapter:
         text: Where one meets them.
     """
 
-    kind: Kind
+    kind: EntryKind
     title: str
     text: str
-    meanings: tuple[Meaning, ...]
+    entries: tuple[CatalogEntry, ...]
 
 
 @cache
-def chapters() -> tuple[Chapter, ...]:
+def catalog_sections() -> tuple[CatalogSection, ...]:
     """Return all words, in the order of the reference page."""
-    found = tomllib.loads(resources.files(__package__).joinpath("meanings.toml").read_text(encoding="utf-8"))
+    found = tomllib.loads(resources.files(__package__).joinpath("message_catalog.toml").read_text(encoding="utf-8"))
     return tuple(
-        Chapter(Kind(each["kind"]), each["title"], each["text"], tuple(Meaning(*word) for word in each["words"]))
+        CatalogSection(
+            EntryKind(each["kind"]), each["title"], each["text"], tuple(CatalogEntry(*word) for word in each["words"])
+        )
         for each in found["chapters"]
     )
 
 
-def meanings_of(word: str) -> Iterator[tuple[Kind, Meaning]]:
+def entries_of(word: str) -> Iterator[tuple[EntryKind, CatalogEntry]]:
     """Yield what a word means, whatever its case and whether it has blanks, hyphens or underscores.
 
     Some words have several meanings: ``NOT_RUNNING`` is a reason, a finding and a phase.
     """
     wanted = _plain(word)
-    for chapter in chapters():
-        for meaning in chapter.meanings:
-            if _plain(meaning.word) == wanted:
+    for chapter in catalog_sections():
+        for meaning in chapter.entries:
+            if _plain(meaning.term) == wanted:
                 yield chapter.kind, meaning
 
 

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import JobKey
 
-MOST_WAITING = 10_000
+MAX_WAITING = 10_000
 """Notices of one target that wait at most; beyond that the oldest are given up."""
 
-MOST_SENT = 100
+MAX_SENT = 100
 """Notices of one batch."""
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class Notification:
     """One event for one target.
 
     Attributes:
         notice_id: Identity of the event, the same for all targets and however often it is sent; 36 characters at most.
         target: Name of the target.
-        identity: What makes two events the same, see :func:`identity_of`.
+        identity: What makes two events the same, see :func:`notification_identity`.
         interval: Seconds for which a repetition is not told; 0 tells every one.
         text: What is told, as text that the outbox does not read.
     """
@@ -35,7 +35,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class NotificationBatch:
     """Notices of one target that are sent together, by whoever has claimed them.
 
     Attributes:
@@ -47,7 +47,7 @@ class Batch:
     texts: tuple[str, ...]
 
 
-def identity_of(job_key: JobKey, event: Event) -> str:
+def notification_identity(job_key: JobKey, event: Event) -> str:
     """Return the same text for two events that are the same, in every process: 40 hexadecimal digits."""
     parts = (job_key, event.type.value, event.reason, event.message if event.key is None else event.key)
     digest = hashlib.sha256()
