@@ -24,7 +24,7 @@ from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option
 from flink_autoscaler.core.policies.base.scalability import scalability_coefficient
-from flink_autoscaler.core.policies.base.sizing import rounded_up
+from flink_autoscaler.core.policies.base.sizing import ceil_int32
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import AlignmentRequest
 
@@ -182,7 +182,7 @@ def _align(given: Json) -> Json:
     current, lower, upper = given["current"], given["lower"], given["upper"]
     maximum = given["max_parallelism"]
     limits = VertexLimits(lower, upper, min(maximum, upper))
-    target = limits.clamp(rounded_up(float(given["factor"]) * current))
+    target = limits.clamp(ceil_int32(float(given["factor"]) * current))
     if target == current:
         return {"result": current}
     request = AlignmentRequest(

@@ -55,8 +55,8 @@ from flink_autoscaler.core.observe.plausibility import is_possible
 from flink_autoscaler.core.observe.window import window_of
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.policies.base.scalability import data_skews
-from flink_autoscaler.core.policies.choosing import SHADOW, hear, streaming_policies
-from flink_autoscaler.core.policies.observing import policy_input
+from flink_autoscaler.core.policies.policy_input import policy_input
+from flink_autoscaler.core.policies.policy_runner import SHADOW, streaming_policies, update_policies
 from flink_autoscaler.core.ports.passes import EvaluatedJob, PassOutcome, PassRequest
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
 from flink_autoscaler.core.supervise.following import Tracking
@@ -332,7 +332,7 @@ def _unchanged(
 
 def _update_policies(request: PassRequest, job: EvaluatedJob, holds: tuple[Reason, ...], plugins: Plugins) -> Decision:
     """Hold the job, and let those of its policies go on that look at every sample."""
-    heard = hear(lambda: policy_input(job), job, plugins.policies)
+    heard = update_policies(lambda: policy_input(job), job, plugins.policies)
     state = replace(request.state, policies=heard.memories)
     return Decision(Hold((*holds, *heard.reasons)), state, excluded=job.excluded)
 

@@ -22,18 +22,18 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import direction_from
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
-from flink_autoscaler.core.policies.choosing import (
+from flink_autoscaler.core.policies.policy_input import policy_input
+from flink_autoscaler.core.policies.policy_runner import (
     POLICY_FAILED,
     SHADOW,
     AnyPolicy,
-    asked,
-    failed,
+    abstention_after_error,
     known_policies,
     plan_of,
+    run_policy,
 )
-from flink_autoscaler.core.policies.observing import policy_input
 from flink_autoscaler.core.ports.passes import EvaluatedJob, PassRequest
-from flink_autoscaler.core.ports.plugins import Plugins, needs_no_window
+from flink_autoscaler.core.ports.plugins import Plugins, is_streaming_policy
 
 _POLICY: Final = "policy"
 _STATE: Final = "state"
@@ -65,7 +65,7 @@ def run_shadow_policy(name: str, job: EvaluatedJob, plugins: Plugins) -> ShadowR
     state = _state_of(job.state.policies)
     with ErrorBoundary() as boundary:
         policy = known_policies(plugins.policies).get(name)
-        if policy is not None and not (job.is_window_full or needs_no_window(policy)):
+        if policy is not None and not (job.is_window_full or is_streaming_policy(policy)):
             return None
         proposal, problem = _propose(name, policy, job, state)
         events = () if problem is None else _problem_event(name, problem, job.context.options)
@@ -82,10 +82,10 @@ def _propose(
 ) -> tuple[Proposal, str | None]:
     if policy is None:
         problem = "there is no such policy"
-        return failed(name, problem, state), problem
+        return abstention_after_error(name, problem, state), problem
     if isinstance(policy, CapacityPolicy):
         return policy.size(job, {}), None
-    return asked(name, policy, cache(lambda: policy_input(job)), state)
+    return run_policy(name, policy, cache(lambda: policy_input(job)), state)
 
 
 def _within_bounds(proposal: Proposal, job: EvaluatedJob) -> ShadowProposal:

@@ -19,10 +19,10 @@ from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.observe.window import window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies.base.proposals import held_back_reason
+from flink_autoscaler.core.policies.base.proposals import saturation_reason
 from flink_autoscaler.core.policies.base.scalability import Gains, ineffective_gains
-from flink_autoscaler.core.policies.base.sizing import SizingSettings, planned_sizing
-from flink_autoscaler.core.policies.choosing import PolicyPlan
+from flink_autoscaler.core.policies.base.sizing import SizingSettings, sizing_for_target
+from flink_autoscaler.core.policies.policy_runner import PolicyPlan
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import Plugins
 
@@ -135,7 +135,7 @@ def vertex_changes(chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins) -> P
         delayed=waiting,
         reasons=tuple(reasons),
         events=tuple(events),
-        bypasses_damping=chosen.at_once | idle,
+        bypasses_damping=chosen.bypasses_damping | idle,
         memories=chosen.memories,
         is_confirmed=chosen.is_confirmed,
     )
@@ -206,13 +206,13 @@ def _change_of(vertex: Vertex, chosen: PolicyPlan, job: EvaluatedJob, plugins: P
         return VertexChange(pending=job.state.delayed.get(vertex.vertex_id))
     vertex_id, target = vertex.vertex_id, chosen.targets[vertex.vertex_id]
     sized, pending = chosen.sizings.get(vertex_id), job.state.delayed.get(vertex_id)
-    is_sized, is_at_once = sized is not None and sized.target == target, vertex_id in chosen.at_once
+    is_sized, is_at_once = sized is not None and sized.target == target, vertex_id in chosen.bypasses_damping
     if sized is not None and is_sized:
         sizing = sized
     else:
         rate = job.metrics.vertices[vertex_id][ScalingMetric.TRUE_PROCESSING_RATE].average
         settings = SizingSettings.of_job(job)
-        sizing = planned_sizing(vertex, target, rate, replace(settings, least_factor=0.0) if is_at_once else settings)
+        sizing = sizing_for_target(vertex, target, rate, replace(settings, min_factor=0.0) if is_at_once else settings)
     parallelism, reasons, events = sizing.target, tuple[Reason, ...](), tuple[Event, ...]()
     # A policy that chooses among what alignment comes to means what it says.
     if sizing.target != sizing.current and not (is_at_once and sizing.target in job.aligned.get(vertex_id, ())):
@@ -374,7 +374,7 @@ def _scale_down(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob
         text = "it is busier than the target although its upstream says it needs less"
         return VertexChange(pending=pending, reasons=(Reason("SATURATED", text, vertex.vertex_id),))
     if options.is_improved and (behind := saturated_sources(job.topology, window_of(job.state.samples))):
-        return VertexChange(pending=pending, reasons=(held_back_reason(behind[0].name, vertex.vertex_id),))
+        return VertexChange(pending=pending, reasons=(saturation_reason(behind[0].name, vertex.vertex_id),))
     pending, highest = queue_recommendation(pending, advice, options.scale_down_interval.ms)
     if highest is None:
         text = f"waits {options.scale_down_interval} before it is scaled down"

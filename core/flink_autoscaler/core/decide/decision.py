@@ -31,8 +31,8 @@ from flink_autoscaler.core.observe.observation import add_to_history
 from flink_autoscaler.core.options import calendar
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies.choosing import choose, hear
-from flink_autoscaler.core.policies.observing import policy_input
+from flink_autoscaler.core.policies.policy_input import policy_input
+from flink_autoscaler.core.policies.policy_runner import run_job_policy, update_policies
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import Plugins
 
@@ -115,9 +115,9 @@ def make_plan(job: EvaluatedJob, plugins: Plugins) -> Plan:
     """
     plan = _under_memory_pressure(job)
     if plan is not None:
-        heard = hear(lambda: policy_input(job), job, plugins.policies)
+        heard = update_policies(lambda: policy_input(job), job, plugins.policies)
         return replace(plan, reasons=(*plan.reasons, *heard.reasons), memories=heard.memories)
-    chosen = choose(lambda: policy_input(job), job, plugins.policies)
+    chosen = run_job_policy(lambda: policy_input(job), job, plugins.policies)
     plan = vertex_changes(chosen, job, plugins)
     if plan.changes:
         plan = raise_to_threshold(in_whole_taskmanagers(plan, job), job)

@@ -25,8 +25,8 @@ from flink_autoscaler.core.model.policy_values import (
 )
 from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.observe.window import window_of
-from flink_autoscaler.core.policies.base.proposals import direction_from, held_back_reason
-from flink_autoscaler.core.policies.base.sizing import sized_vertices
+from flink_autoscaler.core.policies.base.proposals import direction_from, saturation_reason
+from flink_autoscaler.core.policies.base.sizing import size_vertices
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 NAME: Final = "capacity"
@@ -53,10 +53,10 @@ class CapacityPolicy:
         Raises:
             AutoscalerError: The job cannot be sized.
         """
-        sized, reasons = _sized_ahead(job) if job.demand else sized_vertices(job)
+        sized, reasons = _size_with_forecast(job) if job.demand else size_vertices(job)
         if job.context.options.is_improved:
             behind = saturated_sources(job.topology, window_of(job.state.samples))
-            reasons += tuple(held_back_reason(each.name, each.vertex_id) for each in behind)
+            reasons += tuple(saturation_reason(each.name, each.vertex_id) for each in behind)
         sizings = {v: sizing.capped_at(ceilings[v]) if v in ceilings else sizing for v, sizing in sized.items()}
         current = {v: sizing.current for v, sizing in sizings.items()}
         due = [v for v, sizing in sizings.items() if sizing.is_outside and sizing.target != sizing.current]
@@ -72,7 +72,7 @@ class CapacityPolicy:
         )
 
 
-def _sized_ahead(job: EvaluatedJob) -> tuple[dict[VertexId, VertexSizing], tuple[Reason, ...]]:
+def _size_with_forecast(job: EvaluatedJob) -> tuple[dict[VertexId, VertexSizing], tuple[Reason, ...]]:
     """Size the vertices up for what is expected until that would have caught up, and down for what comes later."""
     topology, options = job.topology, job.context.options
     # The expected load comes however long the restart takes, so that a slow one is planned for instead of a usual one.
@@ -82,7 +82,7 @@ def _sized_ahead(job: EvaluatedJob) -> tuple[dict[VertexId, VertexSizing], tuple
     expected = expected_arrivals(present, job.demand or {}, options.forecast_cap_factor)
 
     def sized(arrivals: Mapping[VertexId, float]) -> tuple[dict[VertexId, VertexSizing], tuple[Reason, ...]]:
-        return sized_vertices(replace(job, metrics=_with_arrivals(job, settings, arrivals), restart_time=restart))
+        return size_vertices(replace(job, metrics=_with_arrivals(job, settings, arrivals), restart_time=restart))
 
     (sizings, reasons), (later, _) = sized(expected.up), sized(expected.down)
     falling = {v: later[v] for v, sizing in sizings.items() if sizing.target < sizing.current and v in later}

@@ -14,13 +14,13 @@ from flink_autoscaler.core.model.vertex_patterns import matches
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.policies import ScheduleOptions
 from flink_autoscaler.core.options.schedule_plans import SchedulePlan
-from flink_autoscaler.core.policies.base.proposals import missing, not_usable
+from flink_autoscaler.core.policies.base.proposals import missing_metric_reason, not_usable
 from flink_autoscaler.core.policies.base.quantities import (
-    Memory,
-    Need,
-    needs_of,
+    RateMemory,
+    VertexDemand,
+    clamp_parallelism,
     present_arrivals,
-    subtasks,
+    vertex_demands,
 )
 
 SCHEDULE: Final = "schedule"
@@ -33,7 +33,7 @@ _N = TypeVar("_N", int, float)
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class ScheduleBounds:
     """What plans say together: the greatest floor, the least ceiling; where they contradict, the floor wins.
 
     Attributes:
@@ -54,12 +54,12 @@ class Planned:
         least = max(self.floors.get(vertex.vertex_id, 1), vertex.min_parallelism)
         return min(vertex.max_parallelism, max(ceiling, least))
 
-    def bounded(self, vertex: VertexObs, target: int) -> int:
+    def clamp(self, vertex: VertexObs, target: int) -> int:
         """Return the parallelism within the bounds that is next to a target."""
         floor = self.floors.get(vertex.vertex_id, 1)
-        return subtasks(min(max(target, floor), self.limit(vertex)), vertex)
+        return clamp_parallelism(min(max(target, floor), self.limit(vertex)), vertex)
 
-    def shown(self, obs: JobObservation) -> JobObservation:
+    def applied_to(self, obs: JobObservation) -> JobObservation:
         """Return the observation with these bounds for policies; what a vertex has is never below its least."""
         vertices = {
             v: replace(
@@ -72,7 +72,7 @@ class Planned:
         return replace(obs, vertices=vertices)
 
 
-def planned(given: PolicyInput) -> Planned:
+def schedule_bounds(given: PolicyInput) -> ScheduleBounds:
     """Return what the plans say.
 
     Floors hold earlier than planned, by the time that a rescale takes until the job works again. What a vertex can do
@@ -91,11 +91,11 @@ def planned(given: PolicyInput) -> Planned:
     least = [(v, plan.min_parallelism) for v, plan in _about(obs, plans) if plan.min_parallelism is not None]
     rates = [(v, plan.min_rate) for v, plan in _about(obs, plans) if plan.min_rate is not None]
     most = [(v, plan.max_parallelism) for v, plan in _about(obs, begun) if plan.max_parallelism is not None]
-    sized, lacking = _sized(given, memory, _by_vertex(rates, max))
-    return Planned(
+    sized, lacking = _sizes_for_rates(given, memory, _by_vertex(rates, max))
+    return ScheduleBounds(
         floors=_by_vertex([*least, *sized.items()], max),
         ceilings=_by_vertex(most, min),
-        reasons=(*(_holding(plan, obs.now) for plan in plans), *lacking),
+        reasons=(*(_active_reason(plan, obs.now) for plan in plans), *lacking),
         state=memory.as_json(),
     )
 
@@ -112,14 +112,14 @@ def _by_vertex(pairs: Iterable[tuple[VertexId, _N]], pick: Callable[[_N, _N], _N
     return result
 
 
-def _holding(plan: SchedulePlan, now: float) -> Reason:
+def _active_reason(plan: SchedulePlan, now: float) -> Reason:
     if plan.holds_at(now):
         return Reason("PLAN_HOLDS", f"planned: {plan.text}")
     return Reason("PLAN_BEGINS", f"planned, and a rescale takes until then: {plan.text}")
 
 
-def _sized(
-    given: PolicyInput, memory: Memory, rates: Mapping[VertexId, float]
+def _sizes_for_rates(
+    given: PolicyInput, memory: RateMemory, rates: Mapping[VertexId, float]
 ) -> tuple[dict[VertexId, int], tuple[Reason, ...]]:
     """Return the parallelism by vertex that sustains rates of sources, and what is missing.
 
@@ -134,21 +134,25 @@ def _sized(
     if not sources:
         return {}, ()
     arriving = {**present_arrivals(given.obs), **sources}
-    needs = needs_of(given.obs, memory, arriving)
+    needs = vertex_demands(given.obs, memory, arriving)
     target = max(AutoscalerOptions.of(given.config).utilization_target, _LEAST_TARGET)
     wanted = {v: _wanted(need, target) for v, need in needs.items()}
-    lacking = tuple(missing(needs[v].vertex, "true processing rate") for v, number in wanted.items() if number is None)
+    lacking = tuple(
+        missing_metric_reason(needs[v].vertex, "true processing rate") for v, number in wanted.items() if number is None
+    )
     return {v: needs[v].vertex.parallelism if n is None else n for v, n in wanted.items()}, lacking
 
 
-def _wanted(need: Need, target: float) -> int | None:
+def _wanted(need: VertexDemand, target: float) -> int | None:
     if need.needed == 0.0:
         return need.vertex.min_parallelism
     return (
-        None if need.needed is None or need.rate is None else subtasks(need.needed / (need.rate * target), need.vertex)
+        None
+        if need.needed is None or need.rate is None
+        else clamp_parallelism(need.needed / (need.rate * target), need.vertex)
     )
 
 
-def _memory(given: PolicyInput) -> Memory:
-    memory = Memory.read(given.state, given.obs)
-    return memory if not_usable(given.obs) else memory.learned(given.obs, has_backlog=False)
+def _memory(given: PolicyInput) -> RateMemory:
+    memory = RateMemory.read(given.state, given.obs)
+    return memory if not_usable(given.obs) else memory.with_observation(given.obs, has_backlog=False)

@@ -27,11 +27,17 @@ from flink_autoscaler.core.policies.base.proposals import (
     abstention,
     direction_of,
     lag_unknown,
-    missing,
-    not_running,
+    missing_metric_reason,
+    not_running_reason,
     not_usable,
 )
-from flink_autoscaler.core.policies.base.quantities import GREATEST, lags_to_drain, rounded_up, slope_of, subtasks
+from flink_autoscaler.core.policies.base.quantities import (
+    GREATEST,
+    ceil_tolerant,
+    clamp_parallelism,
+    lags_to_drain,
+    slope_of,
+)
 
 NAME: Final = "varga"
 _MAX_RATIO: Final = 3.0
@@ -86,7 +92,7 @@ def apply_behavior(
     low = min([desired, *(value for _, value in _after(recommendations, now - up.window))])
     high = max([desired, *(value for _, value in _after(recommendations, now - down.window))])
     stabilized = min(max(current, low), high)
-    number = _limited(stabilized, history, up if stabilized > current else down)
+    number = _apply_rate_limits(stabilized, history, up if stabilized > current else down)
     kept = _that_matter(recommendations, now, up.window, down.window)
     return stabilized, number, replace(history, recommendations=kept)
 
@@ -95,7 +101,7 @@ def _after(entries: tuple[Timed, ...], at: float) -> tuple[Timed, ...]:
     return tuple(entry for entry in entries if entry[0] > at)
 
 
-def _limited(stabilized: int, history: ScalingHistory, rules: ScalingRules) -> int:
+def _apply_rate_limits(stabilized: int, history: ScalingHistory, rules: ScalingRules) -> int:
     """Move no farther than the rate limits of a direction allow; limits that lie behind mean to stay."""
     current, sign = history.size, 1 if stabilized > history.size else -1
     if rules.select is Select.DISABLED:
@@ -180,14 +186,14 @@ class VargaMemory:
         written: dict[str, Any] = _MEMORY.write(self)
         return written
 
-    def updated(self, obs: JobObservation, backlog: Backlog, threshold: float) -> VargaMemory:
+    def with_observation(self, obs: JobObservation, backlog: Backlog, threshold: float) -> VargaMemory:
         """Return what is remembered after a look at the job."""
         # Samples of the future, which a clock that was set left, go.
         recent = ((at, lag) for at, lag in self.lags if obs.now - _SLOPE_WINDOW <= at < obs.now)
         return replace(
             self,
             sync=replace(self.sync, backlog_at=obs.now) if backlog.lag > threshold else self.sync,
-            stopped_at=obs.now if not_running(obs) else self.stopped_at,
+            stopped_at=obs.now if not_running_reason(obs) else self.stopped_at,
             lags=(*recent, (obs.now, backlog.lag)) if backlog.is_known else (),
         )
 
@@ -219,9 +225,9 @@ def backlog_of(obs: JobObservation) -> Backlog:
     )
 
 
-def advised(current: int, ratio: float, tolerance: float) -> int:
+def advised_parallelism(current: int, ratio: float, tolerance: float) -> int:
     """Return the number, of whatever bounds, at which a metric that is ``ratio`` times its target would be at it."""
-    return current if abs(ratio - 1.0) <= tolerance + _NOISE else rounded_up(current * ratio)
+    return current if abs(ratio - 1.0) <= tolerance + _NOISE else ceil_tolerant(current * ratio)
 
 
 @value
@@ -239,7 +245,9 @@ def advice_of(obs: JobObservation, backlog: Backlog, options: AutoscalerOptions)
     Without the first, the second can only raise. Up to its threshold the lag advises nothing.
     """
     lag = _by_lag(obs, backlog, options) if backlog.lag > options.varga_lag_threshold else Advice(0, False)
-    lacking = tuple(missing(vertex, "busy time") for vertex in obs.vertices.values() if vertex.busy is None)
+    lacking = tuple(
+        missing_metric_reason(vertex, "busy time") for vertex in obs.vertices.values() if vertex.busy is None
+    )
     if lacking:
         return Advice(lag.number, True, lacking + lag.reasons) if lag.is_growing else lacking
     use = _by_utilization(obs, options)
@@ -251,21 +259,21 @@ def _by_utilization(obs: JobObservation, options: AutoscalerOptions) -> Advice:
     target, highest, number, is_growing = options.varga_utilization_target, 0.0, 0, False
     for vertex in obs.vertices.values():
         ratio = min((vertex.busy or 0.0) / target, _MAX_RATIO)
-        wanted = subtasks(advised(vertex.parallelism, ratio, options.varga_tolerance), vertex)
+        wanted = clamp_parallelism(advised_parallelism(vertex.parallelism, ratio, options.varga_tolerance), vertex)
         highest, number = max(highest, ratio), max(number, wanted)
         is_growing = is_growing or wanted > vertex.parallelism
-    return Advice(number, is_growing, (_advice_reason("utilization", highest, _widest(obs), number),))
+    return Advice(number, is_growing, (_advice_reason("utilization", highest, _job_parallelism(obs), number),))
 
 
 def _by_lag(obs: JobObservation, backlog: Backlog, options: AutoscalerOptions) -> Advice:
     """Follow the change of the lag, and what it takes to be rid of it."""
-    current, vertices = _widest(obs), obs.vertices.values()
+    current, vertices = _job_parallelism(obs), obs.vertices.values()
     drain_time = options.catch_up_duration.exact_seconds
     drain_rate = backlog.lag / drain_time if drain_time > 0 else 0.0
     change = 1.0 + (backlog.slope + drain_rate) / backlog.rate
     ratio = max(0.0, min(change / options.varga_lag_rate_target, _MAX_RATIO))
     least, most = min(each.min_parallelism for each in vertices), max(each.max_parallelism for each in vertices)
-    number = min(max(least, advised(current, ratio, options.varga_tolerance)), most)
+    number = min(max(least, advised_parallelism(current, ratio, options.varga_tolerance)), most)
     reason = _advice_reason("lag rate", ratio, current, number)
     known = [vertex for vertex in vertices if vertex.busy is not None]
     busiest = max(known, key=lambda vertex: vertex.busy or 0.0, default=None)
@@ -283,7 +291,7 @@ def _advice_reason(metric: str, ratio: float, current: int, number: int) -> Reas
     return Reason("VARGA_ADVICE", text, None, figures)
 
 
-def _widest(obs: JobObservation) -> int:
+def _job_parallelism(obs: JobObservation) -> int:
     """Return the parallelism of a job: that of its widest vertex."""
     return max(vertex.parallelism for vertex in obs.vertices.values())
 
@@ -301,31 +309,31 @@ class VargaPolicy:
         """
         obs, options = given.obs, AutoscalerOptions.of(given.config)
         backlog = backlog_of(obs)
-        memory = VargaMemory.read(given.state, obs).updated(obs, backlog, options.varga_lag_threshold)
+        memory = VargaMemory.read(given.state, obs).with_observation(obs, backlog, options.varga_lag_threshold)
         state = memory.as_json()
         if why_not := _why_not(obs, backlog, memory):
             return abstention(NAME, why_not, state)
         sync = memory.sync
         if sync.synced_at is not None and 0 <= obs.now - sync.synced_at < options.varga_sync_period.exact_seconds:
             text = f"as {obs.now - sync.synced_at:.0f} s ago (varga.sync-period)"
-            targets = {v: subtasks(sync.targets.get(v, x.parallelism), x) for v, x in obs.vertices.items()}
+            targets = {v: clamp_parallelism(sync.targets.get(v, x.parallelism), x) for v, x in obs.vertices.items()}
             return _proposal(obs, targets, (Reason("BETWEEN_SYNCS", text),), state, blocks_down=sync.blocks_down)
         slope = slope_of(memory.lags, _SLOPE_WINDOW)
         backlog = backlog if slope is None else replace(backlog, slope=slope)
         phase = _phase(obs, backlog, sync.backlog_at, options)
         is_telling = phase is None or phase.code == _BEHIND
-        advice = advice_of(obs, backlog, options) if is_telling else Advice(_widest(obs), False)
+        advice = advice_of(obs, backlog, options) if is_telling else Advice(_job_parallelism(obs), False)
         if not isinstance(advice, Advice):
             return abstention(NAME, advice, state)
         blocks_down = phase is not None and phase.code == _CATCHING_UP
         said = (*lag_unknown(obs), *(() if phase is None else (phase,)), *advice.reasons)
-        return _followed(obs, replace(advice, reasons=said), memory, options, blocks_down=blocks_down)
+        return _limit_advice(obs, replace(advice, reasons=said), memory, options, blocks_down=blocks_down)
 
 
 def _why_not(obs: JobObservation, backlog: Backlog, memory: VargaMemory) -> tuple[Reason, ...]:
     """Return why nothing can be said about a job; empty when something can."""
     sources = (vertex for vertex in obs.vertices.values() if vertex.is_source)
-    lacking = tuple(missing(vertex, "rate") for vertex in sources if vertex.rate_in is None)
+    lacking = tuple(missing_metric_reason(vertex, "rate") for vertex in sources if vertex.rate_in is None)
     reasons = not_usable(obs) + lacking
     starts = [at for at in (memory.stopped_at, obs.last_restart_at) if at is not None and at <= obs.now]
     if obs.now - max(starts, default=0.0) < _SLOPE_WINDOW:
@@ -355,14 +363,14 @@ def _phase(
     return Reason("SETTLING", "the metric window still has samples of working off a backlog", None, figures)
 
 
-def _followed(
+def _limit_advice(
     obs: JobObservation, advice: Advice, memory: VargaMemory, options: AutoscalerOptions, *, blocks_down: bool
 ) -> Proposal:
     """Go as far toward an advice as windows and rate limits allow."""
-    current = _widest(obs)
+    current = _job_parallelism(obs)
     stabilized, number, history = apply_behavior(advice.number, current, obs.now, memory.sync.history, options)
     targets = {
-        v: subtasks(number if advice.is_growing else min(number, vertex.parallelism), vertex)
+        v: clamp_parallelism(number if advice.is_growing else min(number, vertex.parallelism), vertex)
         for v, vertex in obs.vertices.items()
     }
     sync = replace(memory.sync, history=history, synced_at=obs.now, targets=targets, blocks_down=blocks_down)

@@ -272,7 +272,7 @@ class ScalingPolicy(Protocol):
     ``confirms_plans = True``; it is not asked again.
 
     A policy that goes by ``PolicyInput.samples`` and weighs itself what a rescale costs declares that with an attribute
-    ``needs_no_window = True``. Then
+    ``is_streaming = True``. Then
 
     - it is asked from the second sample of an execution on, whether the metric window is full or not;
     - it is also asked in passes that hold the job whatever it proposes: paused, in a dry run, under memory pressure,
@@ -304,13 +304,13 @@ class ScalingPolicy(Protocol):
 @memoize_last
 def confirms_plans(policy: object) -> bool:
     """Tell whether a policy declares that it proposes nothing that a single sample of the metric window calls for."""
-    return _declares(policy, "confirms_plans") or needs_no_window(policy)
+    return _declares(policy, "confirms_plans") or is_streaming_policy(policy)
 
 
 @memoize_last
-def needs_no_window(policy: object) -> bool:
+def is_streaming_policy(policy: object) -> bool:
     """Tell whether a policy declares that it goes by single samples and weighs itself what a rescale costs."""
-    return _declares(policy, "needs_no_window")
+    return _declares(policy, "is_streaming")
 
 
 def _declares(policy: object, name: str) -> bool:

@@ -15,7 +15,7 @@ from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies.choosing import unknown_policies
+from flink_autoscaler.core.policies.policy_runner import unknown_policies
 from flink_autoscaler.pipeline.backtest.nights import nights_of, remarks
 from flink_autoscaler.pipeline.backtest.plan import Bounds, Curves, Outcome, Piece
 from flink_autoscaler.pipeline.backtest.subject import Subject

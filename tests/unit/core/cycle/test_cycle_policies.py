@@ -15,7 +15,7 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
-from flink_autoscaler.core.policies.choosing import POLICIES, unknown_policies
+from flink_autoscaler.core.policies.policy_runner import POLICIES, unknown_policies
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import Plugins
 from testkit.builders.core import (

@@ -14,7 +14,7 @@ from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal, ProposalDirection
 from flink_autoscaler.core.model.topology import IoMetrics
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
-from flink_autoscaler.core.policies.choosing import SHADOW
+from flink_autoscaler.core.policies.policy_runner import SHADOW
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import Plugins
 from testkit.builders.core import (
@@ -38,7 +38,7 @@ class Second:
     """Wants a parallelism, abstains, or fails; counts in its state how often it was asked."""
 
     target: int | None
-    needs_no_window: bool = False
+    is_streaming: bool = False
     problem: Exception | None = None
     name: str = "second"
     seen: list[PolicyInput] = field(default_factory=list)
@@ -84,7 +84,7 @@ def test_what_it_would_do_is_told_and_nothing_is_done() -> None:
 
 @pytest.mark.parametrize(("is_windowless", "asked"), [(True, 2), (False, 1)])
 def test_it_is_asked_when_it_would_be_in_charge(is_windowless: bool, asked: int) -> None:
-    policy = Second(6, needs_no_window=is_windowless)
+    policy = Second(6, is_streaming=is_windowless)
     driver = a_driver(policy)
 
     filling = run(driver, 2)
@@ -202,7 +202,7 @@ def test_what_it_remembers_is_forgotten_when_it_is_switched_off() -> None:
 
 @pytest.mark.parametrize("is_windowless", [True, False])
 def test_another_job_graph_is_for_a_policy_that_needs_no_window_to_see(is_windowless: bool) -> None:
-    policy = Second(4, needs_no_window=is_windowless)
+    policy = Second(4, is_streaming=is_windowless)
     driver = a_driver(policy)
     run(driver, 3)
     other = a_vertex(7, parallelism=4, io=IoMetrics(records_in=48_000, busy_ms=1.0))

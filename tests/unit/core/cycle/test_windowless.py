@@ -38,7 +38,7 @@ class Sees:
     """Needs no window; wants a parallelism everywhere, and counts in its state how often it was asked."""
 
     target: int
-    needs_no_window: bool = True
+    is_streaming: bool = True
     name: str = "sees"
     seen: list[PolicyInput] = field(default_factory=list)
 
@@ -107,7 +107,7 @@ FILTERED = {
 def test_what_exists_for_policies_with_a_window_does_not_hold_its_plans(
     options: Mapping[str, str], is_windowless: bool
 ) -> None:
-    driver = a_driver(Sees(1, needs_no_window=is_windowless))
+    driver = a_driver(Sees(1, is_streaming=is_windowless))
     with_option(driver, {"scale-down.max-factor": "1", **options})
 
     outcomes = [driver.run(minute * MINUTE, source(minute)) for minute in range(1, 17)]

@@ -5,7 +5,7 @@ import pytest
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection
 from flink_autoscaler.core.policies.base.proposals import direction_of
-from flink_autoscaler.core.policies.choosing import PolicyPlan, failed, plan_of
+from flink_autoscaler.core.policies.policy_runner import PolicyPlan, abstention_after_error, plan_of
 from testkit.builders.policies import observation, vertex
 
 OBS = observation(vertex(parallelism=4), vertex("map", parallelism=4))
@@ -38,7 +38,7 @@ def codes(plan: PolicyPlan) -> list[str]:
         pytest.param(abstains("WARM_UP"), (4, 4), id="none"),
         pytest.param(wants(2, 2, blocks_down=True), (4, 4), id="it may block itself"),
         pytest.param(wants(6, 2, blocks_down=True), (6, 4), id="but not what goes up"),
-        pytest.param(failed("two", "boom", {}), (4, 4), id="failed"),
+        pytest.param(abstention_after_error("two", "boom", {}), (4, 4), id="failed"),
     ],
 )
 def test_a_proposal_becomes_a_plan(proposal: Proposal, expected: tuple[int, int]) -> None:
@@ -54,7 +54,7 @@ def test_what_stops_a_scale_down_is_a_reason_only_where_it_does() -> None:
 
 
 def test_reasons_and_state_are_kept() -> None:
-    plan = plan_of(failed("two", "boom", {"old": 1}), sizes(OBS))
+    plan = plan_of(abstention_after_error("two", "boom", {"old": 1}), sizes(OBS))
 
     assert codes(plan) == ["POLICY_FAILED", "NO_OPINION"]
     assert plan.states == {"two": {"old": 1}}

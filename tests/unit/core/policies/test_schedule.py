@@ -14,8 +14,8 @@ from flink_autoscaler.core.model.policy_values import JobObservation, Outage, Pr
 from flink_autoscaler.core.options.calendar import Period
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.options.schedule_plans import SchedulePlan, format_plans, parse_plans
-from flink_autoscaler.core.policies.choosing import plan_of, scheduled
-from flink_autoscaler.core.policies.schedule import Planned, planned
+from flink_autoscaler.core.policies.policy_runner import plan_of, within_schedule
+from flink_autoscaler.core.policies.schedule import ScheduleBounds, schedule_bounds
 from testkit.builders.policies import given, observation, vertex
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -37,18 +37,18 @@ def a_job(now: float, parallelism: int = 4) -> JobObservation:
 
 def bounds(
     plans: str, obs: JobObservation, *, downtime: Outage | None = None, state: Mapping[str, Any] | None = None
-) -> Planned:
-    return planned(given(obs, {"schedule.plans": plans}, downtime=downtime or Outage(0.0, 0.0), state=state))
+) -> ScheduleBounds:
+    return schedule_bounds(given(obs, {"schedule.plans": plans}, downtime=downtime or Outage(0.0, 0.0), state=state))
 
 
 def sizes(plans: str, obs: JobObservation, *, downtime: Outage | None = None, **wanted: int) -> dict[str, int]:
     """Return what becomes of what a policy wants; of a vertex that it does not name, of what that has."""
     within, current = bounds(plans, obs, downtime=downtime), {v: each.parallelism for v, each in obs.vertices.items()}
     proposal = Proposal("any", wanted, ProposalDirection.NONE, {}, 1.0, (Reason("WHY", "because"),))
-    return dict(scheduled(plan_of(proposal, current), within, obs).targets)
+    return dict(within_schedule(plan_of(proposal, current), within, obs).targets)
 
 
-def codes(plans: Planned) -> set[str]:
+def codes(plans: ScheduleBounds) -> set[str]:
     return {reason.code for reason in plans.reasons}
 
 
@@ -209,7 +209,7 @@ def test_without_a_plan_nothing_is_bounded() -> None:
 
     assert bounds(OFFICE, obs).reasons == ()
     assert sizes(OFFICE, obs, source=1) == {"source": 1, "map": 4}
-    assert bounds(OFFICE, obs).shown(obs) == obs
+    assert bounds(OFFICE, obs).applied_to(obs) == obs
 
 
 def test_bounds_of_a_vertex_go_before_a_floor() -> None:
@@ -283,10 +283,10 @@ def test_a_vertex_for_whose_rate_nothing_is_known_keeps_what_it_has() -> None:
 def test_no_vertex_is_seen_below_its_least_parallelism() -> None:
     obs = a_job(0.0)
 
-    assert bounds("min-parallelism=8", obs).shown(obs).vertices["map"].min_parallelism == 4
+    assert bounds("min-parallelism=8", obs).applied_to(obs).vertices["map"].min_parallelism == 4
 
 
 def test_a_ceiling_is_not_below_the_least_parallelism() -> None:
     obs = observation(vertex(min_parallelism=3))
 
-    assert bounds("max-parallelism=2", obs).shown(obs).vertices["source"].max_parallelism == 3
+    assert bounds("max-parallelism=2", obs).applied_to(obs).vertices["source"].max_parallelism == 3

@@ -10,7 +10,7 @@ from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, 
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.policies.base.quantities import slope_of
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
-from flink_autoscaler.core.policies.varga import VargaPolicy, advised
+from flink_autoscaler.core.policies.varga import VargaPolicy, advised_parallelism
 from flink_autoscaler.core.ports.plugins import ScalingPolicy
 from testkit.builders.policies import codes, given, observation, run, vertex
 
@@ -77,14 +77,14 @@ E = a_job(200_000.0, 0.0, 0.3)
 def test_a_metric_advises_the_number_that_brings_it_to_its_target(
     current: int, metric: float, target: float, expected: int
 ) -> None:
-    assert advised(current, metric / target, 0.1) == expected
+    assert advised_parallelism(current, metric / target, 0.1) == expected
 
 
 @hypothesis_given(busy=st.floats(0.0, 1.0), current=st.integers(1, 128), target=st.floats(0.3, 1.0))
 def test_what_was_advised_is_not_advised_again(busy: float, current: int, target: float) -> None:
-    after = max(1, advised(current, busy / target, 0.1))
+    after = max(1, advised_parallelism(current, busy / target, 0.1))
 
-    assert max(1, advised(after, busy * current / after / target, 0.1)) == after
+    assert max(1, advised_parallelism(after, busy * current / after / target, 0.1)) == after
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ class Picky:
     """Wants of the last vertex what its option says, and tells what alignment comes to."""
 
     name = "picky"
-    needs_no_window = True
+    is_streaming = True
 
     def propose(self, given):
         *_, last = given.obs.vertices.values()

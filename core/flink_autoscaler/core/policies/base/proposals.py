@@ -9,7 +9,7 @@ from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection, VertexObs
-from flink_autoscaler.core.policies.base.quantities import Need
+from flink_autoscaler.core.policies.base.quantities import VertexDemand
 
 METRIC_MISSING = "METRIC_MISSING"
 INCOMPLETE_WINDOW = "INCOMPLETE_WINDOW"
@@ -28,7 +28,7 @@ def not_usable(obs: JobObservation) -> tuple[Reason, ...]:
     )
 
 
-def not_running(obs: JobObservation) -> tuple[Reason, ...]:
+def not_running_reason(obs: JobObservation) -> tuple[Reason, ...]:
     """Return the reason where the job does not run with all its tasks; empty when it does."""
     return tuple(reason for reason in not_usable(obs) if reason.code == NOT_RUNNING)
 
@@ -36,22 +36,22 @@ def not_running(obs: JobObservation) -> tuple[Reason, ...]:
 def not_sizable(obs: JobObservation) -> tuple[Reason, ...]:
     """Return why nothing can be sized for what arrives; a source of which that is not known is a reason, too."""
     lacking = (vertex for vertex in obs.vertices.values() if vertex.is_source and vertex.target_rate is None)
-    return not_usable(obs) or tuple(missing(vertex, "arrival rate") for vertex in lacking)
+    return not_usable(obs) or tuple(missing_metric_reason(vertex, "arrival rate") for vertex in lacking)
 
 
-def missing(vertex: VertexObs, metric: str) -> Reason:
+def missing_metric_reason(vertex: VertexObs, metric: str) -> Reason:
     """Return the reason for having no opinion on a vertex."""
     return Reason(METRIC_MISSING, f"{vertex.name}: no {metric}", vertex.vertex_id)
 
 
-def lacking_rates(obs: JobObservation, needs: Mapping[VertexId, Need]) -> tuple[Reason, ...]:
+def lacking_rates(obs: JobObservation, needs: Mapping[VertexId, VertexDemand]) -> tuple[Reason, ...]:
     """Return a reason for every vertex whose need or rate is not known, although something arrives at it."""
     reasons = []
     for vertex_id, need in needs.items():
         if need.needed is None:
-            reasons.append(missing(obs.vertices[vertex_id], "target rate"))
+            reasons.append(missing_metric_reason(obs.vertices[vertex_id], "target rate"))
         elif need.rate is None and need.needed > 0.0:
-            reasons.append(missing(obs.vertices[vertex_id], "true processing rate"))
+            reasons.append(missing_metric_reason(obs.vertices[vertex_id], "true processing rate"))
     return tuple(reasons)
 
 
@@ -101,7 +101,7 @@ def lag_unknown(obs: JobObservation) -> tuple[Reason, ...]:
     return tuple(Reason("LAG_UNKNOWN", f"{each.name}: the lag is not known", each.vertex_id) for each in lacking)
 
 
-def held_back_reason(source: str, vertex_id: VertexId) -> Reason:
+def saturation_reason(source: str, vertex_id: VertexId) -> Reason:
     """Return the reason for lowering nothing that a source gives whose lag is not known and that falls behind.
 
     Args:
@@ -112,7 +112,7 @@ def held_back_reason(source: str, vertex_id: VertexId) -> Reason:
     return Reason("HELD_BACK", text, vertex_id)
 
 
-def limited(vertex: VertexObs, wanted: float) -> Reason:
+def limited_reason(vertex: VertexObs, wanted: float) -> Reason:
     """Return the reason for a vertex that cannot grow to what it needs."""
     return Reason(
         "SCALING_LIMITED",

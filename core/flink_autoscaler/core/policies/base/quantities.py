@@ -18,7 +18,7 @@ from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, VertexObs
 from flink_autoscaler.core.model.value import replace, value
 
-LEAST_BUSY = 0.02
+MIN_BUSY = 0.02
 """Below this share the rate of busy time says nothing: a few records decide it."""
 KEPT = 86_400.0
 """Seconds for which a rate is remembered."""
@@ -28,7 +28,7 @@ Edge = tuple[VertexId, VertexId]
 
 @row
 @value
-class KnownRate:
+class RateEstimate:
     """Records/s of one always busy subtask, and when that was last seen."""
 
     rate: float
@@ -44,7 +44,7 @@ _EDGES: Final = Via(
 
 
 @value
-class Memory:
+class RateMemory:
     """What has been learned about a job graph; another graph begins anew.
 
     Attributes:
@@ -55,12 +55,12 @@ class Memory:
     """
 
     vertices: frozenset[VertexId]
-    rates: Mapping[VertexId, KnownRate] = field(default_factory=dict)
+    rates: Mapping[VertexId, RateEstimate] = field(default_factory=dict)
     ratios: Annotated[Mapping[Edge, float | None], _EDGES] = field(default_factory=dict)
     backlog_at: float | None = None
 
     @classmethod
-    def read(cls, state: Mapping[str, Any], obs: JobObservation) -> Memory:
+    def read(cls, state: Mapping[str, Any], obs: JobObservation) -> RateMemory:
         """Read what :meth:`as_json` wrote; empty for another graph and for a state that cannot be read."""
         empty = cls(frozenset(obs.vertices))
         try:
@@ -79,11 +79,11 @@ class Memory:
         known = self.rates.get(vertex_id)
         return None if known is None else known.rate
 
-    def learned(self, obs: JobObservation, *, has_backlog: bool) -> Memory:
+    def with_observation(self, obs: JobObservation, *, has_backlog: bool) -> RateMemory:
         """Return what is known after an observation."""
         recent = {v: known for v, known in self.rates.items() if 0 <= obs.now - known.at <= KEPT}
         fresh = {
-            v: KnownRate(rate, obs.now)
+            v: RateEstimate(rate, obs.now)
             for v, vertex in obs.vertices.items()
             if (rate := _rate_per_subtask(vertex)) is not None
         }
@@ -94,14 +94,14 @@ class Memory:
             backlog_at=obs.now if has_backlog else self.backlog_at,
         )
 
-    def is_blind(self, obs: JobObservation) -> bool:
+    def is_draining(self, obs: JobObservation) -> bool:
         """Tell whether the window still holds samples of catching up, of which the use of the job tells nothing."""
         if self.backlog_at is None:
             return False
         return abs(obs.now - self.backlog_at) < max(obs.window[1] - obs.window[0], 1.0)
 
 
-_MEMORY: Final = Codec(Memory)
+_MEMORY: Final = Codec(RateMemory)
 
 
 def _rate_per_subtask(vertex: VertexObs) -> float | None:
@@ -109,7 +109,7 @@ def _rate_per_subtask(vertex: VertexObs) -> float | None:
     if vertex.true_rate is None:
         return None
     is_from_busy_time = vertex.true_rate > (vertex.rate_in or 0.0)  # else the source has shown that it can do no more
-    if busy is not None and busy < LEAST_BUSY and is_from_busy_time:
+    if busy is not None and busy < MIN_BUSY and is_from_busy_time:
         return None
     rate = vertex.true_rate / vertex.parallelism
     return rate if 0 < rate < math.inf else None
@@ -142,7 +142,7 @@ _Inputs = dict[VertexId, list[tuple[VertexId, float | None]]]
 """By vertex, what feeds it and the records that arrive per record which that receives, if known."""
 
 
-def rounded_up(number: float) -> int:
+def ceil_tolerant(number: float) -> int:
     """Return the next whole number; what is above one by noise of the arithmetic is that one.
 
     Raises:
@@ -151,11 +151,11 @@ def rounded_up(number: float) -> int:
     return math.ceil(number - _ROUNDING * max(1.0, abs(number)))
 
 
-def subtasks(needed: float, vertex: VertexObs) -> int:
+def clamp_parallelism(needed: float, vertex: VertexObs) -> int:
     """Return the parallelism within the bounds of a vertex; the greatest one wins."""
     if not needed < vertex.max_parallelism:
         return vertex.max_parallelism
-    return min(max(vertex.min_parallelism, rounded_up(needed)), vertex.max_parallelism)
+    return min(max(vertex.min_parallelism, ceil_tolerant(needed)), vertex.max_parallelism)
 
 
 def has_backlog(obs: JobObservation, threshold: float) -> bool:
@@ -172,7 +172,7 @@ def present_arrivals(obs: JobObservation) -> dict[VertexId, float]:
     return {v: max(0.0, rate) for v, rate in sources.items() if rate is not None}
 
 
-def lags(obs: JobObservation) -> dict[VertexId, float]:
+def source_lags(obs: JobObservation) -> dict[VertexId, float]:
     """Return the backlog of every source, records; what is not known counts as none, as does what is never read."""
     return {v: _backlog(each) for v, each in obs.vertices.items() if each.is_source}
 
@@ -183,12 +183,12 @@ def _backlog(vertex: VertexObs) -> float:
 
 
 def lags_to_drain(obs: JobObservation) -> dict[VertexId, float]:
-    """Return the backlog that every source has to be sized for, records, as :func:`lags` counts it."""
-    return {v: max(lag, obs.vertices[v].lag_to_drain or 0.0) if lag else 0.0 for v, lag in lags(obs).items()}
+    """Return the backlog that every source has to be sized for, records, as :func:`source_lags` counts it."""
+    return {v: max(lag, obs.vertices[v].lag_to_drain or 0.0) if lag else 0.0 for v, lag in source_lags(obs).items()}
 
 
 @value
-class Need:
+class VertexDemand:
     """What one vertex has to sustain.
 
     Attributes:
@@ -203,7 +203,9 @@ class Need:
     sources: frozenset[VertexId] = field(default_factory=frozenset)
 
 
-def needs_of(obs: JobObservation, memory: Memory, arrivals: Mapping[VertexId, float]) -> dict[VertexId, Need]:
+def vertex_demands(
+    obs: JobObservation, memory: RateMemory, arrivals: Mapping[VertexId, float]
+) -> dict[VertexId, VertexDemand]:
     """Return what every vertex has to sustain, in topological order.
 
     Args:
@@ -214,15 +216,15 @@ def needs_of(obs: JobObservation, memory: Memory, arrivals: Mapping[VertexId, fl
     inputs: _Inputs = {v: [] for v in obs.vertices}
     for (upstream, vertex_id), ratio in memory.ratios.items():
         inputs[vertex_id].append((upstream, ratio))
-    needed, sources = _propagated(obs, inputs, arrivals), _sources(obs, inputs)
+    needed, sources = _propagate(obs, inputs, arrivals), _sources(obs, inputs)
     # Where the inputs of a vertex do not tell, what was observed of it does.
     return {
-        v: Need(vertex, memory.rate_of(v), vertex.target_rate if needed[v] is None else needed[v], sources[v])
+        v: VertexDemand(vertex, memory.rate_of(v), vertex.target_rate if needed[v] is None else needed[v], sources[v])
         for v, vertex in obs.vertices.items()
     }
 
 
-def _propagated(
+def _propagate(
     obs: JobObservation, inputs: _Inputs, at_sources: Mapping[VertexId, float]
 ) -> dict[VertexId, float | None]:
     """Carry a quantity from the sources along the edges; None where a ratio is not known."""
@@ -231,13 +233,13 @@ def _propagated(
         if vertex.is_source:
             result[vertex_id] = at_sources.get(vertex_id)
             continue
-        parts = [_carried(result.get(upstream), ratio) for upstream, ratio in inputs[vertex_id]]
+        parts = [_carry(result.get(upstream), ratio) for upstream, ratio in inputs[vertex_id]]
         known = [part for part in parts if part is not None]
         result[vertex_id] = min(sum(known), GREATEST) if parts and len(known) == len(parts) else None
     return result
 
 
-def _carried(amount: float | None, ratio: float | None) -> float | None:
+def _carry(amount: float | None, ratio: float | None) -> float | None:
     if amount == 0.0:
         return 0.0
     return None if amount is None or ratio is None else amount * ratio
@@ -251,7 +253,7 @@ def _sources(obs: JobObservation, inputs: _Inputs) -> dict[VertexId, frozenset[V
     return sources
 
 
-def shares_of(needs: Mapping[VertexId, Need], wanted: Mapping[VertexId, float]) -> dict[VertexId, float]:
+def shares_of(needs: Mapping[VertexId, VertexDemand], wanted: Mapping[VertexId, float]) -> dict[VertexId, float]:
     """Return which share of its need reaches each vertex past vertices that cannot grow to what they need.
 
     Args:
@@ -270,16 +272,16 @@ def shares_of(needs: Mapping[VertexId, Need], wanted: Mapping[VertexId, float]) 
 
 def is_beyond(wanted: float, vertex: VertexObs) -> bool:
     """Tell whether a vertex would need more subtasks than it may have."""
-    return wanted > GREATEST or rounded_up(wanted) > vertex.max_parallelism
+    return wanted > GREATEST or ceil_tolerant(wanted) > vertex.max_parallelism
 
 
-def _reachable(need: Need) -> float:
+def _reachable(need: VertexDemand) -> float:
     """Return the share of its need that a vertex sustains at its greatest parallelism when always busy."""
     reachable = (need.rate or 0.0) * need.vertex.max_parallelism
     return min(1.0, reachable / need.needed) if need.needed else 1.0
 
 
-_LEAST_SHARE = 0.5
+_MIN_SHARE = 0.5
 """Of a window that samples have to span before their slope is taken for that of the window."""
 
 
@@ -290,7 +292,7 @@ def slope_of(samples: Sequence[tuple[float, float]], window: float) -> float | N
         samples: Instants in seconds and values, oldest first.
         window: Seconds.
     """
-    if not samples or samples[-1][0] - samples[0][0] < _LEAST_SHARE * window:
+    if not samples or samples[-1][0] - samples[0][0] < _MIN_SHARE * window:
         return None
     middle = sum(at for at, _ in samples) / len(samples)
     spread = sum((at - middle) ** 2 for at, _ in samples)

@@ -18,7 +18,7 @@ from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.core.observe.plausibility import of_working_subtasks
 from flink_autoscaler.core.observe.window import MetricWindow, window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
-from flink_autoscaler.core.policies.base.quantities import LEAST_BUSY
+from flink_autoscaler.core.policies.base.quantities import MIN_BUSY
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 
@@ -107,7 +107,7 @@ class BusyShares(NamedTuple):
             0 where one subtask does everything; infinite where nothing limits it, or where that cannot be told: shares
             that contradict each other, or are so small that a few records decide them.
         """
-        if parallelism == 1 or not LEAST_BUSY <= self.busiest < INFINITY:
+        if parallelism == 1 or not MIN_BUSY <= self.busiest < INFINITY:
             return INFINITY
         others = (parallelism * self.mean - self.busiest) / (parallelism - 1)
         # The mean cannot be less than the part of the busiest one in it, but both are not measured in one instant.
@@ -137,7 +137,7 @@ def data_skews(job: EvaluatedJob) -> dict[VertexId, Reason]:
         before = _parallelism_before(vertex_id, history, rescales)
         if before is None or before >= vertex.parallelism or vertex_id in job.excluded:
             continue
-        shares = _skewed_shares(vertex, job)
+        shares = _shares_under_skew(vertex, job)
         if shares is not None:
             found[vertex_id] = _data_skew(vertex, before, shares)
     return found
@@ -164,7 +164,7 @@ def _has_gained_little(vertex: Vertex, job: EvaluatedJob) -> bool:
     return divide(rate - _rate_of(last), expected) < job.context.options.effectiveness_threshold
 
 
-def _skewed_shares(vertex: Vertex, job: EvaluatedJob) -> BusyShares | None:
+def _shares_under_skew(vertex: Vertex, job: EvaluatedJob) -> BusyShares | None:
     """Return how busy a skewed vertex is; None for one that is not, and where the shares contradict each other."""
     options, vertex_id, subtasks = job.context.options, vertex.vertex_id, vertex.working_subtasks
     busy = job.reading.aggregates.get(vertex_id, {}).get(FlinkMetric.BUSY_TIME, Aggregate())

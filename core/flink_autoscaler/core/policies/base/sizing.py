@@ -31,8 +31,8 @@ class SizingSettings:
         utilization_target: Share of its capacity that a vertex should use.
         catch_up: Seconds in which a backlog should be gone; 0 plans nothing for it.
         restart_time: Seconds of downtime to make up for.
-        least_factor: Least factor between new and current parallelism in one step.
-        greatest_factor: Greatest such factor.
+        min_factor: Least factor between new and current parallelism in one step.
+        max_factor: Greatest such factor.
         min_parallelism: Lower limit; a vertex below it is not forced up.
         max_parallelism: Upper limit; a vertex above it is not forced down.
         caps_sources: Whether a source stays within its partitions.
@@ -43,8 +43,8 @@ class SizingSettings:
     utilization_target: float
     catch_up: int
     restart_time: int
-    least_factor: float
-    greatest_factor: float
+    min_factor: float
+    max_factor: float
     min_parallelism: int
     max_parallelism: int
     caps_sources: bool
@@ -69,8 +69,8 @@ class SizingSettings:
             utilization_target=options.utilization_target,
             catch_up=options.catch_up_duration.seconds,
             restart_time=0,
-            least_factor=1 - options.scale_down_max_factor,
-            greatest_factor=1 + options.scale_up_max_factor,
+            min_factor=1 - options.scale_down_max_factor,
+            max_factor=1 + options.scale_up_max_factor,
             min_parallelism=options.min_parallelism,
             max_parallelism=options.max_parallelism,
             caps_sources=options.is_improved,
@@ -129,8 +129,8 @@ def size_vertex(
         return None
     current = int(metrics[ScalingMetric.PARALLELISM].current) - vertex.idle_subtasks
     factor = divide(capacity, rate) / coefficient
-    factor = settings.least_factor if factor < settings.least_factor else min(factor, settings.greatest_factor)
-    wanted = rounded_up(factor * current)
+    factor = settings.min_factor if factor < settings.min_factor else min(factor, settings.max_factor)
+    wanted = ceil_int32(factor * current)
     limits = limits_of(vertex, current, settings)
     return VertexSizing(
         current=current,
@@ -146,7 +146,7 @@ def size_vertex(
     )
 
 
-def rounded_up(parallelism: float) -> int:
+def ceil_int32(parallelism: float) -> int:
     """Return the next whole parallelism, within 32 bits; NaN is 0."""
     if parallelism - parallelism != 0.0:
         return trunc32(parallelism)
@@ -199,7 +199,9 @@ def sources_of(topology: JobTopology) -> dict[VertexId, frozenset[VertexId]]:
     return sources
 
 
-def tightest(bottlenecks: Sequence[Bottleneck], vertex_id: VertexId, sources: frozenset[VertexId]) -> Bottleneck | None:
+def tightest_bottleneck(
+    bottlenecks: Sequence[Bottleneck], vertex_id: VertexId, sources: frozenset[VertexId]
+) -> Bottleneck | None:
     """Return the bottleneck that limits a vertex most: one that holds back everything which feeds the vertex.
 
     Args:
@@ -220,7 +222,7 @@ def _sustainable_share(metrics: EvaluatedVertex, growth: float) -> float:
     return min(1.0, reachable / needed)
 
 
-def limited_sizing(
+def sizing_for_share(
     vertex: Vertex,
     metrics: EvaluatedVertex,
     settings: SizingSettings,
@@ -239,13 +241,13 @@ def limited_sizing(
     """
     if sizing.target <= sizing.current:
         return sizing
-    limited = size_vertex(vertex, _scaled(metrics, share), settings, sizing.coefficient)
+    limited = size_vertex(vertex, _scale_targets(metrics, share), settings, sizing.coefficient)
     if limited is None or limited.target >= sizing.target:
         return sizing
     return replace(limited, target=max(sizing.current, limited.target), is_outside=sizing.is_outside)
 
 
-def _scaled(metrics: EvaluatedVertex, share: float) -> EvaluatedVertex:
+def _scale_targets(metrics: EvaluatedVertex, share: float) -> EvaluatedVertex:
     target = metrics[ScalingMetric.TARGET_DATA_RATE]
     catch_up = metrics[ScalingMetric.CATCH_UP_DATA_RATE]
     return {
@@ -255,7 +257,7 @@ def _scaled(metrics: EvaluatedVertex, share: float) -> EvaluatedVertex:
     }
 
 
-def sized_vertices(job: EvaluatedJob) -> tuple[dict[VertexId, VertexSizing], tuple[Reason, ...]]:
+def size_vertices(job: EvaluatedJob) -> tuple[dict[VertexId, VertexSizing], tuple[Reason, ...]]:
     """Size the vertices that may be scaled and whose rates are known; say why others are not, and what limits them.
 
     Raises:
@@ -274,7 +276,7 @@ def sized_vertices(job: EvaluatedJob) -> tuple[dict[VertexId, VertexSizing], tup
             reasons.append(Reason(UNKNOWN_RATE, "its processing rate or target rate is unknown", vertex_id))
         else:
             sizings[vertex_id] = sizing
-    bottlenecks = find_bottlenecks(job.topology, passed_on(job), sizings)
+    bottlenecks = find_bottlenecks(job.topology, without_lag_skew(job), sizings)
     if not bottlenecks or not options.is_improved:
         return sizings, tuple(reasons)
     limited, limits = _within_bottlenecks(job, sizings, settings, bottlenecks)
@@ -290,18 +292,18 @@ def _within_bottlenecks(
     """Scale what a bottleneck that cannot grow holds back to no more than it lets through."""
     limited, reasons, sources = dict(sizings), [], sources_of(job.topology)
     for vertex_id, sizing in sizings.items():
-        bottleneck = tightest(bottlenecks, vertex_id, sources[vertex_id])
+        bottleneck = tightest_bottleneck(bottlenecks, vertex_id, sources[vertex_id])
         if bottleneck is None:
             continue
         vertex, metrics = job.topology.vertices[vertex_id], job.metrics.vertices[vertex_id]
-        limited[vertex_id] = limited_sizing(vertex, metrics, settings, sizing=sizing, share=bottleneck.share)
+        limited[vertex_id] = sizing_for_share(vertex, metrics, settings, sizing=sizing, share=bottleneck.share)
         if limited[vertex_id] is not sizing:
             text = f"{bottleneck.vertex_id} sustains only {two_decimals(bottleneck.share)} of the target rates"
             reasons.append(Reason("BOTTLENECK", text, vertex_id))
     return limited, reasons
 
 
-def planned_sizing(vertex: Vertex, target: int, rate: float, settings: SizingSettings) -> VertexSizing:
+def sizing_for_target(vertex: Vertex, target: int, rate: float, settings: SizingSettings) -> VertexSizing:
     """Return the sizing that follows a plan as far as one step and the limits of a vertex allow.
 
     Args:
@@ -311,7 +313,7 @@ def planned_sizing(vertex: Vertex, target: int, rate: float, settings: SizingSet
         settings: Option values.
     """
     current = vertex.working_subtasks
-    least, most = (rounded_up(factor * current) for factor in (settings.least_factor, settings.greatest_factor))
+    least, most = (ceil_int32(factor * current) for factor in (settings.min_factor, settings.max_factor))
     limits, wanted = limits_of(vertex, current, settings), min(max(least, target), most)
     return VertexSizing(
         current=current,
@@ -324,7 +326,7 @@ def planned_sizing(vertex: Vertex, target: int, rate: float, settings: SizingSet
     )
 
 
-def passed_on(job: EvaluatedJob) -> Mapping[VertexId, EvaluatedVertex]:
+def without_lag_skew(job: EvaluatedJob) -> Mapping[VertexId, EvaluatedVertex]:
     """Return the metrics of a job in which sources have to catch up with what waits there, and no more."""
     catch_up, metrics = job.context.options.catch_up_duration.seconds, job.metrics.vertices
     if catch_up <= 0:

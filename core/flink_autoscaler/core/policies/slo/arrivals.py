@@ -29,7 +29,7 @@ MAX_RATE: Final = 1e15
 
 
 @value
-class SeenVertex:
+class ObservedVertex:
     """A vertex in the latest sample.
 
     Attributes:
@@ -64,7 +64,7 @@ class SeenVertex:
 
 
 @value
-class Seen:
+class SloSample:
     """One pass, the latest sample alone.
 
     Attributes:
@@ -77,12 +77,12 @@ class Seen:
 
     at: float
     execution: float
-    vertices: Mapping[VertexId, SeenVertex]
+    vertices: Mapping[VertexId, ObservedVertex]
     edges: tuple[tuple[VertexId, VertexId], ...] = ()
     profiles: LoadProfiles = field(default_factory=dict)
 
 
-def seen(given: PolicyInput) -> Seen | None:
+def latest_sample(given: PolicyInput) -> SloSample | None:
     """Return the latest sample; None where there is none of the vertices that are observed."""
     sample = given.samples[-1] if given.samples else None
     if sample is None or not given.obs.vertices or not given.obs.vertices.keys() <= sample.vertices.keys():
@@ -94,13 +94,13 @@ def seen(given: PolicyInput) -> Seen | None:
         for vertex_id, vertex in obs.vertices.items()
     }
     edges = tuple((start, end) for start, end in obs.edges if start in vertices and end in vertices)
-    return Seen(sample.at, sample.began_at, vertices, edges, given.profiles)
+    return SloSample(sample.at, sample.began_at, vertices, edges, given.profiles)
 
 
-def _vertex(sample: VertexSample, vertex: VertexObs, group: str) -> SeenVertex:
+def _vertex(sample: VertexSample, vertex: VertexObs, group: str) -> ObservedVertex:
     """Join the counters of a vertex and its bounds; counters that do not cover all subtasks count as unknown."""
     is_known, least = sample.is_complete, max(vertex.min_parallelism, 1)
-    return SeenVertex(
+    return ObservedVertex(
         parallelism=max(vertex.parallelism, 1),
         records_in=sample.records_in if is_known else None,
         records_out=sample.records_out if is_known else None,
@@ -110,7 +110,7 @@ def _vertex(sample: VertexSample, vertex: VertexObs, group: str) -> SeenVertex:
         greatest=max(vertex.max_parallelism, least),
         slot_group=group,
         groups=vertex.spread,
-        allowed=_allowed(vertex),
+        allowed=_allowed_sizes(vertex),
         pending=sample.pending if vertex.is_source else None,
         # by how much the lag of the slowest partition exceeds the sum
         uneven=max(0.0, (vertex.lag_to_drain or 0.0) - (vertex.lag_records or 0.0)),
@@ -118,7 +118,7 @@ def _vertex(sample: VertexSample, vertex: VertexObs, group: str) -> SeenVertex:
     )
 
 
-def _allowed(vertex: VertexObs) -> tuple[int, ...] | None:
+def _allowed_sizes(vertex: VertexObs) -> tuple[int, ...] | None:
     """Return what alignment comes to within the bounds; None for all within them."""
     if vertex.aligned is None:
         return None
@@ -129,7 +129,7 @@ def _allowed(vertex: VertexObs) -> tuple[int, ...] | None:
     return tuple(vertex.aligned[first:last]) or None
 
 
-def number(value: float | None) -> float | None:
+def finite_or_none(value: float | None) -> float | None:
     """Return a number that can be reckoned with; None for what is negative, infinite or NaN."""
     return value if value is not None and 0.0 <= value < math.inf else None
 
@@ -150,7 +150,7 @@ class Tally:
     latest: float
     carried: float = 0.0
 
-    def continued(self, consumed: float, *, is_restart: bool) -> Tally:
+    def with_sample(self, consumed: float, *, is_restart: bool) -> Tally:
         """Return the counters at another sample."""
         if not is_restart:
             return replace(self, latest=consumed)
@@ -182,7 +182,7 @@ class Interval:
 
 
 @value
-class Counted:
+class IntervalRates:
     """What an interval has shown.
 
     Attributes:
@@ -200,30 +200,30 @@ class Counted:
     is_restart: bool = False
 
 
-def begun(seen: Seen) -> Interval | None:
+def begin_interval(seen: SloSample) -> Interval | None:
     """Begin an interval at a sample; None where the counter of a source is missing."""
     sources = {}
     for source, vertex in _sources(seen):
-        consumed = number(vertex.records_in)
+        consumed = finite_or_none(vertex.records_in)
         if consumed is None:
             return None
-        sources[source] = Tally(consumed, number(vertex.pending), consumed)
-    vertices = {key: (count, number(each.records_out)) for key, each, count in _with_counters(seen)}
+        sources[source] = Tally(consumed, finite_or_none(vertex.pending), consumed)
+    vertices = {key: (count, finite_or_none(each.records_out)) for key, each, count in _with_counters(seen)}
     return Interval(seen.at, seen.at, seen.execution, sources, vertices) if sources else None
 
 
-def _sources(seen: Seen) -> Iterator[tuple[VertexId, SeenVertex]]:
+def _sources(seen: SloSample) -> Iterator[tuple[VertexId, ObservedVertex]]:
     return ((key, each) for key, each in seen.vertices.items() if each.is_source)
 
 
-def _with_counters(seen: Seen) -> Iterator[tuple[VertexId, SeenVertex, float]]:
+def _with_counters(seen: SloSample) -> Iterator[tuple[VertexId, ObservedVertex, float]]:
     for key, each in seen.vertices.items():
-        count = number(each.records_in)
+        count = finite_or_none(each.records_in)
         if count is not None:
             yield key, each, count
 
 
-def continued(interval: Interval, seen: Seen) -> Interval | None:
+def extend_interval(interval: Interval, seen: SloSample) -> Interval | None:
     """Return the interval with another sample.
 
     Returns:
@@ -235,17 +235,17 @@ def continued(interval: Interval, seen: Seen) -> Interval | None:
     is_restart = seen.execution != interval.execution
     tallies = {}
     for source, vertex in _sources(seen):
-        consumed = number(vertex.records_in)
+        consumed = finite_or_none(vertex.records_in)
         if consumed is None:
             return interval
         if consumed < interval.sources[source].latest and not is_restart:
             return None
-        tallies[source] = interval.sources[source].continued(consumed, is_restart=is_restart)
+        tallies[source] = interval.sources[source].with_sample(consumed, is_restart=is_restart)
     vertices = {} if is_restart else interval.vertices
     return Interval(interval.began, seen.at, seen.execution, tallies, vertices)
 
 
-def counted(interval: Interval, seen: Seen, before: Mapping[VertexId, float]) -> Counted | None:
+def interval_rates(interval: Interval, seen: SloSample, before: Mapping[VertexId, float]) -> IntervalRates | None:
     """Return what an interval has shown that ends with a sample; None where it has no length.
 
     Args:
@@ -256,29 +256,29 @@ def counted(interval: Interval, seen: Seen, before: Mapping[VertexId, float]) ->
     seconds = interval.at - interval.began
     if seconds <= 0.0:
         return None
-    blind = [key for key, tally in interval.sources.items() if _grown(tally, seen.vertices[key]) is None]
+    blind = [key for key, tally in interval.sources.items() if _backlog_growth(tally, seen.vertices[key]) is None]
     rates = {}
     for source, tally in interval.sources.items():
-        arrived = tally.consumed + (_grown(tally, seen.vertices[source]) or 0.0)
+        arrived = tally.consumed + (_backlog_growth(tally, seen.vertices[source]) or 0.0)
         rates[source] = min(max(arrived / seconds, 0.0), MAX_RATE)
-    if blind and any((number(each.busy) or 0.0) > CONSTANTS.saturated for each in seen.vertices.values()):
+    if blind and any((finite_or_none(each.busy) or 0.0) > CONSTANTS.saturated for each in seen.vertices.values()):
         growth = CONSTANTS.blind_growth ** min(seconds / 60.0, 10.0)
         for source in blind:
             assumed = min(before.get(source, 0.0) * growth, rates[source] * CONSTANTS.blind_limit)
             rates[source] = max(rates[source], assumed)
     is_restart = interval.execution >= interval.began
-    return Counted(seconds, rates, dict(_flows(interval, seen)), bool(blind), is_restart)
+    return IntervalRates(seconds, rates, dict(_flows(interval, seen)), bool(blind), is_restart)
 
 
-def _grown(tally: Tally, vertex: SeenVertex) -> float | None:
+def _backlog_growth(tally: Tally, vertex: ObservedVertex) -> float | None:
     """Return how much more waits at a source than when the interval began."""
-    now = number(vertex.pending)
+    now = finite_or_none(vertex.pending)
     return None if now is None or tally.pending is None else now - tally.pending
 
 
-def _flows(interval: Interval, seen: Seen) -> Iterator[tuple[VertexId, tuple[float, float | None]]]:
+def _flows(interval: Interval, seen: SloSample) -> Iterator[tuple[VertexId, tuple[float, float | None]]]:
     for key, each, count in _with_counters(seen):
-        before, out = interval.vertices.get(key), number(each.records_out)
+        before, out = interval.vertices.get(key), finite_or_none(each.records_out)
         if before is not None and count >= before[0]:
             emitted = None if out is None or before[1] is None or out < before[1] else out - before[1]
             yield key, (count - before[0], emitted)
@@ -289,12 +289,12 @@ def weight(seconds: float) -> float:
     return 1.0 - math.pow(1.0 - CONSTANTS.smoothing, min(max(seconds, 0.0), 3600.0) / 60.0)
 
 
-def smoothed(before: float | None, value: float, share: float) -> float:
+def smooth(before: float | None, value: float, share: float) -> float:
     """Return a value that follows another one slowly."""
     return value if before is None else before + share * (value - before)
 
 
-def learned_gains(before: Mapping[Edge, float], seen: Seen, counts: Counted) -> dict[Edge, float]:
+def update_gains(before: Mapping[Edge, float], seen: SloSample, counts: IntervalRates) -> dict[Edge, float]:
     """Return how many records every edge brings downstream for one record into its upstream vertex, smoothed."""
     outputs = Counter(start for start, _ in seen.edges)
     inputs: dict[VertexId, dict[VertexId, Sender]] = defaultdict(dict)
@@ -308,11 +308,11 @@ def learned_gains(before: Mapping[Edge, float], seen: Seen, counts: Counted) -> 
         for start, flow in edge_rates(arrived, senders).items():
             read, _ = counts.flows.get(start, (0.0, None))
             if read > 0.0 and not math.isnan(flow):
-                found[start, end] = min(smoothed(found.get((start, end)), flow / read, share), MAX_RATE)
+                found[start, end] = min(smooth(found.get((start, end)), flow / read, share), MAX_RATE)
     return found
 
 
-def reaching(
+def propagate_rates(
     arriving: Mapping[VertexId, float], edges: Iterable[Edge], gain: Mapping[Edge, float]
 ) -> dict[VertexId, float]:
     """Return what reaches every vertex, records/s, in a graph without circles.
@@ -320,7 +320,7 @@ def reaching(
     Args:
         arriving: At the sources.
         edges: All of the job.
-        gain: See :func:`learned_gains`; an edge of which nothing is known passes on what it gets.
+        gain: See :func:`update_gains`; an edge of which nothing is known passes on what it gets.
     """
     following: dict[VertexId, list[VertexId]] = defaultdict(list)
     missing: dict[VertexId, int] = defaultdict(int)
@@ -354,7 +354,7 @@ def _pass_on(
 
 
 def in_slots(
-    rates: Mapping[VertexId, float], units: Mapping[VertexId, float], vertices: Mapping[VertexId, SeenVertex]
+    rates: Mapping[VertexId, float], units: Mapping[VertexId, float], vertices: Mapping[VertexId, ObservedVertex]
 ) -> float | None:
     """Return demand in slot equivalents; None while nothing is known of any vertex.
 
@@ -371,7 +371,7 @@ def in_slots(
     return max(sum(groups.values()), MIN_DEMAND) if groups else None
 
 
-def mixed(
+def update_mix(
     before: Mapping[VertexId, float], rates: Mapping[VertexId, float], value: float, share: float
 ) -> dict[VertexId, float]:
     """Return the records/s that one slot equivalent of demand brings to every vertex, smoothed.
@@ -384,4 +384,4 @@ def mixed(
     """
     if value <= MIN_DEMAND:
         return dict(before)
-    return {key: smoothed(before.get(key), rate / value, share) for key, rate in rates.items()}
+    return {key: smooth(before.get(key), rate / value, share) for key, rate in rates.items()}

@@ -26,7 +26,7 @@ _MAX_DRIFT: Final = 1440.0
 _MAX_VARIANCE: Final = 1.0
 
 
-def effective(parallelism: int, groups: int | None) -> float:
+def effective_subtasks(parallelism: int, groups: int | None) -> float:
     """Return how many subtasks with equal shares would do as much.
 
     Args:
@@ -38,14 +38,14 @@ def effective(parallelism: int, groups: int | None) -> float:
     return groups / math.ceil(groups / parallelism)
 
 
-def measured(records: float, seconds: float, busy: float | None, subtasks: float) -> float | None:
+def measured_rate(records: float, seconds: float, busy: float | None, subtasks: float) -> float | None:
     """Return the rate at full load of a subtask, records/s; None where too little was seen to tell.
 
     Args:
         records: Read in that time.
         seconds: The time.
         busy: Share of it that the busiest subtask was busy.
-        subtasks: See :func:`effective`.
+        subtasks: See :func:`effective_subtasks`.
     """
     if busy is None or busy <= CONSTANTS.first_busy or seconds <= 0.0 or records <= 0.0:
         return None
@@ -53,7 +53,7 @@ def measured(records: float, seconds: float, busy: float | None, subtasks: float
     return rate if _SMALL < rate < _GREAT else None
 
 
-def assumed(rate: float, busy: float | None, subtasks: float) -> Capacity | None:
+def assumed_capacity(rate: float, busy: float | None, subtasks: float) -> SubtaskCapacity | None:
     """Return what an idle vertex is taken to do of which nothing else was ever seen; None for one that is not idle.
 
     It can do what it did, as busy as that would be measured from on: the job is not kept large for want of work.
@@ -61,16 +61,16 @@ def assumed(rate: float, busy: float | None, subtasks: float) -> Capacity | None
     Args:
         rate: Records/s that it read in all.
         busy: Share of time that the busiest subtask was busy.
-        subtasks: See :func:`effective`.
+        subtasks: See :func:`effective_subtasks`.
     """
     if busy is None or busy > CONSTANTS.first_busy:
         return None
     least = rate / (CONSTANTS.first_busy * subtasks)
-    return replace(Capacity.first(max(least, CONSTANTS.idle_rate), subtasks, is_rough=True), is_assumed=True)
+    return replace(SubtaskCapacity.first(max(least, CONSTANTS.idle_rate), subtasks, is_rough=True), is_assumed=True)
 
 
 @value
-class Capacity:
+class SubtaskCapacity:
     """What is known of the subtasks of one vertex.
 
     Attributes:
@@ -96,7 +96,7 @@ class Capacity:
     is_assumed: bool = False
 
     @classmethod
-    def first(cls, rate: float, subtasks: float, *, is_rough: bool = False) -> Capacity:
+    def first(cls, rate: float, subtasks: float, *, is_rough: bool = False) -> SubtaskCapacity:
         """Begin with one measurement."""
         deviation = CONSTANTS.rough_deviation if is_rough else CONSTANTS.first_deviation
         return cls(math.log(rate), 0.0, subtasks, rate_variance=deviation**2, is_rough=is_rough)
@@ -118,7 +118,7 @@ class Capacity:
             and _MIN_NOISE <= self.noise <= _MAX_VARIANCE
         )
 
-    def drifted(self, minutes: float) -> Capacity:
+    def with_drift(self, minutes: float) -> SubtaskCapacity:
         """Return what is still known after a time."""
         rate_variance, slope_variance = self._variances(minutes)
         return replace(self, rate_variance=rate_variance, slope_variance=slope_variance)
@@ -130,7 +130,7 @@ class Capacity:
             min(self.slope_variance + CONSTANTS.slope_drift**2 * minutes, _MAX_VARIANCE),
         )
 
-    def corrected(self, rate: float, subtasks: float, minutes: float = 0.0) -> Capacity:
+    def with_measurement(self, rate: float, subtasks: float, minutes: float = 0.0) -> SubtaskCapacity:
         """Return what is known after a measurement some minutes later."""
         rate_variance, slope_variance = self._variances(minutes)
         away = -math.log(subtasks / self.parallelism)
@@ -140,7 +140,7 @@ class Capacity:
         error = math.log(rate) - (self.log_rate + away * self.slope)
         cut = math.copysign(min(abs(error), CONSTANTS.outlier * math.sqrt(spread)), error)
         noise = self.noise + CONSTANTS.noise_share * (min(error * error, 9.0 * self.noise) - self.noise)
-        return Capacity(
+        return SubtaskCapacity(
             self.log_rate + to_rate / spread * cut,
             min(max(self.slope + to_slope / spread * cut, _MIN_SLOPE), CONSTANTS.max_slope),
             self.parallelism,
@@ -151,19 +151,19 @@ class Capacity:
         )
 
 
-def learned(
-    before: Capacity | None, rate: float | None, subtasks: float, *, busy: float | None, minutes: float
-) -> Capacity | None:
+def update_capacity(
+    before: SubtaskCapacity | None, rate: float | None, subtasks: float, *, busy: float | None, minutes: float
+) -> SubtaskCapacity | None:
     """Return what is known of a vertex after a pass.
 
     Args:
         before: What was known.
-        rate: See :func:`measured`; None measures nothing.
-        subtasks: See :func:`effective`.
+        rate: See :func:`measured_rate`; None measures nothing.
+        subtasks: See :func:`effective_subtasks`.
         busy: Share of time that the busiest subtask was busy.
         minutes: Since the pass before.
     """
     is_rough = busy is None or busy <= CONSTANTS.measured_busy
     if before is None or before.is_assumed or (before.is_rough and not is_rough):
-        return before if rate is None else Capacity.first(rate, subtasks, is_rough=is_rough)
-    return before.drifted(minutes) if rate is None or is_rough else before.corrected(rate, subtasks, minutes)
+        return before if rate is None else SubtaskCapacity.first(rate, subtasks, is_rough=is_rough)
+    return before.with_drift(minutes) if rate is None or is_rough else before.with_measurement(rate, subtasks, minutes)

@@ -25,8 +25,8 @@ from flink_autoscaler.core.policies.slo.load_history import (
     PER_LOG,
     WEEK,
     LoadHistory,
-    need,
     packed_log,
+    required_capacity,
 )
 
 LEADS: Final = (1, 3, 6, 12, 24)
@@ -57,7 +57,7 @@ LAST, TREND, MEAN, OF_DAY, OF_WEEK, ANALOG, JUMP = "last", "trend", "mean", "day
 PROFILE: Final = "profile"
 
 
-def courses(history: LoadHistory, usual: Sequence[float] = ()) -> dict[str, list[float]]:
+def forecast_courses(history: LoadHistory, usual: Sequence[float] = ()) -> dict[str, list[float]]:
     """Return the course of every forecaster that has an opinion; empty where nothing has been seen.
 
     Args:
@@ -122,7 +122,7 @@ def _season(history: LoadHistory, period: int) -> list[float] | None:
     smooth = [(a + b + c) / 3.0 for a, b, c in zip(then, then[1:], then[2:], strict=False)]
     more = [now - usual for now, usual in zip(logs[-compared:], smooth, strict=False)]
     long_run = median(more)
-    lately = history.lately - smooth[compared] if history.is_fresh else fmean(more[-HOUR // 2 :])
+    lately = history.recent_level - smooth[compared] if history.is_fresh else fmean(more[-HOUR // 2 :])
     at_first = min(max(lately - long_run, -1.4), 1.4)
     ahead = smooth[compared : compared + HORIZON]
     ahead += [ahead[-1]] * (HORIZON - len(ahead))
@@ -133,7 +133,7 @@ def _profile(history: LoadHistory, usual: Sequence[float]) -> list[float] | None
     """Expect what is usual, times how the last minutes differ from it, which fades within hours."""
     if len(usual) <= HORIZON:
         return None
-    away = min(max(history.lately - math.log(max(usual[0], MIN_LOAD)), -1.4), 1.4)
+    away = min(max(history.recent_level - math.log(max(usual[0], MIN_LOAD)), -1.4), 1.4)
     return [each * math.exp(away * fade) for each, fade in zip(usual[1:], _HOUR, strict=False)]
 
 
@@ -143,9 +143,9 @@ def _analog(history: LoadHistory) -> list[float] | None:
     if len(logs) < 3 * HOUR:
         return None
     level = fmean(logs[-3:])
-    rough = sorted(_likeness(logs, end, (1, 6, 11)) for end in range(HOUR, len(logs) - HOUR, 2))[:24]
+    rough = sorted(_distance(logs, end, (1, 6, 11)) for end in range(HOUR, len(logs) - HOUR, 2))[:24]
     chosen: list[tuple[float, int]] = []
-    for distance, end in sorted(_likeness(logs, end, range(HOUR)) for _, end in rough):
+    for distance, end in sorted(_distance(logs, end, range(HOUR)) for _, end in rough):
         if len(chosen) < _ANALOGS and all(abs(end - other) > HOUR // 2 for _, other in chosen):
             chosen.append((distance, end))
     total = [0.0] * HORIZON
@@ -158,7 +158,7 @@ def _analog(history: LoadHistory) -> list[float] | None:
     return list(map(math.exp, total))
 
 
-def _likeness(logs: Sequence[float], end: int, places: Sequence[int]) -> tuple[float, int]:
+def _distance(logs: Sequence[float], end: int, places: Sequence[int]) -> tuple[float, int]:
     """Return how far the hour up to a bucket was from the last one, in shape and a little in level, and its end."""
     off, shape = logs[end - 1] - logs[-1], 0.0
     for place in places:
@@ -213,12 +213,12 @@ class ForecastScores:
         is_scored = any(name != BLEND for name in self.said)
         return replace(self, totals=totals, count=fading * self.count + is_scored, errors=kept)
 
-    def saying(self, expected: Mapping[str, Sequence[float]], blend: Sequence[float]) -> ForecastScores:
+    def with_forecasts(self, expected: Mapping[str, Sequence[float]], blend: Sequence[float]) -> ForecastScores:
         """Return the scores with what is expected after the newest bucket."""
         said = {n: self._said(n, course) for n, course in {**expected, BLEND: blend}.items() if n != JUMP}
         return replace(self, said=said)
 
-    def silent(self) -> ForecastScores:
+    def without_pending(self) -> ForecastScores:
         """Return the scores after a hole: what was said before it is compared to nothing."""
         return replace(self, said={})
 
@@ -313,8 +313,8 @@ class Forecast:
 
 
 def forecast(history: LoadHistory, scores: ForecastScores, usual: Sequence[float] = ()) -> Forecast | None:
-    """Return what is expected; None where nothing has been seen. See :func:`courses`."""
-    found = courses(history, usual)
+    """Return what is expected; None where nothing has been seen. See :func:`forecast_courses`."""
+    found = forecast_courses(history, usual)
     if not found:
         return None
     weights = scores.weights(list(found))
@@ -344,10 +344,10 @@ def learn(
     """
     history, completed = history.after(load, minutes)
     if minutes > CONSTANTS.hole:
-        return history, scores.silent(), 0
+        return history, scores.without_pending(), 0
     known = history.minutes
     for log, ago in zip(history.logs(completed) if completed else (), range(completed - 1, -1, -1), strict=True):
         end = len(known) - history.filling - PER_BUCKET * ago
-        needed = math.log(max(MIN_LOAD, need(known[: max(end, 1)], limit)))
+        needed = math.log(max(MIN_LOAD, required_capacity(known[: max(end, 1)], limit)))
         scores = scores.after(log, needed, CONSTANTS.little * history.day_mean)
     return history, scores, completed

@@ -17,8 +17,8 @@ from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.value import replace, value
-from flink_autoscaler.core.policies.slo.arrivals import Seen, SeenVertex
-from flink_autoscaler.core.policies.slo.capacity import Capacity, effective
+from flink_autoscaler.core.policies.slo.arrivals import ObservedVertex, SloSample
+from flink_autoscaler.core.policies.slo.capacity import SubtaskCapacity, effective_subtasks
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 
 _MAX_SUBTASKS: Final = 32768
@@ -66,7 +66,7 @@ class Levels:
 
 
 @value
-class Strength:
+class VertexCapacity:
     """What a vertex can do, in demand of the job.
 
     Attributes:
@@ -76,14 +76,14 @@ class Strength:
         spare: Times what it needs that it gets where that is free.
     """
 
-    vertex: SeenVertex
-    capacity: Capacity
+    vertex: ObservedVertex
+    capacity: SubtaskCapacity
     share: float
     spare: float = CONSTANTS.spare
 
     def at(self, parallelism: int) -> float:
         """Return the demand up to which it keeps pace."""
-        subtasks = effective(parallelism, self.vertex.groups)
+        subtasks = effective_subtasks(parallelism, self.vertex.groups)
         return self.capacity.rate(subtasks) * subtasks / self.share
 
     def series(self, grid: Sequence[int]) -> list[float]:
@@ -92,8 +92,10 @@ class Strength:
         one = self.capacity.rate(1.0) / self.share
         usable: Sequence[int] = grid
         if vertex.allowed or grid[-1] > vertex.greatest:
-            usable = [most_usable(vertex, each) for each in grid]
-        subtasks = usable if vertex.groups is None else [effective(max(each, 1), vertex.groups) for each in usable]
+            usable = [max_usable_subtasks(vertex, each) for each in grid]
+        subtasks = (
+            usable if vertex.groups is None else [effective_subtasks(max(each, 1), vertex.groups) for each in usable]
+        )
         reached = [one * each ** (1.0 - slope) for each in subtasks]
         if not usable[0]:
             reached = [each if used else 0.0 for each, used in zip(reached, usable, strict=True)]
@@ -108,7 +110,7 @@ class Strength:
         return min(uneven * math.ceil(math.exp(min(needed, math.log(_MAX_SUBTASKS)))), _MAX_SUBTASKS)
 
 
-def most_usable(vertex: SeenVertex, slots: int) -> int:
+def max_usable_subtasks(vertex: ObservedVertex, slots: int) -> int:
     """Return how many subtasks a vertex may have at most in that many slots, 0 where alignment leaves none."""
     most = min(slots, vertex.greatest)
     if not vertex.allowed:
@@ -132,7 +134,7 @@ class _Group:
     grid: tuple[int, ...]
     reached: Sequence[float]
     series: Mapping[VertexId, Sequence[float]]
-    vertices: Mapping[VertexId, SeenVertex]
+    vertices: Mapping[VertexId, ObservedVertex]
     spares: Mapping[VertexId, float] = field(default_factory=dict)
 
     def place(self, demand: float) -> int:
@@ -149,15 +151,15 @@ class _Group:
         if series is None:
             return max(min(vertex.parallelism, self.grid[place]), vertex.least)
         found = self.grid[bisect_left(series, min(self.spares[vertex_id] * demand, series[place]), 0, place)]
-        return max(most_usable(vertex, found), vertex.least)
+        return max(max_usable_subtasks(vertex, found), vertex.least)
 
 
-def strengths(
-    vertices: Mapping[VertexId, SeenVertex],
-    capacities: Mapping[VertexId, Capacity],
+def vertex_capacities(
+    vertices: Mapping[VertexId, ObservedVertex],
+    capacities: Mapping[VertexId, SubtaskCapacity],
     mix: Mapping[VertexId, float],
     max_mix: Mapping[VertexId, float],
-) -> dict[VertexId, Strength]:
+) -> dict[VertexId, VertexCapacity]:
     """Return what the vertices can do of which something is known.
 
     Args:
@@ -167,25 +169,27 @@ def strengths(
         max_mix: The greatest of these lately.
     """
     return {
-        key: Strength(vertex, capacities[key], mix[key], CONSTANTS.spare * max(max_mix.get(key, 0.0) / mix[key], 1.0))
+        key: VertexCapacity(
+            vertex, capacities[key], mix[key], CONSTANTS.spare * max(max_mix.get(key, 0.0) / mix[key], 1.0)
+        )
         for key, vertex in vertices.items()
         if key in capacities and mix.get(key, 0.0) > 0.0
     }
 
 
 def levels(
-    vertices: Mapping[VertexId, SeenVertex], known: Mapping[VertexId, Strength], reach: tuple[float, float]
+    vertices: Mapping[VertexId, ObservedVertex], known: Mapping[VertexId, VertexCapacity], reach: tuple[float, float]
 ) -> Levels | None:
     """Return the sizes that the job can have; None where nothing is known of any vertex.
 
     Args:
         vertices: All of the job.
-        known: See :func:`strengths`.
+        known: See :func:`vertex_capacities`.
         reach: Least and greatest demand that is of interest. Bounds of vertices may end the levels before.
     """
     if not known:
         return None
-    members: dict[str, dict[VertexId, SeenVertex]] = defaultdict(dict)
+    members: dict[str, dict[VertexId, ObservedVertex]] = defaultdict(dict)
     for vertex_id, vertex in vertices.items():
         members[vertex.slot_group][vertex_id] = vertex
     groups = [_group(each, known, reach) for each in members.values()]
@@ -208,7 +212,7 @@ def _sizes(groups: Sequence[_Group], reach: tuple[float, float], limit: float) -
 
 
 def _group(
-    vertices: Mapping[VertexId, SeenVertex], known: Mapping[VertexId, Strength], reach: tuple[float, float]
+    vertices: Mapping[VertexId, ObservedVertex], known: Mapping[VertexId, VertexCapacity], reach: tuple[float, float]
 ) -> _Group:
     strong = {vertex_id: known[vertex_id] for vertex_id in vertices if vertex_id in known}
     if not strong:
@@ -223,7 +227,9 @@ def _group(
     return _Group(grid[start:], reached[start:], series, vertices, spares)
 
 
-def _grid(vertices: Iterable[SeenVertex], strong: Iterable[Strength], reach: tuple[float, float]) -> tuple[int, ...]:
+def _grid(
+    vertices: Iterable[ObservedVertex], strong: Iterable[VertexCapacity], reach: tuple[float, float]
+) -> tuple[int, ...]:
     vertices, strong = tuple(vertices), tuple(strong)
     least = max([1, *(each.least for each in vertices)])
     greatest = max([least, *(each.greatest for each in vertices)])
@@ -249,7 +255,7 @@ def _steps(low: int, high: int) -> Iterable[int]:
         each = each + 1 if each < CONSTANTS.fine else math.ceil(each * CONSTANTS.coarse)
 
 
-def present(vertices: Mapping[VertexId, SeenVertex], known: Mapping[VertexId, Strength]) -> Level:
+def present_level(vertices: Mapping[VertexId, ObservedVertex], known: Mapping[VertexId, VertexCapacity]) -> Level:
     """Return the size that the job has."""
     slots: dict[str, int] = {}
     for vertex in vertices.values():
@@ -258,7 +264,7 @@ def present(vertices: Mapping[VertexId, SeenVertex], known: Mapping[VertexId, St
     return Level(sum(slots.values()), capacity, {key: each.parallelism for key, each in vertices.items()})
 
 
-def one_way(target: Level, size: Level, now: Seen) -> Level:
+def without_opposite_changes(target: Level, size: Level, now: SloSample) -> Level:
     """Return a size to go to in which no vertex goes the other way where that saves no slot.
 
     Args:
@@ -275,7 +281,8 @@ def one_way(target: Level, size: Level, now: Seen) -> Level:
         slots[group] = max(slots.get(group, 0), each)
     kept = {
         v: max(
-            each, most_usable(now.vertices[v], min(size.parallelism.get(v, each), slots[now.vertices[v].slot_group]))
+            each,
+            max_usable_subtasks(now.vertices[v], min(size.parallelism.get(v, each), slots[now.vertices[v].slot_group])),
         )
         for v, each in target.parallelism.items()
     }

@@ -129,7 +129,7 @@ class LoadHistory:
         return self.since is not None and self.since <= CONSTANTS.fresh
 
     @property
-    def lately(self) -> float:
+    def recent_level(self) -> float:
         """Logarithm of the mean of the last two minutes."""
         return math.log(max(fmean(self.last(2)), MIN_LOAD))
 
@@ -205,7 +205,7 @@ def jump(minutes: Sequence[float], since: float | None) -> float | None:
     return 2.0 if abs(away_before) > limit and away_before * away > 0.0 else 1.0
 
 
-def need(minutes: Sequence[float], limit: float) -> float:
+def required_capacity(minutes: Sequence[float], limit: float) -> float:
     """Return the least capacity that would have kept the lag acceptable up to the last of some minutes.
 
     Over any stretch that ends now, what the capacity falls behind must fit into the acceptable lag, so that a burst

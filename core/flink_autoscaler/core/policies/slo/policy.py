@@ -19,17 +19,29 @@ from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
 from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of, missing, not_usable
-from flink_autoscaler.core.policies.base.quantities import subtasks
-from flink_autoscaler.core.policies.slo.arrivals import Seen, seen
+from flink_autoscaler.core.policies.base.proposals import (
+    METRIC_MISSING,
+    abstention,
+    direction_of,
+    missing_metric_reason,
+    not_usable,
+)
+from flink_autoscaler.core.policies.base.quantities import clamp_parallelism
+from flink_autoscaler.core.policies.slo.arrivals import SloSample, latest_sample
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
-from flink_autoscaler.core.policies.slo.demand import Demand, DemandState, mix_ahead, observe, usual_loads
+from flink_autoscaler.core.policies.slo.demand import Demand, DemandState, mix_ahead, update_demand, usual_loads
 from flink_autoscaler.core.policies.slo.error_budget import ErrorBudget, ReplayAge, Restart
 from flink_autoscaler.core.policies.slo.forecasters import Forecast, ForecastScores, forecast, learn
-from flink_autoscaler.core.policies.slo.levels import Level, levels, one_way, present, strengths
+from flink_autoscaler.core.policies.slo.levels import (
+    Level,
+    levels,
+    present_level,
+    vertex_capacities,
+    without_opposite_changes,
+)
 from flink_autoscaler.core.policies.slo.load_history import BUCKET, LoadHistory
 from flink_autoscaler.core.policies.slo.planner import ActionSet, Planner, SwitchingCosts
-from flink_autoscaler.core.policies.slo.reasons import Evaluation, Situation, quiet_reason, reasons, size_reason
+from flink_autoscaler.core.policies.slo.reasons import PlanEvaluation, Situation, quiet_reason, reasons, size_reason
 
 _DAY: Final = 86400.0
 _MAX_OUTAGE: Final = 3600.0
@@ -105,7 +117,7 @@ class SloMemory:
     mean: float = 0.0
 
     @classmethod
-    def read(cls, stored: object, now: Seen) -> SloMemory:
+    def read(cls, stored: object, now: SloSample) -> SloMemory:
         """Return what was remembered; nothing where it cannot be read, and of another graph only what is still true."""
         sources = tuple(sorted(key for key, each in now.vertices.items() if each.is_source))
         marks = (_mark((tuple(sorted(now.vertices)), sources, tuple(sorted(set(now.edges))))), _mark(sources))
@@ -159,7 +171,7 @@ class SloPolicy:
     """Goes where slots, expected shortage and rescales together cost least."""
 
     name = "slo"
-    needs_no_window = True
+    is_streaming = True
 
     def propose(self, given: PolicyInput) -> Proposal:
         """Return what it would do.
@@ -167,17 +179,17 @@ class SloPolicy:
         Raises:
             ConfigError: A setting is invalid.
         """
-        options, now = AutoscalerOptions.of(given.config), seen(given)
+        options, now = AutoscalerOptions.of(given.config), latest_sample(given)
         if now is None or _why_not(given.obs, now):
             return abstention(self.name, _why_not(given.obs, now), given.state)
         limit = options.slo_lag.exact_seconds
         memory = SloMemory.read(given.state.get("memory"), now)
-        demand, completed = observe(memory.demand, now), 0
+        demand, completed = update_demand(memory.demand, now), 0
         history, scores = memory.history, memory.scores
         if demand.load is not None:
             history, scores, completed = learn(history, scores, demand.load, demand.minutes, limit)
         memory = replace(memory, demand=demand.state, history=history, scores=scores)
-        size = present(now.vertices, _strengths(now, demand.state))
+        size = present_level(now.vertices, _strengths(now, demand.state))
         if len(history.minutes) < _MIN_MINUTES or not 0.0 < size.capacity < math.inf:
             learning = _NOT_READ if "learned" in given.state else _LEARNING
             return abstention(self.name, (learning,), {"memory": MEMORY.write(memory)})
@@ -189,7 +201,7 @@ class SloPolicy:
         is_quiet = memory.is_quiet(situation, limit)
         found = None if is_quiet and not completed else forecast(history, scores, usual_loads(now, demand.state))
         if found is not None:
-            said = scores.saying(found.courses, found.blend) if completed else scores
+            said = scores.with_forecasts(found.courses, found.blend) if completed else scores
             memory = replace(memory, scores=said, blend=tuple(found.blend[:_SAID]), said_at=situation.at)
         if is_quiet:
             shown = (quiet_reason(situation, memory.intent.at), size_reason(situation))
@@ -201,30 +213,32 @@ class SloPolicy:
         return self._proposal(given.obs, evaluation.target, memory, tuple(reasons(evaluation)))
 
     def _proposal(self, obs: JobObservation, size: Level, memory: SloMemory, shown: tuple[Reason, ...]) -> Proposal:
-        targets = {v: subtasks(each, obs.vertices[v]) for v, each in size.parallelism.items() if v in obs.vertices}
+        targets = {
+            v: clamp_parallelism(each, obs.vertices[v]) for v, each in size.parallelism.items() if v in obs.vertices
+        }
         capacity = {v: size.capacity * rate for v, rate in memory.demand.mix.items() if v in targets}
         state = {"memory": MEMORY.write(memory)}
         return Proposal(self.name, targets, direction_of(obs, targets), capacity, 1.0, shown, state=state)
 
 
-def _strengths(now: Seen, state: DemandState) -> Mapping[str, Any]:
-    return strengths(now.vertices, state.capacities, mix_ahead(now, state), state.max_mix)
+def _strengths(now: SloSample, state: DemandState) -> Mapping[str, Any]:
+    return vertex_capacities(now.vertices, state.capacities, mix_ahead(now, state), state.max_mix)
 
 
-def _why_not(obs: JobObservation, now: Seen | None) -> tuple[Reason, ...]:
+def _why_not(obs: JobObservation, now: SloSample | None) -> tuple[Reason, ...]:
     """Return why nothing can be learned from a pass; empty when something can."""
     if unusable := not_usable(obs):
         return unusable
     if now is None:
         return (Reason(METRIC_MISSING, "there is no sample of all running vertices yet"),)
     return tuple(
-        missing(obs.vertices[vertex_id], "counter of records read")
+        missing_metric_reason(obs.vertices[vertex_id], "counter of records read")
         for vertex_id, vertex in now.vertices.items()
         if vertex.is_source and vertex.records_in is None
     )
 
 
-def _restart(memory: SloMemory, demand: Demand, now: Seen, situation: Situation, assumed: float) -> Restart | None:
+def _restart(memory: SloMemory, demand: Demand, now: SloSample, situation: Situation, assumed: float) -> Restart | None:
     """Return the restart since the last pass, with the lag right after it; None for none.
 
     What was processed since then and what waits now is what waited then and what has come since then.
@@ -255,13 +269,13 @@ def _replay(memory: SloMemory, demand: Demand) -> ReplayAge:
 
 def _evaluation(
     given: PolicyInput,
-    now: Seen,
+    now: SloSample,
     demand: Demand,
     situation: Situation,
     memory: SloMemory,
     found: Forecast,
     options: AutoscalerOptions,
-) -> Evaluation | None:
+) -> PlanEvaluation | None:
     """Compare all sizes; None where nothing is known of any."""
     size, at, before = situation.size, situation.at, memory.intent
     lowest, highest = min(map(min, found.courses.values())), max(map(max, found.courses.values()))
@@ -290,7 +304,7 @@ def _evaluation(
         is_calm = situation.lag is not None and situation.lag < CONSTANTS.calm_lag * costs.limit
         if intent.downs >= CONSTANTS.downs and is_calm and intent.forgone >= price:
             wanted = actions.slots[place]
-    return Evaluation(
+    return PlanEvaluation(
         situation=situation,
         found=found,
         scores=memory.scores,
@@ -298,7 +312,7 @@ def _evaluation(
         best=best,
         intent=intent,
         price=price,
-        target=size if wanted is None else one_way(sizes.level(sizes.index(wanted)), size, now),
+        target=size if wanted is None else without_opposite_changes(sizes.level(sizes.index(wanted)), size, now),
         is_wanted=wanted is not None,
         switching=costs,
         used=memory.budget.used(options.slo_error_budget),

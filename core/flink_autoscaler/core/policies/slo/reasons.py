@@ -40,7 +40,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class PlanEvaluation:
     """All sizes compared.
 
     Attributes:
@@ -78,7 +78,7 @@ class Evaluation:
     mean: float
 
 
-def reasons(evaluation: Evaluation) -> Iterator[Reason]:
+def reasons(evaluation: PlanEvaluation) -> Iterator[Reason]:
     """Yield why, what came of it first."""
     situation = evaluation.situation
     yield _outcome(evaluation)
@@ -109,7 +109,7 @@ def size_reason(situation: Situation) -> Reason:
     return _reason("SLO_SIZE", text, demand=situation.load, capacity=size.capacity, slots=size.slots, **figures)
 
 
-def _outcome(evaluation: Evaluation) -> Reason:
+def _outcome(evaluation: PlanEvaluation) -> Reason:
     slots, best, intent = evaluation.situation.size.slots, evaluation.best, evaluation.intent
     stays, goes = evaluation.costs[slots], evaluation.costs[best]
     saved = (stays.total - goes.total) / _HOUR
@@ -130,7 +130,7 @@ def _outcome(evaluation: Evaluation) -> Reason:
     return _reason("SLO_DOWN_WAITS", text, target=target, forgone=intent.forgone, price=evaluation.price)
 
 
-def _expectation(evaluation: Evaluation) -> Reason:
+def _expectation(evaluation: PlanEvaluation) -> Reason:
     found, scores = evaluation.found, evaluation.scores
     hour = found.blend[:HOUR]
     low, high = min(hour), max(hour)
@@ -148,7 +148,7 @@ def _expectation(evaluation: Evaluation) -> Reason:
     return _reason("SLO_FORECAST", text, **figures)
 
 
-def _cost(slots: int, evaluation: Evaluation) -> Reason:
+def _cost(slots: int, evaluation: PlanEvaluation) -> Reason:
     cost = evaluation.costs[slots]
     terms = {
         "total": cost.total,
@@ -164,7 +164,7 @@ def _cost(slots: int, evaluation: Evaluation) -> Reason:
     return _reason("SLO_COST", text, slots=slots, **hours)
 
 
-def _budget(evaluation: Evaluation) -> Reason:
+def _budget(evaluation: PlanEvaluation) -> Reason:
     used, quantile, costs = evaluation.used, evaluation.quantile, evaluation.switching
     late = costs.late_after(math.inf)
     text = f"{100 * used:.0f} % of the week's error budget used: planned for {100 * quantile:.1f} % of what may come"

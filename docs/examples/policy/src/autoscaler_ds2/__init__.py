@@ -23,21 +23,21 @@ from flink_autoscaler.core.policies.base.proposals import (
     direction_of,
     lacking_rates,
     lag_unknown,
-    limited,
+    limited_reason,
     not_sizable,
     nothing_lowered,
 )
 from flink_autoscaler.core.policies.base.quantities import (
     GREATEST,
-    Memory,
-    Need,
+    RateMemory,
+    VertexDemand,
+    clamp_parallelism,
     has_backlog,
     is_beyond,
-    lags,
-    needs_of,
     present_arrivals,
     shares_of,
-    subtasks,
+    source_lags,
+    vertex_demands,
 )
 
 __all__ = ["Ds2Policy"]
@@ -103,7 +103,7 @@ class State:
         evaluations: Those that count, oldest first.
     """
 
-    memory: Memory
+    memory: RateMemory
     execution: list[Any] = field(default_factory=list)
     ignored: int = 0
     evaluations: tuple[Demands, ...] = ()
@@ -111,11 +111,11 @@ class State:
     @classmethod
     def read(cls, saved: Mapping[str, Any], obs: JobObservation) -> State:
         """Read what :meth:`as_json` wrote; empty for another job graph and for what cannot be read."""
-        empty = cls(Memory(frozenset(obs.vertices)))
+        empty = cls(RateMemory(frozenset(obs.vertices)))
         try:
             if frozenset(saved["memory"]["vertices"]) != empty.memory.vertices:
                 return empty
-            memory, evaluations = Memory.read(saved["memory"], obs), tuple(map(dict, saved["evaluations"]))
+            memory, evaluations = RateMemory.read(saved["memory"], obs), tuple(map(dict, saved["evaluations"]))
             return cls(memory, list(saved["execution"]), int(saved["ignored"]), evaluations)
         except (KeyError, TypeError, ValueError):
             return empty
@@ -156,7 +156,7 @@ class Ds2Policy:
         is_behind = has_backlog(obs, settings.backlog_threshold)
         memory = state.memory.learned(obs, has_backlog=is_behind)
         state = replace(state.of_execution(obs), memory=memory)
-        needs = needs_of(obs, memory, _arrivals(given, settings))
+        needs = vertex_demands(obs, memory, _arrivals(given, settings))
         lacking = lacking_rates(obs, needs)
         if state.ignored < settings.warm_up:
             why = Reason("WARM_UP", f"{state.ignored + 1} of {settings.warm_up} passes that are ignored")
@@ -191,12 +191,12 @@ def _arrivals(given: PolicyInput, settings: Settings) -> dict[VertexId, float]:
     """Return what the sources have to sustain to be done with their backlog and a restart in time."""
     rates = present_arrivals(given.obs)
     if settings.catch_up > 0:
-        backlog, outage = lags(given.obs), given.downtime.q90
+        backlog, outage = source_lags(given.obs), given.downtime.q90
         rates = {v: rate + (backlog[v] + rate * outage) / settings.catch_up for v, rate in rates.items()}
     return rates
 
 
-def _demands(needs: Mapping[VertexId, Need]) -> Demands:
+def _demands(needs: Mapping[VertexId, VertexDemand]) -> Demands:
     """Return the subtasks that are just enough, of the vertices of which that is known."""
     demands = {}
     for v, need in needs.items():
@@ -208,7 +208,12 @@ def _demands(needs: Mapping[VertexId, Need]) -> Demands:
 
 
 def _sized(
-    obs: JobObservation, needs: Mapping[VertexId, Need], demands: Demands, settings: Settings, *, may_lower: bool
+    obs: JobObservation,
+    needs: Mapping[VertexId, VertexDemand],
+    demands: Demands,
+    settings: Settings,
+    *,
+    may_lower: bool,
 ) -> tuple[dict[VertexId, int], dict[VertexId, float], tuple[Reason, ...]]:
     """Turn demands into parallelism with headroom; none goes up beyond what a bottleneck can feed or take.
 
@@ -218,19 +223,22 @@ def _sized(
     wanted = {v: min(demand * (1.0 + settings.scaling_factor), GREATEST) for v, demand in demands.items()}
     shares, targets, stay = shares_of(needs, wanted), dict[VertexId, int](), dict[VertexId, int]()
     for v, much in wanted.items():
-        vertex, target = obs.vertices[v], subtasks(much, obs.vertices[v])
-        stay[v] = subtasks(vertex.parallelism, vertex)
+        vertex, target = obs.vertices[v], clamp_parallelism(much, obs.vertices[v])
+        stay[v] = clamp_parallelism(vertex.parallelism, vertex)
         if target > vertex.parallelism:
-            targets[v] = min(target, max(vertex.parallelism, subtasks(much * shares[v], vertex)))
+            targets[v] = min(target, max(vertex.parallelism, clamp_parallelism(much * shares[v], vertex)))
         else:
             targets[v] = target if may_lower else stay[v]
-    remarks = tuple(limited(obs.vertices[v], much) for v, much in wanted.items() if is_beyond(much, obs.vertices[v]))
+    remarks = tuple(
+        limited_reason(obs.vertices[v], much) for v, much in wanted.items() if is_beyond(much, obs.vertices[v])
+    )
     is_rising = any(target > obs.vertices[v].parallelism for v, target in targets.items())
     ratio = max((_shortfall(obs, v) for v, vertex in obs.vertices.items() if vertex.is_source), default=1.0)
     if ratio > settings.target_rate_ratio and not is_rising and not remarks:
         # Sources cannot keep up although busy time says that it fits: an overhead that it does not show is at work.
         targets = {
-            v: max(subtasks(subtasks(wanted[v], obs.vertices[v]) * ratio, obs.vertices[v]), stay[v]) for v in wanted
+            v: max(clamp_parallelism(clamp_parallelism(wanted[v], obs.vertices[v]) * ratio, obs.vertices[v]), stay[v])
+            for v in wanted
         }
         text = f"{ratio:.3g} times what the sources read arrives, although busy time says that it fits"
         remarks = (Reason("TARGET_RATE_RATIO", text, None, (("ratio", ratio),)),)

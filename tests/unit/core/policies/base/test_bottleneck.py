@@ -6,8 +6,8 @@ from flink_autoscaler.core.policies.base.sizing import (
     Bottleneck,
     SizingSettings,
     find_bottlenecks,
-    limited_sizing,
     size_vertex,
+    sizing_for_share,
 )
 from testkit.builders.core import a_topology, a_vertex, evaluated, options_with, vertex_id
 
@@ -50,7 +50,7 @@ def limited(
     metrics = evaluated(target=target, rate=100.0, catch_up=catch_up, parallelism=4)
     whole = size_vertex(vertex, metrics, SETTINGS, coefficient)
     assert whole is not None
-    return whole, limited_sizing(vertex, metrics, SETTINGS, sizing=whole, share=share)
+    return whole, sizing_for_share(vertex, metrics, SETTINGS, sizing=whole, share=share)
 
 
 @pytest.mark.parametrize(

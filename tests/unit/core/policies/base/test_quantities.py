@@ -10,25 +10,25 @@ from flink_autoscaler.core.model.policy_values import JobObservation, ProposalDi
 from flink_autoscaler.core.policies.base.proposals import direction_of
 from flink_autoscaler.core.policies.base.quantities import (
     KEPT,
-    Memory,
-    Need,
+    RateMemory,
+    VertexDemand,
+    clamp_parallelism,
     has_backlog,
-    needs_of,
     present_arrivals,
-    subtasks,
+    vertex_demands,
 )
 from flink_autoscaler.core.policies.varga import backlog_of
 from testkit.builders.policies import NOW, observation, vertex
 
 
-def learned(obs: JobObservation, before: Memory | None = None) -> Memory:
+def learned(obs: JobObservation, before: RateMemory | None = None) -> RateMemory:
     """What is known after an observation without a backlog, written and read in between."""
     state: dict[str, Any] = {} if before is None else json.loads(json.dumps(before.as_json()))
-    return Memory.read(state, obs).learned(obs, has_backlog=False)
+    return RateMemory.read(state, obs).with_observation(obs, has_backlog=False)
 
 
-def needs(obs: JobObservation, memory: Memory | None = None) -> dict[str, Need]:
-    return needs_of(obs, memory or learned(obs), present_arrivals(obs))
+def needs(obs: JobObservation, memory: RateMemory | None = None) -> dict[str, VertexDemand]:
+    return vertex_demands(obs, memory or learned(obs), present_arrivals(obs))
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def needs(obs: JobObservation, memory: Memory | None = None) -> dict[str, Need]:
     ids=["within", "below", "above", "infinite"],
 )
 def test_subtasks_are_within_the_bounds(needed: float, expected: int) -> None:
-    assert subtasks(needed, vertex(min_parallelism=2, max_parallelism=8)) == expected
+    assert clamp_parallelism(needed, vertex(min_parallelism=2, max_parallelism=8)) == expected
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_another_graph_begins_anew() -> None:
 def test_a_state_that_cannot_be_read_is_none(state: dict[str, Any]) -> None:
     obs = observation(vertex())
 
-    assert Memory.read(state, obs) == Memory(frozenset({"source"}))
+    assert RateMemory.read(state, obs) == RateMemory(frozenset({"source"}))
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,12 @@ from flink_autoscaler.core.policies.slo.forecasters import (
     TREND,
     Forecast,
     ForecastScores,
-    courses,
     forecast,
+    forecast_courses,
     learn,
     like_errors,
 )
-from flink_autoscaler.core.policies.slo.load_history import DAY, HORIZON, LoadHistory, need
+from flink_autoscaler.core.policies.slo.load_history import DAY, HORIZON, LoadHistory, required_capacity
 
 LIMIT = 60.0
 
@@ -34,7 +34,7 @@ def after(loads: list[float], limit: float = LIMIT) -> tuple[LoadHistory, Foreca
     for load in loads:
         history, scores, completed = learn(history, scores, load, 1, limit)
         if completed and (found := forecast(history, scores)):
-            scores = scores.saying(found.courses, found.blend)
+            scores = scores.with_forecasts(found.courses, found.blend)
     return history, scores
 
 
@@ -78,11 +78,11 @@ def test_hole_is_filled_as_it_was_a_day_before() -> None:
     ],
 )
 def test_need_is_the_capacity_that_keeps_the_lag_acceptable(loads: list[float], limit: float, wanted: float) -> None:
-    assert need(loads, limit) == pytest.approx(wanted, rel=1e-6)
+    assert required_capacity(loads, limit) == pytest.approx(wanted, rel=1e-6)
 
 
 def test_nothing_is_expected_of_what_was_never_seen() -> None:
-    assert courses(LoadHistory()) == {}
+    assert forecast_courses(LoadHistory()) == {}
     assert forecast(LoadHistory(), ForecastScores()) is None
 
 

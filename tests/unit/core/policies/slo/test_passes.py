@@ -103,7 +103,7 @@ def test_state_of_ten_vertices_and_a_week_has_room_in_12_kb() -> None:
         history, scores, _ = learn(history, scores, 10.0 + 5.0 * math.sin(place / 40.0), 5, 60.0)
         if place < DAY or place > 6 * DAY:
             found = forecast(history, scores, [10.0] * (HORIZON + 1))
-            scores = scores if found is None else scores.saying(found.courses, found.blend)
+            scores = scores if found is None else scores.with_forecasts(found.courses, found.blend)
     memory = replace(MEMORY.read(state["memory"]), history=history, scores=scores)
 
     assert len(scores.said) == 8

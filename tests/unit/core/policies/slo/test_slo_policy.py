@@ -9,12 +9,12 @@ import pytest
 
 from flink_autoscaler.core.model.policy_values import Outage, PastRescale, PolicyInput, Proposal, ProposalDirection
 from flink_autoscaler.core.options.option import ValueParseError
-from flink_autoscaler.core.policies.slo.arrivals import Seen, SeenVertex
-from flink_autoscaler.core.policies.slo.levels import Level, one_way
+from flink_autoscaler.core.policies.slo.arrivals import ObservedVertex, SloSample
+from flink_autoscaler.core.policies.slo.levels import Level, without_opposite_changes
 from flink_autoscaler.core.policies.slo.policy import SloPolicy
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 from flink_autoscaler.core.policies.testing.model_job import Meter, ModelJob, ModelVertex
-from flink_autoscaler.core.ports.plugins import ScalingPolicy, confirms_plans, needs_no_window
+from flink_autoscaler.core.ports.plugins import ScalingPolicy, confirms_plans, is_streaming_policy
 
 START = 1_700_000_000.0
 SOURCE, MAP = "a" * 32, "b" * 32
@@ -69,7 +69,7 @@ def codes(proposal: Proposal) -> list[str]:
 
 
 def test_it_declares_that_it_needs_no_window() -> None:
-    assert needs_no_window(SloPolicy())
+    assert is_streaming_policy(SloPolicy())
     assert confirms_plans(SloPolicy())
 
 
@@ -271,7 +271,7 @@ def test_a_setting_that_cannot_be_read_is_an_error() -> None:
         passes.passes(4)
 
 
-SHARED = Seen(0.0, 0.0, {SOURCE: SeenVertex(10, slot_group="g"), MAP: SeenVertex(10, slot_group="g")})
+SHARED = SloSample(0.0, 0.0, {SOURCE: ObservedVertex(10, slot_group="g"), MAP: ObservedVertex(10, slot_group="g")})
 
 
 @pytest.mark.parametrize(
@@ -285,4 +285,4 @@ SHARED = Seen(0.0, 0.0, {SOURCE: SeenVertex(10, slot_group="g"), MAP: SeenVertex
     ],
 )
 def test_no_vertex_goes_the_other_way_for_nothing(target: Level, kept: dict[str, int]) -> None:
-    assert one_way(target, Level(10, 10.0, {SOURCE: 10, MAP: 10}), SHARED).parallelism == kept
+    assert without_opposite_changes(target, Level(10, 10.0, {SOURCE: 10, MAP: 10}), SHARED).parallelism == kept

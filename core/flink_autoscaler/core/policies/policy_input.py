@@ -48,7 +48,7 @@ _LEAST_FOR_SLOPE: Final = 2
 def policy_input(job: EvaluatedJob) -> PolicyInput:
     """Return what policies are shown, without what a policy remembers."""
     return PolicyInput(
-        obs=observed_job(job),
+        obs=build_observation(job),
         history=tuple(_past(record) for record in rescales_of(job.state.supervision)),
         demand=job.demand,
         downtime=job.outage or expected_outage(job),
@@ -81,45 +81,47 @@ class LatestSamples(Sequence[JobSample]):
     def __getitem__(self, index: slice) -> tuple[JobSample, ...]: ...
     def __getitem__(self, index: int | slice) -> JobSample | tuple[JobSample, ...]:
         if isinstance(index, slice):
-            return tuple(self._made(sample) for sample in self._samples[index])
-        return self._made(self._samples[index])
+            return tuple(self._convert(sample) for sample in self._samples[index])
+        return self._convert(self._samples[index])
 
-    def _made(self, sample: MetricSample) -> JobSample:
+    def _convert(self, sample: MetricSample) -> JobSample:
         vertices = {v: vertex for v, vertex in self._job.topology.vertices.items() if not vertex.is_finished}
-        sampled = {v: _sampled(vertex, sample, tells=tells_lag(self._job, vertex)) for v, vertex in vertices.items()}
+        sampled = {
+            v: _vertex_sample(vertex, sample, tells=reports_lag(self._job, vertex)) for v, vertex in vertices.items()
+        }
         return JobSample(at=sample.at_ms / _MS, began_at=self._began, vertices=sampled)
 
 
-def _sampled(vertex: Vertex, sample: MetricSample, *, tells: bool) -> VertexSample:
+def _vertex_sample(vertex: Vertex, sample: MetricSample, *, tells: bool) -> VertexSample:
     values, waited_ms = sample.vertices.get(vertex.vertex_id, {}), sample.waited.get(vertex.vertex_id)
     return VertexSample(
         parallelism=vertex.working_subtasks,
-        records_in=_counted(values, ScalingMetric.NUM_RECORDS_IN),
-        records_out=_counted(values, ScalingMetric.NUM_RECORDS_OUT),
-        pending=_counted(values, ScalingMetric.LAG) if tells else None,
+        records_in=_counter_value(values, ScalingMetric.NUM_RECORDS_IN),
+        records_out=_counter_value(values, ScalingMetric.NUM_RECORDS_OUT),
+        pending=_counter_value(values, ScalingMetric.LAG) if tells else None,
         busy=_share(values.get(ScalingMetric.LOAD, math.nan)),
-        busy_ms=_counted(values, ScalingMetric.ACCUMULATED_BUSY_TIME),
+        busy_ms=_counter_value(values, ScalingMetric.ACCUMULATED_BUSY_TIME),
         idle_ms=waited_ms.idle_ms if waited_ms else None,
         backpressured_ms=waited_ms.backpressured_ms if waited_ms else None,
         is_complete=vertex.vertex_id not in sample.incomplete,
     )
 
 
-def _counted(values: VertexMetrics, metric: ScalingMetric) -> float | None:
+def _counter_value(values: VertexMetrics, metric: ScalingMetric) -> float | None:
     value = values.get(metric, math.nan)
     return value if 0 <= value < math.inf else None
 
 
-def tells_lag(job: EvaluatedJob, vertex: Vertex) -> bool:
+def reports_lag(job: EvaluatedJob, vertex: Vertex) -> bool:
     """Tell whether a source reports its backlog; one that does not has a backlog of 0 in the samples."""
     answers = job.reading.aggregates.get(vertex.vertex_id)
     return vertex.is_source and (answers is None or FlinkMetric.PENDING_RECORDS in answers)
 
 
-def observed_job(job: EvaluatedJob) -> JobObservation:
+def build_observation(job: EvaluatedJob) -> JobObservation:
     """Return the observation of a job; vertices that have finished are left out."""
     samples, details, capacity = job.state.samples, job.reading.details, job.context.capacity
-    seen, checkpoints, globals_ = SeenVertices(job), checkpoints_of(job), job.metrics.globals_
+    seen, checkpoints, globals_ = ObservationBuilder(job), checkpoints_of(job), job.metrics.globals_
     total, free = _slots(job)
     return JobObservation(
         job_key=job.context.job_key,
@@ -138,8 +140,8 @@ def observed_job(job: EvaluatedJob) -> JobObservation:
         state_bytes=state_bytes(job),
         checkpoint_interval=checkpoint_interval(job),
         last_checkpoint_at=_seconds(checkpoints.completed_ms if checkpoints else None),
-        gc_pressure=_known(globals_[ScalingMetric.GC_PRESSURE].current),
-        heap_usage=_known(globals_[ScalingMetric.HEAP_MAX_USAGE_RATIO].average),
+        gc_pressure=_finite_or_none(globals_[ScalingMetric.GC_PRESSURE].current),
+        heap_usage=_finite_or_none(globals_[ScalingMetric.HEAP_MAX_USAGE_RATIO].average),
         last_rescale_at=_last_rescale_at(job),
         last_restart_at=_seconds(details.running_at_ms if details else None),
     )
@@ -171,7 +173,7 @@ def _seconds(milliseconds: int | None) -> float | None:
     return None if milliseconds is None else milliseconds / _MS
 
 
-class SeenVertices:
+class ObservationBuilder:
     """The vertices of a job over its metric window.
 
     Attributes:
@@ -212,7 +214,7 @@ class SeenVertices:
             max_parallelism=most,
             rate_in=rate_in,
             rate_out=self._rate_out(vertex, rate_in),
-            target_rate=_known(metrics[ScalingMetric.TARGET_DATA_RATE].average),
+            target_rate=_finite_or_none(metrics[ScalingMetric.TARGET_DATA_RATE].average),
             true_rate=_positive(metrics[ScalingMetric.TRUE_PROCESSING_RATE].average),
             busy=_share(metrics[ScalingMetric.LOAD].average),
             busy_mean=self._busy_mean(vertex),
@@ -261,7 +263,7 @@ class SeenVertices:
 
     def _lag(self, vertex: Vertex) -> float | None:
         metric = self._job.metrics.vertices[vertex.vertex_id].get(ScalingMetric.LAG)
-        return _known(metric.current) if metric and tells_lag(self._job, vertex) else None
+        return _finite_or_none(metric.current) if metric and reports_lag(self._job, vertex) else None
 
     def _lag_to_drain(self, vertex: Vertex) -> float | None:
         """Return the lag that the evaluated catch-up rate is for; the lag itself without a time to catch up.
@@ -271,12 +273,12 @@ class SeenVertices:
         lag, catch_up = self._lag(vertex), self._job.context.options.catch_up_duration.seconds
         if lag is None or catch_up == 0 or vertex.vertex_id in self._job.excluded:
             return lag
-        rate = _known(self._job.metrics.vertices[vertex.vertex_id][ScalingMetric.CATCH_UP_DATA_RATE].current)
+        rate = _finite_or_none(self._job.metrics.vertices[vertex.vertex_id][ScalingMetric.CATCH_UP_DATA_RATE].current)
         is_told_apart = FlinkMetric.SLOWEST_PARTITION in self._job.reading.aggregates.get(vertex.vertex_id, {})
         return lag if rate is None or not is_told_apart else max(lag, rate * catch_up)
 
     def _lag_slope(self, vertex: Vertex) -> float | None:
-        if not tells_lag(self._job, vertex):
+        if not reports_lag(self._job, vertex):
             return None
         instants = [sample.at_ms / _MS for sample in self._window.samples]
         lags = self._window.values(ScalingMetric.LAG, vertex.vertex_id)
@@ -302,7 +304,7 @@ def _spread(vertex: Vertex) -> int | None:
     return vertex.max_parallelism if ShipStrategy.HASH in vertex.inputs.values() else None
 
 
-def _known(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     """Return a number; None for one that is not finite."""
     return value if math.isfinite(value) else None
 

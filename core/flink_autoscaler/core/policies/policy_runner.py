@@ -26,15 +26,15 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import (
     INCOMPLETE_WINDOW,
     abstention,
-    not_running,
+    not_running_reason,
 )
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
-from flink_autoscaler.core.policies.schedule import SCHEDULE, Planned, planned
+from flink_autoscaler.core.policies.schedule import SCHEDULE, ScheduleBounds, schedule_bounds
 from flink_autoscaler.core.policies.slo.policy import SloPolicy
 from flink_autoscaler.core.policies.varga import VargaPolicy
 from flink_autoscaler.core.ports.passes import EvaluatedJob
-from flink_autoscaler.core.ports.plugins import ScalingPolicy, confirms_plans, needs_no_window
+from flink_autoscaler.core.ports.plugins import ScalingPolicy, confirms_plans, is_streaming_policy
 
 POLICY_FAILED: Final = "POLICY_FAILED"
 
@@ -56,8 +56,8 @@ class PolicyPlan:
         states: What is to be handed back in the next pass, by the name of who remembers it.
         sizings: Of the vertices that go where a policy that sizes all of them at once wants them.
         unknown: Vertices that the policy has no opinion on.
-        at_once: Vertices that go where a policy wants them that needs no metric window: what exists for those that do
-            is skipped for these.
+        bypasses_damping: Vertices that go where a policy wants them that needs no metric window: what exists for those
+            that do is skipped for these.
         failures: What is to be told where it failed, by its name.
         is_confirmed: Whether it confirms its plans over several passes itself.
     """
@@ -67,7 +67,7 @@ class PolicyPlan:
     states: Mapping[str, Mapping[str, Any]]
     sizings: Mapping[VertexId, VertexSizing] = field(default_factory=dict)
     unknown: frozenset[VertexId] = frozenset()
-    at_once: frozenset[VertexId] = frozenset()
+    bypasses_damping: frozenset[VertexId] = frozenset()
     failures: Mapping[str, str] = field(default_factory=dict)
     is_confirmed: bool = False
 
@@ -94,10 +94,10 @@ class PolicyPlan:
         return events
 
 
-def scheduled(plan: PolicyPlan, planned: Planned, obs: JobObservation) -> PolicyPlan:
+def within_schedule(plan: PolicyPlan, planned: ScheduleBounds, obs: JobObservation) -> PolicyPlan:
     """Return the plan within the bounds that schedules set now, whatever the policy wants."""
     bounded = {
-        v: planned.bounded(vertex, plan.targets[v])
+        v: planned.clamp(vertex, plan.targets[v])
         for v, vertex in obs.vertices.items()
         if v in plan.targets and (v in planned.floors or v in planned.ceilings)
     }
@@ -107,10 +107,10 @@ def scheduled(plan: PolicyPlan, planned: Planned, obs: JobObservation) -> Policy
         for v, target in moved.items()
     ]
     plan = replace(plan, states={**plan.states, SCHEDULE: planned.state})
-    return _moved(plan, moved, (*planned.reasons, *reasons))
+    return _with_targets(plan, moved, (*planned.reasons, *reasons))
 
 
-def raised_to_floors(plan: PolicyPlan, job: EvaluatedJob) -> PolicyPlan:
+def raise_to_floors(plan: PolicyPlan, job: EvaluatedJob) -> PolicyPlan:
     """Return the plan with vertices raised to the floors that others than Flink gave, as far as bounds allow it."""
     settings, below = SizingSettings.of_job(job), dict[VertexId, int]()
     for vertex_id, floor in job.context.restriction.floors.items():
@@ -120,10 +120,10 @@ def raised_to_floors(plan: PolicyPlan, job: EvaluatedJob) -> PolicyPlan:
             if plan.targets.get(vertex_id, least) < least:
                 below[vertex_id] = least
     reasons = [Reason("FLOOR", f"at least {floor} subtasks, by floor.sources", v) for v, floor in below.items()]
-    return _moved(plan, below, reasons) if below else plan
+    return _with_targets(plan, below, reasons) if below else plan
 
 
-def _moved(plan: PolicyPlan, moved: Mapping[VertexId, int], reasons: Iterable[Reason]) -> PolicyPlan:
+def _with_targets(plan: PolicyPlan, moved: Mapping[VertexId, int], reasons: Iterable[Reason]) -> PolicyPlan:
     """Return the plan with other targets for some vertices, which are no longer what the policy sized them for."""
     return replace(
         plan,
@@ -158,7 +158,7 @@ def plan_of(proposal: Proposal, current: Mapping[VertexId, int]) -> PolicyPlan:
     return PolicyPlan(targets, tuple(reasons), {proposal.policy: proposal.state}, sizings, unknown)
 
 
-def failed(policy: str, error: str, state: Mapping[str, Any]) -> Proposal:
+def abstention_after_error(policy: str, error: str, state: Mapping[str, Any]) -> Proposal:
     """Return the proposal of a policy that raised: it abstains, and nothing goes down without it.
 
     Args:
@@ -214,7 +214,9 @@ def unknown_policies(options: AutoscalerOptions, plugins: Mapping[str, ScalingPo
     return None
 
 
-def choose(observe: Callable[[], PolicyInput], job: EvaluatedJob, plugins: Mapping[str, ScalingPolicy]) -> PolicyPlan:
+def run_job_policy(
+    observe: Callable[[], PolicyInput], job: EvaluatedJob, plugins: Mapping[str, ScalingPolicy]
+) -> PolicyPlan:
     """Ask the policy of a job.
 
     Args:
@@ -228,7 +230,7 @@ def choose(observe: Callable[[], PolicyInput], job: EvaluatedJob, plugins: Mappi
     """
     name, memories, failures = job.context.options.policy, job.state.policies, dict[str, str]()
     policy, memory = chosen_policy(name, plugins), memories.get(name, {})
-    is_streaming, given = needs_no_window(policy), cache(observe)
+    is_streaming, given = is_streaming_policy(policy), cache(observe)
     shown, plans = _under_schedule(given, job)
     if not (job.is_window_full or is_streaming):
         reason = Reason(INCOMPLETE_WINDOW, f"{name}: the metric window is not full yet")
@@ -238,35 +240,35 @@ def choose(observe: Callable[[], PolicyInput], job: EvaluatedJob, plugins: Mappi
         vertices = shown().obs.vertices if plans else {}
         proposal = policy.size(job, {v: vertex.max_parallelism for v, vertex in vertices.items()})
     else:
-        proposal, problem = asked(name, policy, shown, memory)
+        proposal, problem = run_policy(name, policy, shown, memory)
         if problem is not None:
             failures[name] = problem
     sizes = {v: each.working_subtasks for v, each in job.topology.vertices.items() if not each.is_finished}
     plan, wanted = plan_of(proposal, sizes), proposal.targets or {}
     plan = replace(
         plan,
-        at_once=frozenset([v for v in wanted if plan.targets[v] == wanted[v]] if is_streaming else ()),
+        bypasses_damping=frozenset([v for v in wanted if plan.targets[v] == wanted[v]] if is_streaming else ()),
         failures=failures,
         is_confirmed=is_streaming or confirms_plans(policy),
     )
     if plans is not None:
-        plan = scheduled(plan, plans, given().obs)
-    return raised_to_floors(plan, job) if job.context.restriction.floors else plan
+        plan = within_schedule(plan, plans, given().obs)
+    return raise_to_floors(plan, job) if job.context.restriction.floors else plan
 
 
 def _under_schedule(
     shown: Callable[[], PolicyInput], job: EvaluatedJob
-) -> tuple[Callable[[], PolicyInput], Planned | None]:
+) -> tuple[Callable[[], PolicyInput], ScheduleBounds | None]:
     """Return what shows a policy no more room than the schedules of its job leave, and what these say."""
-    if not job.context.options.schedule_plans or not_running(shown().obs):
+    if not job.context.options.schedule_plans or not_running_reason(shown().obs):
         return shown, None
     given = shown()
-    plans = planned(replace(given, state=job.state.policies.get(SCHEDULE, {})))
-    bounded = replace(given, obs=plans.shown(given.obs))
+    plans = schedule_bounds(replace(given, state=job.state.policies.get(SCHEDULE, {})))
+    bounded = replace(given, obs=plans.applied_to(given.obs))
     return lambda: bounded, plans
 
 
-def asked(
+def run_policy(
     name: str, policy: ScalingPolicy, shown: Callable[[], PolicyInput], state: Mapping[str, Any]
 ) -> tuple[Proposal, str | None]:
     """Return what a policy proposes, and what is wrong with it: one that fails must not stop those that do not.
@@ -278,13 +280,13 @@ def asked(
         state: What it returned in the last pass.
     """
     with ErrorBoundary() as boundary:
-        return _checked(name, policy.propose(replace(shown(), state=state)), shown().obs), None
+        return _validated_proposal(name, policy.propose(replace(shown(), state=state)), shown().obs), None
     problem = str(boundary.error)
-    return failed(name, problem, state), problem
+    return abstention_after_error(name, problem, state), problem
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class PolicyUpdate:
     """What policies say in a pass that holds the job whatever they say.
 
     Attributes:
@@ -296,7 +298,9 @@ class Heard:
     reasons: tuple[Reason, ...] = ()
 
 
-def hear(observe: Callable[[], PolicyInput], job: EvaluatedJob, plugins: Mapping[str, ScalingPolicy]) -> Heard:
+def update_policies(
+    observe: Callable[[], PolicyInput], job: EvaluatedJob, plugins: Mapping[str, ScalingPolicy]
+) -> PolicyUpdate:
     """Ask the policies of a job that need no metric window, so that what they remember has no holes.
 
     Raises:
@@ -304,11 +308,11 @@ def hear(observe: Callable[[], PolicyInput], job: EvaluatedJob, plugins: Mapping
     """
     name, memories = job.context.options.policy, dict(job.state.policies)
     policy, reasons = chosen_policy(name, plugins), tuple[Reason, ...]()
-    if needs_no_window(policy) and not isinstance(policy, CapacityPolicy):
+    if is_streaming_policy(policy) and not isinstance(policy, CapacityPolicy):
         shown, _ = _under_schedule(cache(observe), job)
-        proposal, _ = asked(name, policy, shown, memories.get(name, {}))
+        proposal, _ = run_policy(name, policy, shown, memories.get(name, {}))
         memories[proposal.policy], reasons = proposal.state, proposal.reasons
-    return Heard({name: state for name, state in memories.items() if state}, reasons)
+    return PolicyUpdate({name: state for name, state in memories.items() if state}, reasons)
 
 
 @memoize_last
@@ -321,12 +325,12 @@ def streaming_policies(options: AutoscalerOptions, plugins: Mapping[str, Scaling
     Raises:
         ConfigError: There is no such policy.
     """
-    names = {options.policy} if needs_no_window(chosen_policy(options.policy, plugins)) else set[str]()
+    names = {options.policy} if is_streaming_policy(chosen_policy(options.policy, plugins)) else set[str]()
     second = known_policies(plugins).get(options.policy_shadow) if options.policy_shadow else None
-    return frozenset(names | {SHADOW} if second is not None and needs_no_window(second) else names)
+    return frozenset(names | {SHADOW} if second is not None and is_streaming_policy(second) else names)
 
 
-def _checked(name: str, proposal: object, obs: JobObservation) -> Proposal:
+def _validated_proposal(name: str, proposal: object, obs: JobObservation) -> Proposal:
     """Return a proposal as it can be used: under the name of its policy, with a state that can be stored.
 
     Raises:

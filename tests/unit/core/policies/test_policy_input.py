@@ -27,7 +27,7 @@ from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFa
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.topology import ShipStrategy
-from flink_autoscaler.core.policies.observing import observed_job, policy_input
+from flink_autoscaler.core.policies.policy_input import build_observation, policy_input
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from testkit.builders.core import (
     JOB_ID,
@@ -110,7 +110,7 @@ def an_input(
 
 
 def observed(samples: tuple[MetricSample, ...] = SAMPLES, **changes: Any) -> JobObservation:
-    return observed_job(an_input(samples, **changes))
+    return build_observation(an_input(samples, **changes))
 
 
 def test_a_vertex_is_shown_as_it_was_evaluated() -> None:
@@ -158,7 +158,7 @@ def test_the_capacity_of_a_cluster_goes_before_its_metrics() -> None:
     given = an_input()
     given = replace(given, context=replace(given.context, capacity=ClusterCapacity(3, 12, 5, 4)))
 
-    obs = observed_job(given)
+    obs = build_observation(given)
 
     assert (obs.slots_total, obs.slots_free, obs.slots_per_tm, obs.tm_count) == (12, 5, 4, 3)
 
@@ -173,7 +173,7 @@ def test_a_source_with_a_slow_partition_has_more_to_drain_unless_it_is_not_to_be
     slower = {**even, ScalingMetric.CATCH_UP_DATA_RATE: EvaluatedMetric(2.0, math.nan)}  # of half an hour
     job = replace(job, metrics=replace(job.metrics, vertices={**job.metrics.vertices, SOURCE: slower}))
 
-    found = [observed_job(replace(job, excluded=frozenset(each))).vertices[SOURCE] for each in ((), (SOURCE,))]
+    found = [build_observation(replace(job, excluded=frozenset(each))).vertices[SOURCE] for each in ((), (SOURCE,))]
 
     assert [each.lag_to_drain for each in found] == [3_600.0, 600.0]
     assert [each.lag_records for each in found] == [600.0, 600.0]

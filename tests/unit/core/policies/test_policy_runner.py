@@ -20,7 +20,7 @@ from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.option import OptionSet
 from flink_autoscaler.core.options.policies import OPTIONS_OF
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
-from flink_autoscaler.core.policies.choosing import POLICIES, PolicyPlan, choose
+from flink_autoscaler.core.policies.policy_runner import POLICIES, PolicyPlan, run_job_policy
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from testkit.builders.core import a_cluster, a_context, a_vertex, options_with
 from testkit.builders.policies import given, observation, vertex
@@ -69,7 +69,7 @@ def chosen(
 ) -> PolicyPlan:
     """Ask the first of some plug-ins."""
     options = {"policy": next(iter(policies)), **(options or {})}
-    return choose(lambda: given(OBS, options), a_job(OBS, options, memories or {}), policies)
+    return run_job_policy(lambda: given(OBS, options), a_job(OBS, options, memories or {}), policies)
 
 
 def a_job(
@@ -200,6 +200,6 @@ def test_the_example_of_the_guide_decides_as_a_plug_in() -> None:
     shown = observation(vertex("source", parallelism=4, rate_in=2_500.0))
     options = {"policy": "per-subtask"}
 
-    asked = choose(lambda: given(shown, options), a_job(shown, options), {"per-subtask": policy})
+    asked = run_job_policy(lambda: given(shown, options), a_job(shown, options), {"per-subtask": policy})
 
     assert asked.targets == {"source": 3}
