@@ -20,7 +20,7 @@ from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.recording import should_record, signature
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.ports.passes import PassInputs, Recorded
+from flink_autoscaler.core.ports.passes import LastRecord, PassInputs
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
 from flink_autoscaler.standalone.records.replay import differences, replayed
 
@@ -53,7 +53,7 @@ def main() -> None:
         text = encode(record)
         read = decode(text)
         assert list(differences(read, replayed(read))) == []
-        known = replace(request, recorded=Recorded(request.now_ms, signature(outcome)))
+        known = replace(request, recorded=LastRecord(request.now_ms, signature(outcome)))
         whole = partial(advance, request, answer, CLUSTER)
         calls = (partial(encode, record), partial(decode, text), partial(replayed, read), whole)
         figures = [f"{milliseconds(call, seconds):.2f}" for call in calls]

@@ -13,7 +13,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
 from flink_autoscaler.core.model.orders import AuditStamp, PauseScope
-from flink_autoscaler.core.supervise import order_book
+from flink_autoscaler.core.supervise import operator_commands
 from pictures.browser import chromium, lay_out, top_picture
 from testkit.builders.web import WebSite
 from testkit.clusters.flink.errors import HarnessError
@@ -71,7 +71,8 @@ class Day(WebSite):
         """Pause a job, as a person does."""
         signed = AuditStamp("ann", "release 7", self.now_ms)
         self.site.order_book.change(
-            job_key, lambda orders, _: order_book.pause(orders, signed, direction=PauseScope.BOTH, lasts_ms=None)
+            job_key,
+            lambda orders, _: operator_commands.pause_order(orders, signed, direction=PauseScope.BOTH, lasts_ms=None),
         )
 
     def _work(self, job: FakeJob) -> None:

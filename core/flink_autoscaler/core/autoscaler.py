@@ -31,8 +31,8 @@ from flink_autoscaler.core.ports.deployment import (
     ScalingRealizer,
     SharedStateStore,
 )
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest, Recorded
-from flink_autoscaler.core.supervise.left_alone import LeftAlone
+from flink_autoscaler.core.ports.passes import LastRecord, PassOutcome, PassRequest
+from flink_autoscaler.core.supervise.suspension import Suspension
 
 ALWAYS: Final = 0
 """The term of a daemon that shares its jobs with nobody."""
@@ -55,7 +55,7 @@ class JobPassReport:
     outcome: PassOutcome
     realization: Realization | None = None
     errors: tuple[AutoscalerError, ...] = ()
-    suspensions: tuple[LeftAlone, ...] = ()
+    suspensions: tuple[Suspension, ...] = ()
 
 
 @dataclass
@@ -140,7 +140,7 @@ class JobAutoScaler:
         *,
         term: int | None = ALWAYS,
         orders: Orders = NO_ORDERS,
-        recorded: Recorded | None = None,
+        recorded: LastRecord | None = None,
     ) -> PassRequest:
         """Return what an engine needs to look at a job.
 

@@ -17,8 +17,8 @@ from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.ports.forecast_store import revision_of
-from flink_autoscaler.core.ports.order_book import Command, Ordered
-from flink_autoscaler.core.supervise.order_book import settled
+from flink_autoscaler.core.ports.order_store import Command, CommandResult
+from flink_autoscaler.core.supervise.operator_commands import without_expired
 
 
 class HeapStateStore:
@@ -95,8 +95,8 @@ class HeapStateStore:
         """Release nothing: what was saved stays until the process ends."""
 
 
-class HeapOrderBook:
-    """Keeps orders until the process ends (``OrderBook``), for programs that give them in the process itself.
+class HeapOrderStore:
+    """Keeps orders until the process ends (``OrderStore``), for programs that give them in the process itself.
 
     Args:
         now_ms: Epoch milliseconds.
@@ -112,7 +112,7 @@ class HeapOrderBook:
         with self._lock:
             return {key: orders for key, orders in self._orders.items() if cluster_of(key) in ("", cluster)}
 
-    def change(self, job_key: JobKey, command: Command) -> Ordered:
+    def change(self, job_key: JobKey, command: Command) -> CommandResult:
         """Apply a command to the orders of one job."""
         with self._lock:
             ordered = command(self._orders.get(job_key, NO_ORDERS), self._now_ms())
@@ -123,7 +123,7 @@ class HeapOrderBook:
         """Remove what is over from the orders for jobs of a cluster."""
         for job_key in self.orders(cluster):
             with self._lock:
-                self._replace(job_key, settled(self._orders.get(job_key, NO_ORDERS), now_ms))
+                self._replace(job_key, without_expired(self._orders.get(job_key, NO_ORDERS), now_ms))
 
     def forget(self, job_keys: Collection[JobKey]) -> None:
         """Delete the orders for some jobs."""
@@ -242,9 +242,9 @@ class HeapTombstones:
         self._clock = clock
         self._gone_at: dict[tuple[str, JobKey], float] = {}
 
-    def marked(self, cluster: str) -> frozenset[JobKey]:
+    def marked_jobs(self, cluster: str) -> frozenset[JobKey]:
         """Return the jobs of a cluster that are marked as gone."""
-        return self.due(cluster, 0.0)
+        return self.due_jobs(cluster, 0.0)
 
     def mark(self, cluster: str, job_keys: Collection[JobKey]) -> None:
         """Mark jobs as gone from now on. Those that are marked already keep their time."""
@@ -256,13 +256,13 @@ class HeapTombstones:
         for job_key in job_keys:
             self._gone_at.pop((cluster, job_key), None)
 
-    def due(self, cluster: str, seconds: float) -> frozenset[JobKey]:
+    def due_jobs(self, cluster: str, seconds: float) -> frozenset[JobKey]:
         """Return the jobs of a cluster that were marked at least so long ago."""
         latest = self._clock() - seconds
         gone_at = self._gone_at.copy().items()
         return frozenset(job_key for (place, job_key), at in gone_at if place == cluster and at <= latest)
 
-    def unseen(self, cluster: str, present: Collection[JobKey], seconds: float) -> frozenset[JobKey]:
+    def unseen_jobs(self, cluster: str, present: Collection[JobKey], seconds: float) -> frozenset[JobKey]:
         """Return nothing: what this process has not seen, it does not know."""
         del cluster, present, seconds
         return frozenset()

@@ -315,7 +315,7 @@ def desired_state(
     elif reading.details:
         running = {v.vertex_id: v.parallelism for v in reading.details.vertices}
     return DesiredState(
-        wanted={} if tracking.is_blind else wanted,
+        wanted={} if tracking.requirements_unknown else wanted,
         running=running,
         is_decided=isinstance(decision.action, Rescale),
         is_repair=tracking.is_repair,

@@ -22,9 +22,9 @@ from flink_autoscaler.core.ports.forecast_store import (
 from flink_autoscaler.core.ports.metric_source import (
     MetricSource,
 )
-from flink_autoscaler.core.ports.order_book import (
-    OrderBook,
-    Ordered,
+from flink_autoscaler.core.ports.order_store import (
+    CommandResult,
+    OrderStore,
 )
 from flink_autoscaler.core.ports.passes import (
     EvaluatedJob,
@@ -67,6 +67,7 @@ __all__ = [
     "AutoScalerStateStore",
     "BatchingStateStore",
     "CheckInput",
+    "CommandResult",
     "CustomAlignmentMode",
     "EvaluatedJob",
     "EvaluationEngine",
@@ -80,8 +81,7 @@ __all__ = [
     "MetricEvaluator",
     "MetricSource",
     "OperationState",
-    "OrderBook",
-    "Ordered",
+    "OrderStore",
     "PassInputs",
     "PassOutcome",
     "PassRequest",

@@ -159,7 +159,7 @@ class JobTombstones(Protocol):
     Implementations raise :class:`StoreError` and nothing else.
     """
 
-    def marked(self, cluster: str) -> frozenset[JobKey]:
+    def marked_jobs(self, cluster: str) -> frozenset[JobKey]:
         """Return the jobs of a cluster that are marked as gone."""
         ...
 
@@ -171,11 +171,11 @@ class JobTombstones(Protocol):
         """Forget about jobs, because they are back or their state is deleted. Unknown ones do nothing."""
         ...
 
-    def due(self, cluster: str, seconds: float) -> frozenset[JobKey]:
+    def due_jobs(self, cluster: str, seconds: float) -> frozenset[JobKey]:
         """Return the jobs of a cluster that were marked at least so many seconds ago."""
         ...
 
-    def unseen(self, cluster: str, present: Collection[JobKey], seconds: float) -> frozenset[JobKey]:
+    def unseen_jobs(self, cluster: str, present: Collection[JobKey], seconds: float) -> frozenset[JobKey]:
         """Return jobs of a cluster that have a state, are not present, and have not been for so many seconds.
 
         Those that are present count as seen now. Called rarely.

@@ -22,7 +22,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class LastRecord:
     """The last pass over a job that was recorded with its inputs.
 
     Attributes:
@@ -61,7 +61,7 @@ class PassRequest:
     memory: CollectorMemory = EMPTY_MEMORY
     orders: Orders = NO_ORDERS
     refusal: str | None = None
-    recorded: Recorded | None = None
+    recorded: LastRecord | None = None
     profiles: Mapping[VertexId, ProfileResult] = field(default_factory=dict)
     outages: tuple[int, ...] = ()
     lags: tuple[SourceLag, ...] = ()

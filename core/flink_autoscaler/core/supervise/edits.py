@@ -15,8 +15,15 @@ from flink_autoscaler.core.model.supervision import (
     Vector,
 )
 from flink_autoscaler.core.model.value import replace
-from flink_autoscaler.core.supervise.rolling_back import abandoned
-from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, hold, remember, superseded, tell
+from flink_autoscaler.core.supervise.rollback import end_rollback
+from flink_autoscaler.core.supervise.transition import (
+    SupervisionInput,
+    Transition,
+    block,
+    supersede,
+    transition_event,
+    with_supervision,
+)
 
 _LATE_MS: Final = 600_000
 """How long a request that was given up may still arrive."""
@@ -27,7 +34,7 @@ def notice_edit(state: JobState, given: SupervisionInput) -> Transition:
     supervision, found, start_ms = state.supervision, given.facts.requirements, given.facts.initialized_ms
     if found is None or given.is_reactive:
         return Transition(state)
-    is_ours = _is_ours(supervision, given, found)
+    is_ours = _is_own_request(supervision, given, found)
     if not supervision.seen and state.overrides and not is_ours:
         return Transition(state)  # they are not what we want yet; there is nothing to compare them with
     if dict(found) == dict(supervision.seen):
@@ -35,17 +42,17 @@ def notice_edit(state: JobState, given: SupervisionInput) -> Transition:
         start_ms = start_ms or supervision.seen_start_ms
         if edit is None and start_ms == supervision.seen_start_ms:
             return Transition(state)
-        return remember(state, replace(supervision, seen_start_ms=start_ms, edit=edit))
+        return with_supervision(state, replace(supervision, seen_start_ms=start_ms, edit=edit))
     if supervision.edit is not None and dict(found) == dict(supervision.edit.before):
-        return _unsaid(state, found)
+        return _forget_unconfirmed_edit(state, found)
     if not supervision.seen or is_ours:
-        return remember(state, replace(supervision, seen=dict(found), seen_start_ms=start_ms))
+        return with_supervision(state, replace(supervision, seen=dict(found), seen_start_ms=start_ms))
     if start_ms is not None and supervision.seen_start_ms is not None and start_ms > supervision.seen_start_ms:
-        return _lost(state, given)
-    return _edited(state, given, found)
+        return _restore_lost_request(state, given)
+    return _respect_foreign_edit(state, given, found)
 
 
-def _is_ours(supervision: Supervision, given: SupervisionInput, found: Requirements) -> bool:
+def _is_own_request(supervision: Supervision, given: SupervisionInput, found: Requirements) -> bool:
     vectors = _own_vectors(supervision, given)
     return any(_holds(found, vector) and _keeps_others(found, vector, supervision.seen) for vector in vectors)
 
@@ -60,7 +67,7 @@ def has_strayed(supervision: Supervision, given: SupervisionInput) -> bool:
     found, asked = given.facts.requirements, supervision.asked
     if found is None or not asked or supervision.edit is not None or _holds(found, asked):
         return False
-    return any(_holds(found, vector) for vector in _given_up(supervision, given))
+    return any(_holds(found, vector) for vector in _abandoned_vectors(supervision, given))
 
 
 def _holds(found: Requirements, vector: Vector) -> bool:
@@ -73,10 +80,10 @@ def _own_vectors(supervision: Supervision, given: SupervisionInput) -> Iterator[
     yield supervision.asked
     if supervision.current is not None:
         yield supervision.current.target
-    yield from _given_up(supervision, given)
+    yield from _abandoned_vectors(supervision, given)
 
 
-def _given_up(supervision: Supervision, given: SupervisionInput) -> Iterator[Vector]:
+def _abandoned_vectors(supervision: Supervision, given: SupervisionInput) -> Iterator[Vector]:
     """Yield what was asked for and given up, as long as the request may still arrive."""
     present = (given.facts.requirements or {}).keys()
     for record in supervision.past:
@@ -86,40 +93,40 @@ def _given_up(supervision: Supervision, given: SupervisionInput) -> Iterator[Vec
             yield record.target
 
 
-def _lost(state: JobState, given: SupervisionInput) -> Transition:
+def _restore_lost_request(state: JobState, given: SupervisionInput) -> Transition:
     """Ask again for what a fail-over of the JobManager made the cluster forget."""
     supervision, current = replace(state.supervision, seen={}, seen_start_ms=None), state.supervision.current
     if current is not None and current.stage is Stage.PENDING:
         again = replace(current, stage=Stage.REQUESTED, accepted_ms=None)
         supervision = replace(supervision, current=again, since_ms=given.now_ms)
     if not state.overrides:
-        return remember(state, supervision)
+        return with_supervision(state, supervision)
     text = "The JobManager was restarted and has forgotten the requirements; they are sent again"
-    return remember(state, supervision, tell("RequirementsLost", text))
+    return with_supervision(state, supervision, transition_event("RequirementsLost", text))
 
 
-def _edited(state: JobState, given: SupervisionInput, found: Requirements) -> Transition:
+def _respect_foreign_edit(state: JobState, given: SupervisionInput, found: Requirements) -> Transition:
     """Leave the job to whoever changed it; nothing of ours is followed or wanted any more."""
     respect, before = given.options.edit_respect, state.supervision.seen
-    supervision = superseded(state.supervision, given, "somebody else changed the requirements")
+    supervision = supersede(state.supervision, given, "somebody else changed the requirements")
     supervision = supervision.without_probation(given.now_ms)
     if supervision.phase is SupervisionPhase.ROLLING_BACK:
         why = "somebody else changed the requirements while a rescale was rolled back"
-        supervision = abandoned(supervision, given, why)
+        supervision = end_rollback(supervision, given, why)
     edit = ForeignEdit(given.now_ms, dict(found), given.now_ms + respect.ms, dict(before))
     supervision = replace(supervision.retire_current(given.now_ms), seen=dict(found), edit=edit, asked={})
     text = (
         f"Somebody else changed the resource requirements: {_difference(given, before, found)}."
         f" The job is left as it is for {respect}."
     )
-    return remember(state, supervision, tell("RequirementsEdited", text, warns=True), overrides={})
+    return with_supervision(state, supervision, transition_event("RequirementsEdited", text, warns=True), overrides={})
 
 
-def _unsaid(state: JobState, found: Requirements) -> Transition:
+def _forget_unconfirmed_edit(state: JobState, found: Requirements) -> Transition:
     """Forget a change of which one answer alone has told, and the next one nothing any more."""
     supervision = replace(state.supervision, seen=dict(found), edit=None)
     text = "The resource requirements are what they were before one answer said otherwise; the job is scaled again"
-    return remember(state, supervision, tell("RequirementsRestored", text))
+    return with_supervision(state, supervision, transition_event("RequirementsRestored", text))
 
 
 def respect_edit(state: JobState, given: SupervisionInput) -> Transition:
@@ -129,9 +136,9 @@ def respect_edit(state: JobState, given: SupervisionInput) -> Transition:
         return Transition(state)
     left_ms = edit.until_ms - given.now_ms
     if left_ms <= 0:
-        return remember(state, replace(state.supervision, edit=None))
+        return with_supervision(state, replace(state.supervision, edit=None))
     text = f"somebody else changed the requirements; left alone for {left_ms // 1000} s more"
-    return hold(state, "EDITED_BY_OTHERS", text)
+    return block(state, "EDITED_BY_OTHERS", text)
 
 
 def _difference(given: SupervisionInput, before: Requirements, after: Requirements) -> str:

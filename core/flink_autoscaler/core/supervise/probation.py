@@ -18,10 +18,16 @@ from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.window import MetricWindow, window_of
 from flink_autoscaler.core.ports.plugins import CheckInput
 from flink_autoscaler.core.supervise.error_checkers import RESTARTS
-from flink_autoscaler.core.supervise.paused import quarantined
-from flink_autoscaler.core.supervise.rolling_back import RollbackCause, abandoned, roll_back
+from flink_autoscaler.core.supervise.pause import with_quarantine
+from flink_autoscaler.core.supervise.rollback import RollbackCause, end_rollback, roll_back
 from flink_autoscaler.core.supervise.timers import observation_ms
-from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, remember, settled, tell
+from flink_autoscaler.core.supervise.transition import (
+    SupervisionInput,
+    Transition,
+    finalize,
+    transition_event,
+    with_supervision,
+)
 
 _LONGEST_PROBATION_MS: Final = 86_400_000
 _LAG: Final = "lag"
@@ -29,33 +35,33 @@ _STRAY: Final = 1.05
 """What a vertex can do has to be so many times what it could do before: measurements stray by some percent."""
 
 
-def judge(state: JobState, given: SupervisionInput) -> Transition:
+def check_probation(state: JobState, given: SupervisionInput) -> Transition:
     """Look for signs that the job does not survive its rescale; end the probation when there are none."""
     supervision, current = state.supervision, state.supervision.current
     if supervision.phase is not SupervisionPhase.PROBATION or current is None:
         return Transition(state)
-    if given.is_blind(supervision):
+    if given.requirements_unknown(supervision):
         return Transition(state)  # what the job dies of may be what somebody else asked for meanwhile
     restarts = given.facts.restarts
     if restarts is not None and RESTARTS not in supervision.baseline:
         # The number as it was when it could first be read: the cluster was not asked before the rescale.
         supervision = replace(supervision, baseline={**supervision.baseline, RESTARTS: float(restarts)})
-    examined, cause = _examined(replace(state, supervision=supervision), given, current)
+    examined, cause = _run_checkers(replace(state, supervision=supervision), given, current)
     if cause is not None:
         return examined.then(trigger_rollback(examined.state, given, cause))
-    return examined.then(_proved(examined.state, given, current))
+    return examined.then(_end_probation(examined.state, given, current))
 
 
-def _proved(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Transition:
+def _end_probation(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Transition:
     """End the probation of a job that is well, or that was not for so long that it cannot be the rescale."""
     stable = state.supervision.with_phase(SupervisionPhase.STABLE, given.now_ms)
     if current.stage.is_final and _has_proved(given, current):
         stable = replace(stable, last_stable=dict(given.facts.running or current.reached))
         # That it survives is all that a rollback goes by; whether it is well is another matter.
-        return remember(state, stable, _verdict(state, given, current))
+        return with_supervision(state, stable, _outcome_event(state, given, current))
     if given.since(state.supervision.since_ms) > _LONGEST_PROBATION_MS:
         text = "The job was not well for a day after its rescale, for other reasons"
-        return remember(state, stable, tell("ProbationAbandoned", text, warns=True))
+        return with_supervision(state, stable, transition_event("ProbationAbandoned", text, warns=True))
     return Transition(state)
 
 
@@ -94,11 +100,11 @@ def _lags(window: MetricWindow) -> list[float]:
     return [lag for lag in sums if math.isfinite(lag)]
 
 
-def _verdict(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Event:
+def _outcome_event(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Event:
     """Say whether a job that survives its rescale is better off than before; of what is not known, nothing."""
-    change = given.described(current.before, current.reached)
+    change = given.describe_change(current.before, current.reached)
     window, baseline, options = window_of(state.samples), state.supervision.baseline, given.options
-    well = tell("RescaleConfirmed", f"The job is well with {change}")
+    well = transition_event("RescaleConfirmed", f"The job is well with {change}")
     if current.origin is not Origin.AUTOSCALER or not state.samples:
         return well
     try:
@@ -113,7 +119,7 @@ def _verdict(state: JobState, given: SupervisionInput, current: RescaleRecord) -
             return well  # what has piled up meanwhile is being worked off
         lag = f"{lags[-1]:.0f} records of lag do not become fewer, before it were {before:.0f}"
         if _does_more(window, baseline, current.raised):
-            return tell("RescaleConfirmed", f"The job does more with {change}, but not enough: {lag}")
+            return transition_event("RescaleConfirmed", f"The job does more with {change}, but not enough: {lag}")
         return _ineffective(change, lag)
     if before > allowed:
         return well
@@ -127,7 +133,7 @@ def _verdict(state: JobState, given: SupervisionInput, current: RescaleRecord) -
 
 def _ineffective(change: str, problem: str) -> Event:
     text = f"The job survives {change}, but is no better off: {problem}"
-    return tell("RescaleIneffective", text, warns=True)
+    return transition_event("RescaleIneffective", text, warns=True)
 
 
 def _does_more(window: MetricWindow, baseline: Mapping[str, float], raised: Iterable[VertexId]) -> bool:
@@ -151,20 +157,20 @@ def _has_proved(given: SupervisionInput, current: RescaleRecord) -> bool:
     return given.now_ms - current.settled_ms >= observation_ms(given.context, given.facts)
 
 
-def _examined(
+def _run_checkers(
     state: JobState, given: SupervisionInput, current: RescaleRecord
 ) -> tuple[Transition, RollbackCause | None]:
     """Ask all checkers; return what to remember and tell of their answers, and the first that has found enough."""
-    answers = {name: _answer(name, state.supervision, given, current) for name in given.options.chosen_checkers}
+    answers = {name: _ask_checker(name, state.supervision, given, current) for name in given.options.chosen_checkers}
     before = state.supervision.hits
     hits = {**before, **{name: before.get(name, 0) + 1 if text else 0 for name, (text, _, _) in answers.items()}}
     enough = (RollbackCause(name, text) for name, (text, wanted, _) in answers.items() if text and hits[name] >= wanted)
     supervision = replace(state.supervision, hits={name: count for name, count in hits.items() if count})
     problems = [problem for *_, problem in answers.values() if problem is not None]
-    return remember(state, supervision, *problems), next(enough, None)
+    return with_supervision(state, supervision, *problems), next(enough, None)
 
 
-def _answer(
+def _ask_checker(
     name: str, supervision: Supervision, given: SupervisionInput, current: RescaleRecord
 ) -> tuple[str | None, int, Event | None]:
     """Return the evidence of a checker, in how many passes in a row it has to have some, and what is wrong with it."""
@@ -193,7 +199,7 @@ def trigger_rollback(state: JobState, given: SupervisionInput, cause: RollbackCa
         return Transition(state)
     why = "this is a dry run" if is_dry else "rollback is off"
     text = f"The rescale should be undone ({cause}), but {why}"
-    return remember(state, state.supervision, tell("RollbackAdvised", text, warns=True))
+    return with_supervision(state, state.supervision, transition_event("RollbackAdvised", text, warns=True))
 
 
 def record_terminal_failure(state: JobState, given: SupervisionInput) -> Transition:
@@ -206,8 +212,8 @@ def record_terminal_failure(state: JobState, given: SupervisionInput) -> Transit
         return _end_rollback(state, given)
     if supervision.phase is SupervisionPhase.STABLE and current.stage.is_final:
         return Transition(state)
-    done = _dead(state, given, current) if is_failed else Transition(state)
-    return done.then(remember(done.state, done.state.supervision.without_probation(given.now_ms)))
+    done = _detect_death(state, given, current) if is_failed else Transition(state)
+    return done.then(with_supervision(done.state, done.state.supervision.without_probation(given.now_ms)))
 
 
 def _end_rollback(state: JobState, given: SupervisionInput) -> Transition:
@@ -216,20 +222,20 @@ def _end_rollback(state: JobState, given: SupervisionInput) -> Transition:
     if under_way is not None:
         # Nothing was refused where somebody ended the job on purpose.
         stage = Stage.REFUSED if status is JobStatus.FAILED else Stage.SUPERSEDED
-        supervision = replace(supervision, current=settled(under_way, given, stage, f"the job is {status.value}"))
-    supervision = abandoned(supervision, given, "the job has ended")
+        supervision = replace(supervision, current=finalize(under_way, given, stage, f"the job is {status.value}"))
+    supervision = end_rollback(supervision, given, "the job has ended")
     if status is not JobStatus.FAILED:
-        return remember(state, supervision)
+        return with_supervision(state, supervision)
     text = "The job has failed for good before it was rolled back"
-    return remember(state, supervision, tell("RollbackImpossible", text, warns=True))
+    return with_supervision(state, supervision, transition_event("RollbackImpossible", text, warns=True))
 
 
-def _dead(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Transition:
+def _detect_death(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Transition:
     """Find out whether a job has failed for good because of its rescale."""
-    examined, cause = _examined(state, given, current)
+    examined, cause = _run_checkers(state, given, current)
     if cause is None:
         return examined
-    supervision = quarantined(examined.state.supervision, given, current, cause.name)
+    supervision = with_quarantine(examined.state.supervision, given, current, cause.name)
     text = f"The job has failed for good after its rescale ({cause}); start it again with less parallelism"
-    event = tell("RollbackImpossible", text, warns=True)
-    return examined.then(remember(examined.state, supervision, event, overrides=current.before))
+    event = transition_event("RollbackImpossible", text, warns=True)
+    return examined.then(with_supervision(examined.state, supervision, event, overrides=current.before))

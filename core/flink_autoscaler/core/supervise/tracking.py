@@ -29,9 +29,9 @@ from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.core.ports.plugins import Plugins, UnrecoverableErrorChecker
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS, GC, HEAP
 from flink_autoscaler.core.supervise.following import Tracking, follow, is_repairing
-from flink_autoscaler.core.supervise.order_book import apply_unfollowed
+from flink_autoscaler.core.supervise.operator_commands import apply_unfollowed
 from flink_autoscaler.core.supervise.probation import before_rescale
-from flink_autoscaler.core.supervise.transition import SupervisionInput, begun
+from flink_autoscaler.core.supervise.transition import SupervisionInput, start_rescale
 
 _CLOCKS_APART_MS: Final = 100 * 366 * 86_400_000
 """No two clocks that show a date of our time are further apart."""
@@ -48,12 +48,12 @@ def track_before(request: PassRequest, reading: JobReading, cluster: ClusterRead
     """Follow the rescale of a job where something was asked about it; what could not be read changes nothing."""
     supervision = request.state.supervision
     if not request.context.options.supervises_rescales:
-        return _unfollowed(request, reading)
+        return _track_orders_only(request, reading)
     if required_facts(request) is RequiredFacts.NOTHING:
         return Tracking(request.state)
     if reading.facts is None:
         is_blind = bool(supervision.seen) and supervision.phase is not SupervisionPhase.ROLLING_BACK
-        return Tracking(request.state, is_repair=is_repairing(supervision), is_blind=is_blind)
+        return Tracking(request.state, is_repair=is_repairing(supervision), requirements_unknown=is_blind)
     names = {v.vertex_id: v.name for v in reading.details.vertices} if reading.details else {}
     checkers = _checkers(plugins.error_checkers)
     return follow(SupervisionInput(request, _facts(reading, request), checkers, pressure(cluster), names))
@@ -64,7 +64,7 @@ def _checkers(plugins: Mapping[str, UnrecoverableErrorChecker]) -> Mapping[str, 
     return {**CHECKERS, **plugins}
 
 
-def _unfollowed(request: PassRequest, reading: JobReading) -> Tracking:
+def _track_orders_only(request: PassRequest, reading: JobReading) -> Tracking:
     """Carry out what people ordered about a job whose rescales are not followed."""
     if not request.orders.has_single:
         return Tracking(request.state)
@@ -129,16 +129,16 @@ def track_after(
         origin = Origin.AUTOSCALER if wants.is_decided or wants.releases_slots else Origin.OPERATOR
         target = {vertex_id: wanted.get(vertex_id, parallelism) for vertex_id, parallelism in running.items()}
         given = SupervisionInput(request, _facts(reading, request))
-        supervision = begun(supervision, given, running, target, origin, _why(origin, request, wants))
+        supervision = start_rescale(supervision, given, running, target, origin, _why(origin, request, wants))
         raised = [vertex_id for vertex_id, parallelism in target.items() if parallelism > running[vertex_id]]
         baseline = {**pressure(cluster), **before_rescale(request.state.samples, raised)}
         supervision = replace(supervision, baseline=baseline)
         if not supervision.initial:
             supervision = replace(supervision, initial=running, last_stable=running)
     found = reading.facts.requirements if reading.facts else None
-    if _is_asked(wants, request, supervision, found):
+    if _is_request_due(wants, request, supervision, found):
         supervision = replace(supervision, asked=dict(wanted))
-    return TrackingUpdate(supervision, _least(options.lower_bound, wanted, supervision.current), found)
+    return TrackingUpdate(supervision, _minimum_parallelism(options.lower_bound, wanted, supervision.current), found)
 
 
 def _is_new(wants: DesiredState, supervision: Supervision, request: PassRequest) -> bool:
@@ -149,7 +149,9 @@ def _is_new(wants: DesiredState, supervision: Supervision, request: PassRequest)
     return wants.is_decided or wants.releases_slots or (is_known and is_changed)
 
 
-def _is_asked(wants: DesiredState, request: PassRequest, supervision: Supervision, found: Requirements | None) -> bool:
+def _is_request_due(
+    wants: DesiredState, request: PassRequest, supervision: Supervision, found: Requirements | None
+) -> bool:
     """Tell whether what is wanted can be asked for in this pass, or has been: else it is new to the pass that does."""
     is_sent = request.context.status is JobStatus.RUNNING or wants.is_repair or supervision.under_way is not None
     if is_sent or found is None:
@@ -184,7 +186,7 @@ def _may_begin(wanted: Vector, supervision: Supervision, request: PassRequest) -
     return not (is_followed or is_going_back or request.context.status.is_terminal)
 
 
-def _least(bound: LowerBound, wanted: Vector, current: RescaleRecord | None) -> dict[VertexId, int]:
+def _minimum_parallelism(bound: LowerBound, wanted: Vector, current: RescaleRecord | None) -> dict[VertexId, int]:
     """Return the least parallelism that each vertex may get."""
     if bound is LowerBound.TARGET:
         return dict(wanted)

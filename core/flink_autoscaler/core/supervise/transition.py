@@ -79,7 +79,7 @@ class SupervisionInput:
         """Whether the job is another one than in the pass before, under the same key."""
         return self.request.state.job_id not in (None, self.context.job_id)
 
-    def is_blind(self, supervision: Supervision) -> bool:
+    def requirements_unknown(self, supervision: Supervision) -> bool:
         """Tell whether the requirements, seen before, could not be read now."""
         return bool(supervision.seen) and self.facts.requirements is None and not self.is_reactive
 
@@ -91,7 +91,7 @@ class SupervisionInput:
         """Return what people call a vertex."""
         return self.names.get(vertex_id) or vertex_id
 
-    def described(self, before: Vector, after: Vector) -> str:
+    def describe_change(self, before: Vector, after: Vector) -> str:
         """Return what changes, for people: ``work 2 -> 4, sink 1 -> 2``."""
         return describe_change(self.names, before, after)
 
@@ -118,7 +118,7 @@ class Transition:
 Step = Callable[[JobState, SupervisionInput], Transition]
 
 
-def in_turn(state: JobState, given: SupervisionInput, steps: Iterable[Step]) -> Transition:
+def run_steps(state: JobState, given: SupervisionInput, steps: Iterable[Step]) -> Transition:
     """Take steps one after the other."""
     events, holds = list[Event](), list[Reason]()
     for step in steps:
@@ -129,42 +129,44 @@ def in_turn(state: JobState, given: SupervisionInput, steps: Iterable[Step]) -> 
     return Transition(state, tuple(events), tuple(holds))
 
 
-def remember(state: JobState, supervision: Supervision, *events: Event, overrides: Vector | None = None) -> Transition:
+def with_supervision(
+    state: JobState, supervision: Supervision, *events: Event, overrides: Vector | None = None
+) -> Transition:
     """Go on with another supervision, and with other overrides where they are given."""
     wanted = state.overrides if overrides is None else dict(overrides)
     return Transition(replace(state, supervision=supervision, overrides=wanted), events)
 
 
-def hold(state: JobState, code: str, text: str) -> Transition:
+def block(state: JobState, code: str, text: str) -> Transition:
     """Let nothing be decided in this pass."""
     return Transition(state, holds=(Reason(code, text),))
 
 
-def tell(reason: str, message: str, *, warns: bool = False) -> Event:
+def transition_event(reason: str, message: str, *, warns: bool = False) -> Event:
     """Make an event about a change."""
     return Event(EventType.WARNING if warns else EventType.NORMAL, reason, message)
 
 
-def void(given: SupervisionInput, record: RescaleRecord, why: str) -> Event:
+def superseded_event(given: SupervisionInput, record: RescaleRecord, why: str) -> Event:
     """Make the event about a rescale that something else overtook."""
-    change = given.described(record.before, record.target)
-    return tell("RescaleSuperseded", f"The rescale {change} is void: {why}")
+    change = given.describe_change(record.before, record.target)
+    return transition_event("RescaleSuperseded", f"The rescale {change} is void: {why}")
 
 
-def settled(record: RescaleRecord, given: SupervisionInput, stage: Stage, reason: str) -> RescaleRecord:
+def finalize(record: RescaleRecord, given: SupervisionInput, stage: Stage, reason: str) -> RescaleRecord:
     """Give a rescale its final stage."""
     reached = dict(given.facts.running or {})
     return replace(record, stage=stage, settled_ms=given.now_ms, reason=reason, reached=reached)
 
 
-def superseded(supervision: Supervision, given: SupervisionInput, why: str) -> Supervision:
+def supersede(supervision: Supervision, given: SupervisionInput, why: str) -> Supervision:
     """Give up a rescale that is under way, because something else overtook it."""
     if supervision.under_way is None:
         return supervision
-    return replace(supervision, current=settled(supervision.under_way, given, Stage.SUPERSEDED, why))
+    return replace(supervision, current=finalize(supervision.under_way, given, Stage.SUPERSEDED, why))
 
 
-def begun(
+def start_rescale(
     supervision: Supervision, given: SupervisionInput, before: Vector, target: Vector, origin: Origin, reason: str
 ) -> Supervision:
     """Begin to follow a rescale; the one before it is a past one then."""
@@ -177,5 +179,5 @@ def begun(
         mechanism=mechanism_of(given.context, before, target),
         reason=reason,
     )
-    past = superseded(supervision, given, "another rescale was decided")
+    past = supersede(supervision, given, "another rescale was decided")
     return replace(past.retire_current(given.now_ms), current=record, since_ms=given.now_ms, hits={})

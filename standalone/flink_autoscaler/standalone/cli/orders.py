@@ -59,7 +59,7 @@ class Orderer:
         """Give an order for the jobs that are meant, and return the exit code.
 
         Args:
-            order: Of :class:`flink_autoscaler.core.supervise.order_book.OperatorCommand`, as ``more`` is.
+            order: Of :class:`flink_autoscaler.core.supervise.operator_commands.OperatorCommand`, as ``more`` is.
             reason: Why; None where none is needed.
             is_new: Whether the job is the key of one that the daemon has not seen yet.
             is_sure: Whether it was confirmed.
@@ -69,7 +69,7 @@ class Orderer:
             ConfigError: The name or the reason cannot be kept, or it was not confirmed.
             UnclearJobError: It is not clear which jobs are meant.
         """
-        from flink_autoscaler.core.supervise.order_book import NEEDS_REASON, OperatorCommand
+        from flink_autoscaler.core.supervise.operator_commands import NEEDS_REASON, OperatorCommand
 
         command = OperatorCommand(order, **more)
         who = _kept("--as", _login() if self.who is None else self.who, _LONGEST_NAME)

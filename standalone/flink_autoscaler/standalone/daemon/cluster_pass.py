@@ -19,9 +19,9 @@ from flink_autoscaler.core.model.job import JobKey, name_key
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher
-from flink_autoscaler.core.ports.order_book import OrderBook
+from flink_autoscaler.core.ports.order_store import OrderStore
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.core.supervise.order_book import held, orders_for
+from flink_autoscaler.core.supervise.operator_commands import last_known_orders, orders_for
 from flink_autoscaler.standalone.daemon.completion import Completion
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
@@ -30,7 +30,7 @@ from flink_autoscaler.standalone.daemon.vanished import Roster, VanishedJobs
 from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.standalone.lags.book import LagBook
 from flink_autoscaler.standalone.records.writer import PassRecorder
-from flink_autoscaler.stores.heap import HeapOrderBook, HeapTombstones
+from flink_autoscaler.stores.heap import HeapOrderStore, HeapTombstones
 
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.history.sink import HistorySink
@@ -60,7 +60,7 @@ class PassCommands:
         if dry_run is not None:
             # What is to be done once waits until it can be.
             orders = replace(orders, dry_run=orders.dry_run or dry_run, rollback=None, reset=None)
-        return orders if self.is_known else held(orders, self.now_ms)
+        return orders if self.is_known else last_known_orders(orders, self.now_ms)
 
     def followed(self, job_list: JobList) -> frozenset[JobKey]:
         """Return keys with orders that no job has now but one that is there has had: they hold for it."""
@@ -79,7 +79,7 @@ class ClusterCommands:
         standing: Orders for every job.
     """
 
-    def __init__(self, cluster: str, book: OrderBook, standing: Orders) -> None:
+    def __init__(self, cluster: str, book: OrderStore, standing: Orders) -> None:
         self._cluster = cluster
         self._book = book
         self._standing = standing
@@ -130,7 +130,7 @@ class PassDependencies:
     vanished: VanishedJobs | None = None
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     standing: Orders = NO_ORDERS
-    order_book: OrderBook = field(default_factory=HeapOrderBook)
+    order_book: OrderStore = field(default_factory=HeapOrderStore)
     recorder: PassRecorder | None = None
     history: HistorySink | None = None
     slot_source: SlotSource | None = None

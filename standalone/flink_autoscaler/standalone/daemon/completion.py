@@ -19,7 +19,7 @@ from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.core.supervise.left_alone import left_alone
+from flink_autoscaler.core.supervise.suspension import suspensions
 from flink_autoscaler.standalone.daemon.pass_report import job_facts
 from flink_autoscaler.standalone.daemon.vanished import Roster
 from flink_autoscaler.standalone.ha.leadership import Leadership
@@ -184,7 +184,7 @@ class Completion:
                 return JobPassReport(context.job_key, outcome, None, (report,))
             if self._recorder is not None:
                 self._best_effort("record of passes", partial(self._recorder.put, request, outcome))
-            alone = left_alone(request.orders, outcome.state.supervision, request.now_ms)
+            alone = suspensions(request.orders, outcome.state.supervision, request.now_ms)
             return replace(report, suspensions=alone) if alone else report
 
 

@@ -13,13 +13,13 @@ from flink_autoscaler.core.cycle.recording import RecordStore
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler, AutoScalerStateStore, JobTombstones
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
-from flink_autoscaler.core.ports.order_book import OrderBook
+from flink_autoscaler.core.ports.order_store import OrderStore
 from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
 from flink_autoscaler.standalone.ha.databases import open_database
 from flink_autoscaler.standalone.ha.leadership import RENEWALS, GuardedEventHandler, Leadership, LeaseLeadership
 from flink_autoscaler.standalone.ha.store_watch import WORKING, StoreStatus, StoreWatch, WatchedStore, watched
 from flink_autoscaler.standalone.settings.schema.settings import JDBC, Settings, needs_database
-from flink_autoscaler.stores.heap import HeapForecastStore, HeapOrderBook, HeapRecordStore, HeapTombstones
+from flink_autoscaler.stores.heap import HeapForecastStore, HeapOrderStore, HeapRecordStore, HeapTombstones
 from flink_autoscaler.stores.outbox import HeapOutbox
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Storage:
         self._write_error: Callable[[], StoreError | None] = lambda: None
         self.leadership = self._make_leadership() if self.is_shared else Leadership()
         self.tombstones: JobTombstones = HeapTombstones()
-        self.order_book: OrderBook = HeapOrderBook()
+        self.order_book: OrderStore = HeapOrderStore()
         self.orders_set_aside: Callable[[], int] = lambda: 0
         self.forecasts: ForecastStore = HeapForecastStore()
         self.outbox: Outbox = HeapOutbox() if self._database is None else self._make_outbox(self._database)
@@ -208,11 +208,11 @@ class Storage:
     def _keep_in_database(self, database: Database, watch: StoreWatch) -> None:
         """Keep what is known about jobs beside their states where those are."""
         from flink_autoscaler.stores.sql.forecasts import SqlForecastStore  # noqa: PLC0415
-        from flink_autoscaler.stores.sql.orders import SqlOrderBook  # noqa: PLC0415
+        from flink_autoscaler.stores.sql.orders import SqlOrderStore  # noqa: PLC0415
         from flink_autoscaler.stores.sql.tombstones import SqlTombstones  # noqa: PLC0415
 
         self.tombstones = SqlTombstones(database, fence=self._fence, writer=self._settings.ha.name)
-        book = SqlOrderBook(database, fence=self._fence, keeps_events=self.events_database is not None)
+        book = SqlOrderStore(database, fence=self._fence, keeps_events=self.events_database is not None)
         self.order_book = watched(book, watch)
         self.orders_set_aside = lambda: book.set_aside_count
         self.forecasts = SqlForecastStore(database)

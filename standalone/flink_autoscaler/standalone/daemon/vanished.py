@@ -135,12 +135,12 @@ class VanishedJobs:
         if not self._is_ready():
             return ()
         if self._marked is None:
-            self._marked = self._tombstones.marked(self._cluster)
+            self._marked = self._tombstones.marked_jobs(self._cluster)
         self._clear(self._marked.intersection(present))
         if self._to_mark:
             self._tombstones.mark(self._cluster, self._to_mark)
             self._to_mark.clear()
-            self._marked = self._tombstones.marked(self._cluster)
+            self._marked = self._tombstones.marked_jobs(self._cluster)
             self._next_check = min(self._next_check, self._clock() + self._grace)
         if not is_complete:
             return ()
@@ -149,7 +149,7 @@ class VanishedJobs:
     def _delete_due(self, present: Collection[JobKey]) -> tuple[JobKey, ...]:
         if not self._marked or self._clock() < self._next_check:
             return ()
-        deleted = self._delete(self._tombstones.due(self._cluster, self._grace).difference(present))
+        deleted = self._delete(self._tombstones.due_jobs(self._cluster, self._grace).difference(present))
         self._next_check = self._clock() + min(_LONGEST_CHECK, self._grace / _CHECKS)
         return deleted
 
@@ -157,7 +157,7 @@ class VanishedJobs:
         """Delete what is left of jobs that went while no daemon ran."""
         if not self._retention or self._clock() < self._next_sweep:
             return ()
-        deleted = self._delete(self._tombstones.unseen(self._cluster, present, self._retention))
+        deleted = self._delete(self._tombstones.unseen_jobs(self._cluster, present, self._retention))
         self._next_sweep = self._clock() + min(SWEEP_INTERVAL, self._retention)
         return deleted
 

@@ -25,7 +25,7 @@ from flink_autoscaler.core.model.supervision import Origin
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import RealizeResult
 from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome
-from flink_autoscaler.core.supervise.left_alone import LeftAlone
+from flink_autoscaler.core.supervise.suspension import Suspension
 from flink_autoscaler.core.supervise.tracking import WANTED_BEFORE, WANTED_BY_PERSON
 from flink_autoscaler.standalone.daemon.pass_report import PassReport, job_facts, problems
 from flink_autoscaler.standalone.observability.gauges import NO_ENGINE, Gauges
@@ -217,7 +217,7 @@ class Announcer:
         )
         self._announce_errors(context.job_key, "; ".join(problems(shown)), shown.errors)
 
-    def _announce_left_alone(self, job_key: JobKey, reasons: Sequence[LeftAlone]) -> None:
+    def _announce_left_alone(self, job_key: JobKey, reasons: Sequence[Suspension]) -> None:
         """Tell for what a job is left alone and until when, and that it is looked after again, once each."""
         transition = self._suspended.update(job_key, "; ".join(each.text for each in reasons))
         if transition is AlertTransition.CLEARED:

@@ -20,7 +20,7 @@ from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.supervision import Stage, Supervision
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.core.supervise.left_alone import LeftAlone
+from flink_autoscaler.core.supervise.suspension import Suspension
 
 MAX_CODES: Final = 40
 """Reasons of one job that are shown: a plug-in may give as many as it likes."""
@@ -67,7 +67,7 @@ class _Told(NamedTuple):
     phase: PassPhase
     reasons: tuple[Reason, ...]
     supervision: Supervision
-    left_alone: tuple[LeftAlone, ...]
+    left_alone: tuple[Suspension, ...]
 
     def samples(self, now_ms: float) -> Iterator[_Sample]:
         yield "pass_phase", (self.phase.value,), 1

@@ -12,10 +12,10 @@ from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus, name_ke
 from flink_autoscaler.core.model.orders import AuditStamp
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Vector
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.core.supervise import order_book
-from flink_autoscaler.core.supervise.in_force import OrdersInForce
-from flink_autoscaler.core.supervise.left_alone import LeftAlone
-from flink_autoscaler.core.supervise.order_book import OperatorCommand, time_text
+from flink_autoscaler.core.supervise import operator_commands
+from flink_autoscaler.core.supervise.active_orders import ActiveOrders
+from flink_autoscaler.core.supervise.operator_commands import OperatorCommand, time_text
+from flink_autoscaler.core.supervise.suspension import Suspension
 from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
 from flink_autoscaler.standalone.ha.databases import open_database
 from flink_autoscaler.standalone.orders.named_jobs import chosen_jobs, new_job
@@ -24,7 +24,7 @@ from flink_autoscaler.standalone.settings.plugins import PluginGroup, make_plugi
 from flink_autoscaler.standalone.settings.schema.settings import JDBC, LOGGING, JobKeyMode, Settings
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.known_jobs import KnownJob, known_jobs, supervision_of, supervisions_of
-from flink_autoscaler.stores.sql.orders import SqlOrderBook
+from flink_autoscaler.stores.sql.orders import SqlOrderStore
 from flink_autoscaler.stores.sql.records import SqlRecordStore
 from flink_autoscaler.stores.sql.schema import require_current
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
@@ -49,7 +49,7 @@ class OrderService:
         self._database = database
         self._clusters = [cluster.name for cluster in settings.effective_clusters()]
         self._is_event_in_database = JDBC in settings.event_handler_names
-        self._book = SqlOrderBook(database, keeps_events=self._is_event_in_database)
+        self._book = SqlOrderStore(database, keeps_events=self._is_event_in_database)
         self._records = SqlRecordStore(database)
 
     def jobs(self, text: str, *, takes_all: bool, is_new: bool) -> tuple[JobKey, ...]:
@@ -99,7 +99,9 @@ class OrderService:
                 parts.callback(handler.close)
             for job_key in job_keys:
                 supervision, seen = supervision_of(self._database, job_key), seen_job(self._records, job_key)
-                ordered = order_book.give_order(self._book, job_key, command, (who, reason), supervision, seen)
+                ordered = operator_commands.apply_command(
+                    self._book, job_key, command, (who, reason), supervision, seen
+                )
                 if handlers and ordered.event is not None:
                     # Of the job nothing but its key is known.
                     cluster, _, name = job_key.partition("/")
@@ -112,7 +114,7 @@ class OrderService:
         standing = [each for each in self.in_force(job) if each]
         return list(map(orders_document, standing)), list(order_rows(standing))
 
-    def in_force(self, job: str | None) -> list[OrdersInForce]:
+    def in_force(self, job: str | None) -> list[ActiveOrders]:
         """Return what is ordered now, for all jobs or those that a text means; some may have nothing in force."""
         chosen = None if job is None else chosen_jobs(self._known(), job, takes_all=True)
         with self._database.transaction(read_only=True) as connection:
@@ -123,11 +125,11 @@ class OrderService:
         standing = []
         for job_key in dict.fromkeys((*supervisions, *ordered)):
             if chosen is None or job_key in chosen:
-                orders = order_book.orders_for(job_key, {name_key(job_key)} - {job_key}, ordered, now_ms)
+                orders = operator_commands.orders_for(job_key, {name_key(job_key)} - {job_key}, ordered, now_ms)
                 seen = seen_job(self._records, job_key) if orders.pins else None
                 vertices = None if seen is None else tuple(seen.vertices)
                 known = supervisions.get(job_key, NO_SUPERVISION)
-                standing.append(OrdersInForce(job_key, orders, known, now_ms, vertices))
+                standing.append(ActiveOrders(job_key, orders, known, now_ms, vertices))
         return standing
 
     def wanted(self, job_keys: Collection[JobKey]) -> dict[JobKey, Vector]:
@@ -167,7 +169,7 @@ def service_if_any(settings: Settings) -> Iterator[OrderService | None]:
         yield OrderService(settings, database)
 
 
-def orders_document(standing: OrdersInForce) -> dict[str, Any]:
+def orders_document(standing: ActiveOrders) -> dict[str, Any]:
     """Return what is ordered for a job, for JSON."""
     pause = standing.pause
     return {
@@ -192,11 +194,11 @@ def orders_document(standing: OrdersInForce) -> dict[str, Any]:
                 ("reset", standing.reset),
             )
         },
-        "left_alone": left_alone_document(standing.left_alone),
+        "left_alone": left_alone_document(standing.suspensions),
     }
 
 
-def order_rows(standing: Iterable[OrdersInForce]) -> Iterator[dict[str, Any]]:
+def order_rows(standing: Iterable[ActiveOrders]) -> Iterator[dict[str, Any]]:
     """Yield a row per order that is in force, for people."""
     for each in standing:
         for order, signed, until in each.lines():
@@ -204,7 +206,7 @@ def order_rows(standing: Iterable[OrdersInForce]) -> Iterator[dict[str, Any]]:
             yield {**who, "since": time_text(signed.at_ms), "until": until, "reason": signed.reason}
 
 
-def left_alone_document(reasons: Sequence[LeftAlone]) -> list[dict[str, Any]]:
+def left_alone_document(reasons: Sequence[Suspension]) -> list[dict[str, Any]]:
     """Return for what a job is left alone, for JSON."""
     return [
         {"what": each.what, "until": _instant(each.until_ms), "ends": each.until, **_signature(each.signed)}

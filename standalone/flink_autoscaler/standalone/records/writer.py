@@ -12,7 +12,7 @@ from flink_autoscaler.core.cycle.recording import RecordStore, StoredRecord, sho
 from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, StoreError
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest, Recorded
+from flink_autoscaler.core.ports.passes import LastRecord, PassOutcome, PassRequest
 from flink_autoscaler.standalone.background import BackgroundWriter
 from flink_autoscaler.standalone.records.codec import PassRecord, encode
 from flink_autoscaler.stores.sql.database.failures import RowError
@@ -66,14 +66,14 @@ class PassRecorder(BackgroundWriter[PassRecord]):
         self._max_size = max_size
         self._written = 0
         self._clock = clock
-        self._last: dict[JobKey, Recorded] = {}
+        self._last: dict[JobKey, LastRecord] = {}
         self._lost = 0
         self._clean_up_at = clock() + _CLEAN_UP_INTERVAL / 60
         self.start()
 
-    def recorded(self, job_key: JobKey) -> Recorded:
+    def recorded(self, job_key: JobKey) -> LastRecord:
         """Return the last pass over a job that was recorded, for the request of the next one."""
-        return self._last.get(job_key) or Recorded(interval_ms=self._interval_ms)
+        return self._last.get(job_key) or LastRecord(interval_ms=self._interval_ms)
 
     def put(self, request: PassRequest, outcome: PassOutcome) -> None:
         """Record a pass, if it is worth it; returns at once.
@@ -85,7 +85,7 @@ class PassRecorder(BackgroundWriter[PassRecord]):
         if not should_record(request, outcome):
             return
         job_key = request.context.job_key
-        self._last[job_key] = Recorded(request.now_ms, signature(outcome), self._interval_ms)
+        self._last[job_key] = LastRecord(request.now_ms, signature(outcome), self._interval_ms)
         self._put(PassRecord(request, outcome))
 
     def forget(self, job_key: JobKey) -> None:

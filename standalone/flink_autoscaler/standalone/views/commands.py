@@ -8,8 +8,8 @@ from dataclasses import replace
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import Orders
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
-from flink_autoscaler.core.supervise.in_force import OrdersInForce
-from flink_autoscaler.core.supervise.order_book import orders_for
+from flink_autoscaler.core.supervise.active_orders import ActiveOrders
+from flink_autoscaler.core.supervise.operator_commands import orders_for
 from flink_autoscaler.standalone.views.base import Text, View
 from flink_autoscaler.standalone.views.fleet import JobNow
 
@@ -51,7 +51,7 @@ def command_views(job: JobNow, book: Mapping[JobKey, Orders], standing: Orders, 
     key = job.context.job_key
     orders = with_standing(orders_for(key, job.context.other_keys, book, now_ms), standing)
     supervision = NO_SUPERVISION if job.report is None else job.report.outcome.state.supervision
-    for order, signed, until in OrdersInForce(key, orders, supervision, now_ms).lines():
+    for order, signed, until in ActiveOrders(key, orders, supervision, now_ms).lines():
         yield CommandView(
             job_key=key, order=order, by=signed.who, since_ms=signed.at_ms, until=until, reason=signed.reason
         )

@@ -20,7 +20,7 @@ from flink_autoscaler.core.model.orders import Orders
 from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
-from flink_autoscaler.core.supervise.left_alone import left_alone
+from flink_autoscaler.core.supervise.suspension import suspensions
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.views.base import Text, View
@@ -279,7 +279,7 @@ class _Latest:
         """Return the same pass with what other orders leave the job alone for."""
         if self.report is None:
             return self
-        alone = left_alone(orders, self.report.outcome.state.supervision, now_ms)
+        alone = suspensions(orders, self.report.outcome.state.supervision, now_ms)
         report = replace(self.report, suspensions=alone)
         return replace(self, report=report, now=None if self.now is None else replace(self.now, report=report))
 

@@ -72,7 +72,7 @@ def jobs_with_orders(
         with service_if_any(prepare_stored()) as service:
             standing = [] if service is None else service.in_force(None)
             wanted = {} if service is None else service.wanted([job.job_key for _, job, vertices in found if vertices])
-        left_alone = {each.job_key: left_alone_document(each.left_alone) for each in standing}
+        left_alone = {each.job_key: left_alone_document(each.suspensions) for each in standing}
     except AutoscalerError as error:
         problems.append(f"what jobs are left alone for, and what is wanted of them, is not known: {error}")
     views = [_job_view(*each, wanted.get(each[1].job_key, {}), left_alone) for each in found]

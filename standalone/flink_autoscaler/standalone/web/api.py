@@ -22,7 +22,7 @@ from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.orders import MOST_PARALLELISM, PauseScope
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.model.syntax import escape_json
-from flink_autoscaler.core.supervise.order_book import NEEDS_REASON, OperatorCommand, give_order
+from flink_autoscaler.core.supervise.operator_commands import NEEDS_REASON, OperatorCommand, apply_command
 from flink_autoscaler.standalone.records.codec import seen_job
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.views.clusters import ClustersView
@@ -63,7 +63,7 @@ def order(site: Site, asked: OrderRequest, who: str) -> CommandResultView:
     supervision = NO_SUPERVISION if job.report is None else job.report.outcome.state.supervision
     seen = None if site.records is None else seen_job(site.records, asked.job_key)
     signature = (who, asked.reason.strip())
-    ordered = give_order(site.order_book, asked.job_key, _command(asked), signature, supervision, seen)
+    ordered = apply_command(site.order_book, asked.job_key, _command(asked), signature, supervision, seen)
     if ordered.event is not None:
         with ErrorBoundary() as boundary:  # it is ordered, whoever hears of it
             site.order_events.handle_event(job.context, ordered.event)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from flink_autoscaler.core.cycle.recording import RecordStore
 from flink_autoscaler.core.model.orders import Orders
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
-from flink_autoscaler.core.ports.order_book import OrderBook
+from flink_autoscaler.core.ports.order_store import OrderStore
 from flink_autoscaler.standalone.daemon.event_handlers import RecentEvents
 from flink_autoscaler.standalone.ha.store_watch import WORKING, StoreStatus
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
@@ -47,7 +47,7 @@ class Site:
 
     fleet: Fleet
     settings: Callable[[], Settings]
-    order_book: OrderBook
+    order_book: OrderStore
     order_events: AutoScalerEventHandler
     standing: Callable[[], Orders]
     events: RecentEvents

@@ -28,8 +28,8 @@ from sqlalchemy import (
 from flink_autoscaler.core.model.codec import Codec
 from flink_autoscaler.core.model.job import JobKey, cluster_of
 from flink_autoscaler.core.model.orders import NO_ORDERS, AuditStamp, Orders, PauseOrder
-from flink_autoscaler.core.ports.order_book import Command, Ordered
-from flink_autoscaler.core.supervise.order_book import settled
+from flink_autoscaler.core.ports.order_store import Command, CommandResult
+from flink_autoscaler.core.supervise.operator_commands import without_expired
 from flink_autoscaler.stores.sql.database.database import Database, Fence, same_key
 from flink_autoscaler.stores.sql.database.failures import ConflictError
 from flink_autoscaler.stores.sql.events.handler import insert_event
@@ -83,8 +83,8 @@ class _Entry(NamedTuple):
     is_stored: bool = False
 
 
-class SqlOrderBook:
-    """Keeps orders in ``fa_order`` (``OrderBook``), one row per job.
+class SqlOrderStore:
+    """Keeps orders in ``fa_order`` (``OrderStore``), one row per job.
 
     A book that has not changed since the last reading costs one statement that answers with three numbers, however
     many orders there are. A command locks the row of its job, so that of two people each builds on what the other one
@@ -118,7 +118,7 @@ class SqlOrderBook:
         self._pages[cluster] = page
         return page.orders
 
-    def change(self, job_key: JobKey, command: Command) -> Ordered:
+    def change(self, job_key: JobKey, command: Command) -> CommandResult:
         """Apply a command to the orders of one job, and write the event about it."""
         for _ in range(_ATTEMPTS - 1):
             with suppress(ConflictError):  # somebody else made the row at the same time
@@ -133,7 +133,7 @@ class SqlOrderBook:
         for job_key in page.damaged:
             self._repair(job_key)
         for job_key, orders in page.orders.items():
-            if settled(orders, now_ms) != orders:
+            if without_expired(orders, now_ms) != orders:
                 self._database.run(partial(self._settle, job_key, now_ms), fence=self._fence)
 
     def forget(self, job_keys: Collection[JobKey]) -> None:
@@ -167,7 +167,7 @@ class SqlOrderBook:
             self._set_aside_count += 1
             log.warning("orders_set_aside", job_key=job_key, problem=damage)
 
-    def _change(self, job_key: JobKey, command: Command, connection: Connection) -> Ordered:
+    def _change(self, job_key: JobKey, command: Command, connection: Connection) -> CommandResult:
         entry = _locked(connection, job_key)
         # The clock is read after the lock was granted, which may have taken a while.
         now_ms = self._database.now_ms(connection)
@@ -180,7 +180,7 @@ class SqlOrderBook:
     def _settle(self, job_key: JobKey, now_ms: int, connection: Connection) -> None:
         entry = _locked(connection, job_key)
         now = self._database.now_ms(connection)
-        _write(self._database, connection, job_key, entry, settled(entry.orders, now_ms), now)
+        _write(self._database, connection, job_key, entry, without_expired(entry.orders, now_ms), now)
 
 
 def _is_here(cluster: str) -> ColumnElement[bool]:

@@ -35,7 +35,7 @@ class SqlTombstones:
         self._fence = fence
         self._writer = writer
 
-    def marked(self, cluster: str) -> frozenset[JobKey]:
+    def marked_jobs(self, cluster: str) -> frozenset[JobKey]:
         """Return the jobs of a cluster that are marked as gone."""
         with self._database.transaction(read_only=True) as connection:
             return frozenset(self._marked(connection, cluster))
@@ -51,13 +51,13 @@ class SqlTombstones:
         if job_keys:
             self._database.run(lambda connection: _clear(connection, job_keys), fence=self._fence)
 
-    def due(self, cluster: str, seconds: float) -> frozenset[JobKey]:
+    def due_jobs(self, cluster: str, seconds: float) -> frozenset[JobKey]:
         """Return the jobs of a cluster that were marked at least so long ago."""
         with self._database.transaction(read_only=True) as connection:
             latest = self._database.now_ms(connection) - round(seconds * 1000)
             return frozenset(self._marked(connection, cluster, TOMBSTONES.c.gone_at_ms <= latest))
 
-    def unseen(self, cluster: str, present: Collection[JobKey], seconds: float) -> frozenset[JobKey]:
+    def unseen_jobs(self, cluster: str, present: Collection[JobKey], seconds: float) -> frozenset[JobKey]:
         """Return jobs of a cluster with a state of ours that are not present and were not seen for so long."""
         return self._database.run(
             lambda connection: self._unseen(connection, cluster, present, seconds), fence=self._fence

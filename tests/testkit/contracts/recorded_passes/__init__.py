@@ -19,7 +19,7 @@ from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobExcept
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.core.ports.passes import PassInputs, PassOutcome, PassRequest, Recorded
+from flink_autoscaler.core.ports.passes import LastRecord, PassInputs, PassOutcome, PassRequest
 from flink_autoscaler.standalone.records.codec import PassRecord, encode
 from testkit.builders.core import (
     a_cluster,
@@ -132,7 +132,7 @@ class RecordedJob:
             self.state,
             self.now_ms,
             orders=self.orders,
-            recorded=Recorded(),
+            recorded=LastRecord(),
             profiles=profiles_around(profiles, self.now_ms / 1000),
         )
         cluster = cluster or a_cluster()

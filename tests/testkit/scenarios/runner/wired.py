@@ -12,7 +12,7 @@ from flink_autoscaler.core.autoscaler import ALWAYS, JobAutoScaler
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler, AutoScalerStateStore, ScalingRealizer
-from flink_autoscaler.core.ports.passes import PassRequest, Recorded
+from flink_autoscaler.core.ports.passes import LastRecord, PassRequest
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
@@ -83,7 +83,7 @@ class _WithOrders(JobAutoScaler):
         *,
         term: int | None = ALWAYS,
         orders: Orders = NO_ORDERS,
-        recorded: Recorded | None = None,
+        recorded: LastRecord | None = None,
     ) -> PassRequest:
         """Return what an engine needs to look at a job, with the orders of the test."""
         ordered = self.ordered()

@@ -24,7 +24,7 @@ from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Fingerprint, Pause, RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.syntax import Duration
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest, Recorded
+from flink_autoscaler.core.ports.passes import LastRecord, PassOutcome, PassRequest
 from testkit.builders.core import (
     MINUTE,
     SINGLE_SOURCE,
@@ -45,7 +45,7 @@ RESCALE = RescaleRecord(NOON_MS, NOON_MS, {"work": 2}, {"work": 4})
 
 def a_pass(*, after_ms: int, last: PassOutcome = QUIET) -> PassRequest:
     """Ask for a pass so long after one with some outcome was recorded."""
-    recorded = Recorded(NOON_MS, signature(last), INTERVAL_MS)
+    recorded = LastRecord(NOON_MS, signature(last), INTERVAL_MS)
     return replace(a_request(now_ms=NOON_MS + after_ms), recorded=recorded)
 
 
@@ -59,7 +59,7 @@ def test_nothing_is_recorded_unless_it_is_asked_for() -> None:
 
 
 def test_the_first_pass_is_recorded() -> None:
-    assert should_record(replace(a_request(now_ms=NOON_MS), recorded=Recorded()), QUIET)
+    assert should_record(replace(a_request(now_ms=NOON_MS), recorded=LastRecord()), QUIET)
 
 
 def test_a_decision_is_always_recorded() -> None:

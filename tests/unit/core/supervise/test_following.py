@@ -14,7 +14,7 @@ from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.core.model.supervision import Origin, Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS
 from flink_autoscaler.core.supervise.following import Tracking, follow
-from flink_autoscaler.core.supervise.transition import SupervisionInput, begun
+from flink_autoscaler.core.supervise.transition import SupervisionInput, start_rescale
 from testkit.builders.core import a_context, a_request
 
 MINUTE = 60_000
@@ -41,7 +41,9 @@ class Watched:
 
     def rescale(self, before: Mapping[str, int], target: Mapping[str, int]) -> None:
         """Decide, as the core does."""
-        supervision = begun(self.supervision, self._given(), before, target, Origin.AUTOSCALER, "decided by load")
+        supervision = start_rescale(
+            self.supervision, self._given(), before, target, Origin.AUTOSCALER, "decided by load"
+        )
         supervision = replace(supervision, asked=dict(target), seen={})
         tracking = (*self.state.tracking, ScalingRecord(self.now_ms))
         self.state = replace(self.state, supervision=supervision, overrides=dict(target), tracking=tracking)

@@ -9,7 +9,7 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Origin, Stage
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS
 from flink_autoscaler.core.supervise.following import Tracking, follow
-from flink_autoscaler.core.supervise.transition import SupervisionInput, begun
+from flink_autoscaler.core.supervise.transition import SupervisionInput, start_rescale
 from testkit.builders.core import a_context, a_request
 
 MINUTE = 60_000
@@ -35,7 +35,7 @@ class Watched:
     def __post_init__(self) -> None:
         given = self._given(seen(self.before, slots=self.before))
         before, target = {"work": self.before}, {"work": self.target}
-        supervision = begun(NO_SUPERVISION, given, before, target, Origin.AUTOSCALER, "decided by load")
+        supervision = start_rescale(NO_SUPERVISION, given, before, target, Origin.AUTOSCALER, "decided by load")
         self.state = replace(self.state, supervision=supervision, overrides={"work": self.target})
 
     def look(self, facts: RescaleFacts, *, after: int = 10_000) -> Tracking:

@@ -16,4 +16,4 @@ def test_every_function_in_the_picture_of_the_machine_is_one_of_the_room() -> No
 
     named = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", following.__doc__ or ""))
 
-    assert {"see_request", "apply_orders", "watch_rollback", "watch_pause"} <= named <= known
+    assert {"track_request", "apply_orders", "watch_rollback", "watch_pause"} <= named <= known

@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest, Recorded
+from flink_autoscaler.core.ports.passes import LastRecord, PassOutcome, PassRequest
 from flink_autoscaler.pipeline.engine.run_pass import run_passes
 from flink_autoscaler.pipeline.spark.codec import decode_outcome, encode_outcome
 from testkit.fakes.flink import FakeFlink
@@ -32,7 +32,7 @@ def run(request: PassRequest, endpoint: Endpoint, cluster: ClusterReading | None
     return asyncio.run(main())
 
 
-def a_request(flink: FakeFlink, recorded: Recorded | None) -> PassRequest:
+def a_request(flink: FakeFlink, recorded: LastRecord | None) -> PassRequest:
     job = flink.add_job()
     enabled = {"job.autoscaler.enabled": "true"}
     context = JobAutoScalerContext("test/job", job.job_id, JobStatus.RUNNING, enabled, flink.endpoint())
@@ -40,7 +40,7 @@ def a_request(flink: FakeFlink, recorded: Recorded | None) -> PassRequest:
 
 
 def test_a_pass_that_is_to_be_recorded_has_its_inputs_and_comes_to_the_same_with_them(flink: FakeFlink) -> None:
-    request = a_request(flink, Recorded())
+    request = a_request(flink, LastRecord())
 
     outcome = run(request, flink.endpoint())
 
@@ -54,7 +54,7 @@ def test_a_pass_that_is_not_to_be_recorded_has_no_inputs(flink: FakeFlink) -> No
     request = a_request(flink, None)
     first = run(request, flink.endpoint())
 
-    known = replace(request, recorded=Recorded(NOW_MS, signature(first)))
+    known = replace(request, recorded=LastRecord(NOW_MS, signature(first)))
 
     assert first.inputs is None
     assert run(known, flink.endpoint()).inputs is None
@@ -63,14 +63,14 @@ def test_a_pass_that_is_not_to_be_recorded_has_no_inputs(flink: FakeFlink) -> No
 def test_a_cluster_that_is_away_is_recorded_as_such(flink: FakeFlink) -> None:
     away = ClusterReading(error=ConnectError("nobody there"), is_away=True)
 
-    outcome = run(a_request(flink, Recorded()), flink.endpoint(), away)
+    outcome = run(a_request(flink, LastRecord()), flink.endpoint(), away)
 
     assert outcome.inputs is not None
     assert (outcome.inputs.reading, outcome.inputs.cluster) == (None, away)
 
 
 def test_inputs_travel_from_spark_tasks(flink: FakeFlink) -> None:
-    request = a_request(flink, Recorded())
+    request = a_request(flink, LastRecord())
     outcome = run(request, flink.endpoint())
 
     travelled = decode_outcome(encode_outcome(outcome, request), request)

@@ -26,7 +26,7 @@ from flink_autoscaler.standalone.cli.main import app
 from flink_autoscaler.standalone.orders.named_jobs import UnclearJobError, chosen_jobs, new_job
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.known_jobs import KnownJob
-from flink_autoscaler.stores.sql.orders import SqlOrderBook
+from flink_autoscaler.stores.sql.orders import SqlOrderStore
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import EVENTS, ORDERS
@@ -73,7 +73,7 @@ class Site:
         return Said(int(code or 0), said.out, said.err)
 
     def orders(self, job_key: str = "main/orders") -> Orders:
-        return SqlOrderBook(self.database).orders(job_key.partition("/")[0]).get(job_key, Orders())
+        return SqlOrderStore(self.database).orders(job_key.partition("/")[0]).get(job_key, Orders())
 
     def events(self) -> list[tuple[str, str, str]]:
         return [(row["job_key"], row["reason"], row["message"]) for row in rows_of(self.database, EVENTS)]

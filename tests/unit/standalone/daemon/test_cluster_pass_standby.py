@@ -47,10 +47,10 @@ class FailingTombstones(HeapTombstones):
 
     error: StoreError | None = None
 
-    def marked(self, cluster: str) -> frozenset[JobKey]:
+    def marked_jobs(self, cluster: str) -> frozenset[JobKey]:
         if self.error is not None:
             raise self.error
-        return super().marked(cluster)
+        return super().marked_jobs(cluster)
 
 
 def jobs(*names: str) -> JobList:
@@ -151,7 +151,7 @@ def test_a_daemon_that_stands_by_marks_no_gone_job(make_bench: Callable[..., Ben
     report = bench.passes.run()
 
     assert [context.job_key for context in report.gone] == ["c/gone"]
-    assert bench.tombstones.marked("c") == frozenset()
+    assert bench.tombstones.marked_jobs("c") == frozenset()
 
 
 def test_a_clean_up_that_fails_does_not_disturb_the_pass(make_bench: Callable[..., Bench]) -> None:

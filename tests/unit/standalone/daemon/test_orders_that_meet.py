@@ -14,10 +14,10 @@ import pytest
 from flink_autoscaler.core.model.orders import AuditStamp, Orders
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase
-from flink_autoscaler.core.ports.order_book import Ordered
-from flink_autoscaler.core.supervise import order_book
+from flink_autoscaler.core.ports.order_store import CommandResult
+from flink_autoscaler.core.supervise import operator_commands
 from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.orders import SqlOrderBook
+from flink_autoscaler.stores.sql.orders import SqlOrderStore
 from testkit.builders.orders import KEY, OrderedJob
 
 GUIDE = Path(__file__).parents[4] / "docs" / "guide" / "operating.md"
@@ -247,12 +247,12 @@ def _(site: OrderedJob) -> None:
 
 @row("two people at once")
 def _(site: OrderedJob) -> None:
-    def order(vertex: str) -> Ordered:
-        def command(orders: Orders, now_ms: int) -> Ordered:
-            return order_book.pin(orders, AuditStamp(vertex, "", now_ms), {vertex: 2})
+    def order(vertex: str) -> CommandResult:
+        def command(orders: Orders, now_ms: int) -> CommandResult:
+            return operator_commands.pin_order(orders, AuditStamp(vertex, "", now_ms), {vertex: 2})
 
         with closing(Database(site.database)) as database:
-            return SqlOrderBook(database).change(KEY, command)
+            return SqlOrderStore(database).change(KEY, command)
 
     vertices = [f"vertex-{number}" for number in range(8)]
     with ThreadPoolExecutor(4) as people:

@@ -75,7 +75,7 @@ class ExactTombstones(HeapTombstones):
         self._world = world
         self._seen_at: dict[JobKey, float] = {}
 
-    def unseen(self, cluster: str, present: Collection[JobKey], seconds: float) -> frozenset[JobKey]:
+    def unseen_jobs(self, cluster: str, present: Collection[JobKey], seconds: float) -> frozenset[JobKey]:
         self._seen_at |= dict.fromkeys(present, self._world.now)
         absent = self._world.store.states.keys() - set(present)
         return frozenset(key for key in absent if self._world.now - self._seen_at.setdefault(key, 0.0) >= seconds)

@@ -28,7 +28,7 @@ class BrokenTombstones(HeapTombstones):
 class LongAbsent(HeapTombstones):
     """Says that a job has not been seen for a month."""
 
-    def unseen(self, cluster: str, present: object, seconds: float) -> frozenset[str]:
+    def unseen_jobs(self, cluster: str, present: object, seconds: float) -> frozenset[str]:
         return frozenset({"c/old"})
 
 
@@ -72,7 +72,7 @@ def test_the_state_is_deleted_once_soon_after_the_grace_period() -> None:
 
     assert (at_once, within, deleted) == ((), [], ["c/a"])
     assert set(bench.store.states) == {"c/b", "c/old"}
-    assert bench.tombstones.marked("c") == frozenset()
+    assert bench.tombstones.marked_jobs("c") == frozenset()
 
 
 def test_a_job_that_leaves_again_has_the_whole_time_again() -> None:
@@ -123,7 +123,7 @@ def test_a_mark_that_could_not_be_made_is_made_later() -> None:
     tombstones.error = None
     bench.vanished.update(["c/b"], [])
 
-    assert tombstones.marked("c") == {"c/a"}
+    assert tombstones.marked_jobs("c") == {"c/a"}
 
 
 def test_a_job_that_returns_before_its_mark_was_made_is_not_marked() -> None:
@@ -134,7 +134,7 @@ def test_a_job_that_returns_before_its_mark_was_made_is_not_marked() -> None:
     bench.is_ready = True
     bench.vanished.update(["c/a", "c/b"], [])
 
-    assert bench.tombstones.marked("c") == frozenset()
+    assert bench.tombstones.marked_jobs("c") == frozenset()
 
 
 def test_a_state_that_cannot_be_deleted_stays_marked_and_is_deleted_later() -> None:

@@ -18,7 +18,7 @@ from flink_autoscaler.core.model.supervision import (
     SupervisionPhase,
 )
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.core.supervise.left_alone import LeftAlone
+from flink_autoscaler.core.supervise.suspension import Suspension
 from flink_autoscaler.standalone.observability.job_series import CODE_LIMIT, MAX_CODES, JobSeries
 
 JOB = {"cluster": "c", "job_key": "c/orders"}
@@ -92,7 +92,7 @@ def test_phase_after_a_rescale_is_shown(site: Site) -> None:
 
 
 def test_what_leaves_a_job_alone_is_shown(site: Site) -> None:
-    alone = LeftAlone("dry run", AuditStamp("ann", "a test", 1), "switched off")
+    alone = Suspension("dry run", AuditStamp("ann", "a test", 1), "switched off")
     outcome = PassOutcome("c/orders", PassPhase.EXECUTED, HOLD)
 
     site.series.put("c", JobPassReport("c/orders", outcome, suspensions=(alone,)))

@@ -13,43 +13,43 @@ from sqlalchemy import insert, update
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.orders import PauseScope
-from flink_autoscaler.core.ports.order_book import OrderBook
-from flink_autoscaler.stores.heap import HeapOrderBook
+from flink_autoscaler.core.ports.order_store import OrderStore
+from flink_autoscaler.stores.heap import HeapOrderStore
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 from flink_autoscaler.stores.sql.known_jobs import KnownJob, known_jobs
 from flink_autoscaler.stores.sql.lease import Lease, LeaseFence
-from flink_autoscaler.stores.sql.orders import SqlOrderBook
+from flink_autoscaler.stores.sql.orders import SqlOrderStore
 from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, ORDERS, SET_ASIDE
-from testkit.contracts.stores.orders import OrderBookContract, pausing, pinning, resuming
+from testkit.contracts.stores.orders import OrderStoreContract, pausing, pinning, resuming
 from testkit.scenarios.runner import LogLines
 from testkit.servers.databases import counting, create_tables, every_database, rows_of
 
 _FOREVER = 10**15
 
 
-class TestHeapOrderBook(OrderBookContract):
-    def make_book(self) -> OrderBook:
-        return HeapOrderBook()
+class TestHeapOrderBook(OrderStoreContract):
+    def make_book(self) -> OrderStore:
+        return HeapOrderStore()
 
 
 @every_database
-class TestSqlOrderBook(OrderBookContract):
+class TestSqlOrderBook(OrderStoreContract):
     @pytest.fixture(autouse=True)
     def _database(self, database: Database) -> None:
         self.database = database
 
-    def make_book(self) -> OrderBook:
-        return SqlOrderBook(self.database)
+    def make_book(self) -> OrderStore:
+        return SqlOrderStore(self.database)
 
 
 @pytest.fixture
-def book(database: Database) -> SqlOrderBook:
-    return SqlOrderBook(database, keeps_events=True)
+def book(database: Database) -> SqlOrderStore:
+    return SqlOrderStore(database, keeps_events=True)
 
 
-def test_an_order_of_another_process_is_seen(database: Database, book: SqlOrderBook) -> None:
-    daemon = SqlOrderBook(database)
+def test_an_order_of_another_process_is_seen(database: Database, book: SqlOrderStore) -> None:
+    daemon = SqlOrderStore(database)
     daemon.orders("main")
 
     book.change("main/a", pausing())
@@ -57,7 +57,7 @@ def test_an_order_of_another_process_is_seen(database: Database, book: SqlOrderB
     assert set(daemon.orders("main")) == {"main/a"}
 
 
-def test_a_book_that_has_not_changed_is_one_small_query(database: Database, book: SqlOrderBook) -> None:
+def test_a_book_that_has_not_changed_is_one_small_query(database: Database, book: SqlOrderStore) -> None:
     for number in range(20):
         book.change(f"main/job-{number}", pausing())
     first = book.orders("main")
@@ -71,7 +71,7 @@ def test_a_book_that_has_not_changed_is_one_small_query(database: Database, book
     assert "sum(" in statements.texts[0]
 
 
-def test_a_changed_book_is_read_once(database: Database, book: SqlOrderBook) -> None:
+def test_a_changed_book_is_read_once(database: Database, book: SqlOrderStore) -> None:
     book.orders("main")
     book.change("main/a", pausing())
 
@@ -82,7 +82,7 @@ def test_a_changed_book_is_read_once(database: Database, book: SqlOrderBook) -> 
 
 
 @every_database
-def test_a_command_and_its_event_are_written_together(database: Database, book: SqlOrderBook) -> None:
+def test_a_command_and_its_event_are_written_together(database: Database, book: SqlOrderStore) -> None:
     book.change("main/a", pausing("alice"))
 
     (event,) = rows_of(database, EVENTS)
@@ -91,7 +91,7 @@ def test_a_command_and_its_event_are_written_together(database: Database, book: 
     assert (event["event_count"], event["create_time"]) == (1, event["update_time"])
 
 
-def test_every_command_is_an_event_of_its_own(database: Database, book: SqlOrderBook) -> None:
+def test_every_command_is_an_event_of_its_own(database: Database, book: SqlOrderStore) -> None:
     book.change("main/a", pinning("x"))
     book.change("main/a", pinning("x"))
     book.change("main/a", resuming)
@@ -99,7 +99,7 @@ def test_every_command_is_an_event_of_its_own(database: Database, book: SqlOrder
     assert [event["reason"] for event in rows_of(database, EVENTS)] == ["Pinned", "Pinned"]
 
 
-def test_without_its_event_a_command_is_not_given(database: Database, book: SqlOrderBook) -> None:
+def test_without_its_event_a_command_is_not_given(database: Database, book: SqlOrderStore) -> None:
     with database.transaction() as connection:
         EVENTS.drop(connection)
 
@@ -110,12 +110,12 @@ def test_without_its_event_a_command_is_not_given(database: Database, book: SqlO
 
 
 def test_events_stay_out_of_a_table_that_is_not_used(database: Database) -> None:
-    SqlOrderBook(database).change("main/a", pausing())
+    SqlOrderStore(database).change("main/a", pausing())
 
     assert rows_of(database, EVENTS) == []
 
 
-def test_versions_grow_whatever_the_clock_does(database: Database, book: SqlOrderBook) -> None:
+def test_versions_grow_whatever_the_clock_does(database: Database, book: SqlOrderStore) -> None:
     book.change("main/a", pinning("x"))
     with database.transaction() as connection:
         connection.execute(update(ORDERS).values(version=_FOREVER))
@@ -129,7 +129,7 @@ def test_versions_grow_whatever_the_clock_does(database: Database, book: SqlOrde
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"pause":{}}', '{"pins":[{"pattern":"x"}]}', '{"reset":7}'])
-def test_orders_that_cannot_be_read_count_as_a_pause(database: Database, book: SqlOrderBook, text: str) -> None:
+def test_orders_that_cannot_be_read_count_as_a_pause(database: Database, book: SqlOrderStore, text: str) -> None:
     with database.transaction() as connection:
         row = {"job_key": "main/a", "cluster": "main", "orders": text, "version": 1}
         connection.execute(insert(ORDERS).values(row))
@@ -163,7 +163,7 @@ def _damage(database: Database, job_key: str, **values: Any) -> None:
     ids=["no JSON", "before 1970", "in the year 28 million", "half a character", "nested too deeply"],
 )
 def test_orders_that_cannot_be_read_are_set_aside_to_the_letter_once(
-    database: Database, book: SqlOrderBook, text: str
+    database: Database, book: SqlOrderStore, text: str
 ) -> None:
     for name in "ab":
         book.change(f"main/{name}", pinning("x"))
@@ -182,7 +182,7 @@ def test_orders_that_cannot_be_read_are_set_aside_to_the_letter_once(
     assert book.set_aside_count == 1
 
 
-def test_orders_that_are_replaced_by_a_command_are_set_aside_before(database: Database, book: SqlOrderBook) -> None:
+def test_orders_that_are_replaced_by_a_command_are_set_aside_before(database: Database, book: SqlOrderStore) -> None:
     book.change("main/a", pinning("x"))
     _damage(database, "main/a", orders="nonsense")
 
@@ -201,7 +201,7 @@ def file(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.mark.parametrize("version", ["'junk'", "x'00ff'", "-1", "9223372036854775807", "1e300", "1.5"])
 def test_version_that_is_no_instant_harms_nobody_and_is_mended_once(file: Database, version: str) -> None:
-    book = SqlOrderBook(file)
+    book = SqlOrderStore(file)
     for name in "abc":
         book.change(f"main/{name}", pinning(name))
     with file.transaction() as connection:
@@ -220,14 +220,14 @@ def test_version_that_is_no_instant_harms_nobody_and_is_mended_once(file: Databa
     }
     assert [line["job_key"] for line in lines.of("orders_set_aside")] == ["main/a", "main/b"]
     assert all(0 < row["version"] < _FOREVER for row in rows_of(file, ORDERS))
-    assert [pin.pattern for pin in SqlOrderBook(file).orders("main")["main/a"].pins] == ["a", "z"]
+    assert [pin.pattern for pin in SqlOrderStore(file).orders("main")["main/a"].pins] == ["a", "z"]
 
 
 @pytest.mark.parametrize("cluster", ["'junk'", "x'00ff'", "x'6d61696e'", "5", "''", "'other'", "'main '"])
 def test_orders_whose_cluster_is_not_that_of_their_job_still_count_and_are_mended_once(
     file: Database, cluster: str
 ) -> None:
-    book = SqlOrderBook(file)
+    book = SqlOrderStore(file)
     book.orders("main")
     book.change("main/a", pausing())
     book.change("MAIN/b", pausing())
@@ -248,11 +248,11 @@ def test_orders_whose_cluster_is_not_that_of_their_job_still_count_and_are_mende
         ("main/a", True)
     ]
     assert {row["job_key"]: row["cluster"] for row in rows_of(file, ORDERS)} == {"main/a": "main", "MAIN/b": "MAIN"}
-    assert set(SqlOrderBook(file).orders("other")) == set()
+    assert set(SqlOrderStore(file).orders("other")) == set()
 
 
 def test_key_that_is_no_text_is_no_job(file: Database) -> None:
-    book = SqlOrderBook(file)
+    book = SqlOrderStore(file)
     for name in "ab":
         book.change(f"main/{name}", pausing(lasts_ms=1))
     with file.transaction() as connection:
@@ -264,7 +264,7 @@ def test_key_that_is_no_text_is_no_job(file: Database) -> None:
     assert set(found) == {"main/b"}
 
 
-def test_parts_that_a_later_version_adds_do_no_harm(database: Database, book: SqlOrderBook) -> None:
+def test_parts_that_a_later_version_adds_do_no_harm(database: Database, book: SqlOrderStore) -> None:
     with database.transaction() as connection:
         row = {"job_key": "main/a", "cluster": "main", "orders": '{"later":[1],"resumed_ms":5}', "version": 1}
         connection.execute(insert(ORDERS).values(row))
@@ -274,7 +274,7 @@ def test_parts_that_a_later_version_adds_do_no_harm(database: Database, book: Sq
     assert (orders.pause, orders.resumed_ms) == (None, 5)
 
 
-def test_a_book_without_its_table_fails(database: Database, book: SqlOrderBook) -> None:
+def test_a_book_without_its_table_fails(database: Database, book: SqlOrderStore) -> None:
     with database.transaction() as connection:
         ORDERS.drop(connection)
 
@@ -283,7 +283,7 @@ def test_a_book_without_its_table_fails(database: Database, book: SqlOrderBook) 
 
 
 @every_database
-def test_keys_that_look_alike_are_different_jobs(book: SqlOrderBook) -> None:
+def test_keys_that_look_alike_are_different_jobs(book: SqlOrderStore) -> None:
     book.change("main/a", pinning("x"))
     book.change("main/A", pinning("y"))
 
@@ -297,7 +297,7 @@ def test_keys_that_look_alike_are_different_jobs(book: SqlOrderBook) -> None:
 
 def test_a_daemon_without_the_lease_removes_nothing(database: Database) -> None:
     lease = Lease(database, name="group", owner="late", ttl=60.0)
-    fenced = SqlOrderBook(database, fence=LeaseFence(lease, lambda: lease.token))
+    fenced = SqlOrderStore(database, fence=LeaseFence(lease, lambda: lease.token))
     fenced.change("main/a", pausing(lasts_ms=1))
     fenced.orders("main")
 
@@ -311,7 +311,7 @@ def test_a_daemon_without_the_lease_removes_nothing(database: Database) -> None:
 
 def _pin_many(settings: DatabaseSettings, name: str, count: int) -> None:
     with closing(Database(settings)) as database:
-        book = SqlOrderBook(database, keeps_events=True)
+        book = SqlOrderStore(database, keeps_events=True)
         for number in range(count):
             book.change("main/a", pinning(f"{name}-{number}"))
 
@@ -324,7 +324,7 @@ def test_commands_over_several_connections_are_all_kept(
     with ThreadPoolExecutor(3) as people:
         list(people.map(lambda name: _pin_many(database_settings, name, 10), ["alice", "bob", "carol"]))
 
-    orders = SqlOrderBook(database).orders("main")["main/a"]
+    orders = SqlOrderStore(database).orders("main")["main/a"]
 
     assert len(orders.pins) == 30
     assert len(rows_of(database, EVENTS)) == 30
@@ -339,7 +339,7 @@ def with_job(database: Database, job_key: str, **values: Any) -> None:
         connection.execute(insert(JOBS).values(row))
 
 
-def test_known_jobs_have_a_state_of_ours_or_orders(database: Database, book: SqlOrderBook) -> None:
+def test_known_jobs_have_a_state_of_ours_or_orders(database: Database, book: SqlOrderStore) -> None:
     with_job(database, "main/b", job_id="0" * 32)
     with_job(database, "main/theirs", writer="theirs")
     with_job(database, "elsewhere/c")

@@ -62,7 +62,7 @@ def test_marks_survive_a_restart(database: Database, tombstones: SqlTombstones) 
 
     reopened = SqlTombstones(database, writer=OURS)
 
-    assert reopened.due("main", 0.0) == {"main/a"}
+    assert reopened.due_jobs("main", 0.0) == {"main/a"}
 
 
 @every_database
@@ -80,9 +80,9 @@ def test_jobs_of_others_are_never_given_out(
 
     tombstones.mark("main", ["main/a"])
 
-    assert tombstones.marked("main") == frozenset()
-    assert tombstones.due("main", 0.0) == frozenset()
-    assert tombstones.unseen("main", [], MONTH) == frozenset()
+    assert tombstones.marked_jobs("main") == frozenset()
+    assert tombstones.due_jobs("main", 0.0) == frozenset()
+    assert tombstones.unseen_jobs("main", [], MONTH) == frozenset()
     assert rows_of(database, TOMBSTONES) == []
 
 
@@ -93,7 +93,7 @@ def test_a_job_that_somebody_else_took_over_meanwhile_is_not_due(database: Datab
     with database.transaction() as connection:
         connection.execute(update(JOBS).values(writer="another installation"))
 
-    assert tombstones.due("main", 0.0) == frozenset()
+    assert tombstones.due_jobs("main", 0.0) == frozenset()
 
 
 def test_jobs_without_a_row_of_ours_are_not_marked(database: Database, tombstones: SqlTombstones) -> None:
@@ -114,17 +114,17 @@ def test_job_known_by_its_id_alone_is_unseen_in_the_cluster_that_listed_it(
     job_id = "ab" * 16
     with_job(database, job_id)
 
-    tombstones.unseen("main", [job_id], MONTH)
+    tombstones.unseen_jobs("main", [job_id], MONTH)
     grow_older(database)
 
-    assert tombstones.unseen("other", [], MONTH) == frozenset()
-    assert tombstones.unseen("main", [], MONTH) == {job_id}
+    assert tombstones.unseen_jobs("other", [], MONTH) == frozenset()
+    assert tombstones.unseen_jobs("main", [], MONTH) == {job_id}
 
 
 def test_job_known_by_its_id_alone_that_nobody_listed_is_kept(database: Database, tombstones: SqlTombstones) -> None:
     with_job(database, "ab" * 16, updated_at=datetime.now() - 100 * DAY)
 
-    assert tombstones.unseen("main", [], MONTH) == frozenset()
+    assert tombstones.unseen_jobs("main", [], MONTH) == frozenset()
 
 
 def test_job_known_by_its_id_alone_that_moved_is_seen_where_it_is(
@@ -132,12 +132,12 @@ def test_job_known_by_its_id_alone_that_moved_is_seen_where_it_is(
 ) -> None:
     job_id = "ab" * 16
     with_job(database, job_id)
-    tombstones.unseen("main", [job_id], MONTH)
+    tombstones.unseen_jobs("main", [job_id], MONTH)
     grow_older(database)
 
-    tombstones.unseen("other", [job_id], MONTH)
+    tombstones.unseen_jobs("other", [job_id], MONTH)
 
-    assert tombstones.unseen("main", [], MONTH) == frozenset()
+    assert tombstones.unseen_jobs("main", [], MONTH) == frozenset()
 
 
 def test_saving_a_job_known_by_its_id_alone_keeps_the_cluster_that_listed_it(
@@ -146,12 +146,12 @@ def test_saving_a_job_known_by_its_id_alone_keeps_the_cluster_that_listed_it(
     job_id = "ab" * 16
     store = SqlStateStore(database, writer=OURS)
     store.save(job_id, JobState(job_id))
-    tombstones.unseen("main", [job_id], MONTH)
+    tombstones.unseen_jobs("main", [job_id], MONTH)
 
     store.save(job_id, JobState("cd" * 16))
     grow_older(database)
 
-    assert tombstones.unseen("main", [], MONTH) == {job_id}
+    assert tombstones.unseen_jobs("main", [], MONTH) == {job_id}
 
 
 @every_database
@@ -160,14 +160,14 @@ def test_unseen_jobs_are_those_that_were_not_saved_for_long(database: Database, 
     with_job(database, "main/lately gone", updated_at=datetime.now() - 29 * DAY)
     with_job(database, "main/idle", updated_at=datetime.now() - 31 * DAY)
 
-    assert tombstones.unseen("main", ["main/idle"], MONTH) == {"main/long gone"}
+    assert tombstones.unseen_jobs("main", ["main/idle"], MONTH) == {"main/long gone"}
 
 
 def test_a_present_job_counts_as_seen_even_if_it_is_never_saved(database: Database, tombstones: SqlTombstones) -> None:
     with_job(database, "main/idle", updated_at=datetime.now() - 31 * DAY)
-    tombstones.unseen("main", ["main/idle"], MONTH)
+    tombstones.unseen_jobs("main", ["main/idle"], MONTH)
 
-    assert tombstones.unseen("main", [], MONTH) == frozenset()
+    assert tombstones.unseen_jobs("main", [], MONTH) == frozenset()
 
 
 @every_database
@@ -180,11 +180,11 @@ def test_more_jobs_than_fit_into_a_statement_are_marked_and_cleared(
         connection.execute(insert(JOBS), [{"job_key": key, **row} for key in keys])
 
     tombstones.mark("main", keys)
-    marked = tombstones.marked("main")
+    marked = tombstones.marked_jobs("main")
     tombstones.clear("main", keys[1:])
 
     assert marked == set(keys)
-    assert tombstones.marked("main") == {keys[0]}
+    assert tombstones.marked_jobs("main") == {keys[0]}
 
 
 def test_without_the_lease_nothing_is_marked(database: Database) -> None:

@@ -9,12 +9,12 @@ from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import AuditStamp, Orders, PauseOrder, Pin, still_to_do
 from flink_autoscaler.core.model.supervision import Supervision
 from flink_autoscaler.core.model.vertex_patterns import Named
-from flink_autoscaler.core.supervise.left_alone import LeftAlone, left_alone
-from flink_autoscaler.core.supervise.order_book import pause_in_force, pin_text, time_text
+from flink_autoscaler.core.supervise.operator_commands import pause_in_force, pin_text, time_text
+from flink_autoscaler.core.supervise.suspension import Suspension, suspensions
 
 
 @dataclass(frozen=True, slots=True)
-class OrdersInForce:
+class ActiveOrders:
     """What is ordered for a job at an instant, with what is remembered about its rescales.
 
     Attributes:
@@ -46,9 +46,9 @@ class OrdersInForce:
         return self._pending(self.orders.reset)
 
     @property
-    def left_alone(self) -> tuple[LeftAlone, ...]:
+    def suspensions(self) -> tuple[Suspension, ...]:
         """For what the job is left alone."""
-        return left_alone(self.orders, self.supervision, self.now_ms)
+        return suspensions(self.orders, self.supervision, self.now_ms)
 
     def _pending(self, order: AuditStamp | None) -> AuditStamp | None:
         return order if still_to_do(order, self.supervision) else None
@@ -70,4 +70,4 @@ class OrdersInForce:
         for name, signed in (("rollback", self.rollback), ("reset", self.reset)):
             if signed is not None:
                 yield name, signed, "the next pass"
-        yield from ((each.what, each.signed, each.until) for each in self.left_alone if not each.is_ordered)
+        yield from ((each.what, each.signed, each.until) for each in self.suspensions if not each.is_ordered)

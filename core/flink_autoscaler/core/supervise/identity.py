@@ -8,15 +8,21 @@ from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import SupervisionPhase
 from flink_autoscaler.core.model.value import replace
-from flink_autoscaler.core.supervise.paused import end_pause
-from flink_autoscaler.core.supervise.rolling_back import abandoned
-from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, remember, superseded, void
+from flink_autoscaler.core.supervise.pause import end_pause
+from flink_autoscaler.core.supervise.rollback import end_rollback
+from flink_autoscaler.core.supervise.transition import (
+    SupervisionInput,
+    Transition,
+    supersede,
+    superseded_event,
+    with_supervision,
+)
 
 _OUT_OF_ORDER_MS: Final = 120_000
 """An answer that is older than the one before by more than this tells of a clock that was set back."""
 
 
-def in_order(given: SupervisionInput) -> SupervisionInput:
+def is_clock_in_order(given: SupervisionInput) -> SupervisionInput:
     """Leave out an answer of the cluster that is not newer than the one before."""
     now_ms, heard_ms = given.facts.now_ms, given.request.state.supervision.heard_ms
     if now_ms is None or heard_ms is None or not 0 <= heard_ms - now_ms <= _OUT_OF_ORDER_MS:
@@ -24,7 +30,7 @@ def in_order(given: SupervisionInput) -> SupervisionInput:
     return replace(given, facts=RescaleFacts())
 
 
-def note_clock(state: JobState, given: SupervisionInput) -> Transition:
+def record_clock(state: JobState, given: SupervisionInput) -> Transition:
     """Remember the clock of the JobManager, and go along where it was set back."""
     supervision, now_ms = state.supervision, given.facts.now_ms
     if now_ms is None:
@@ -33,10 +39,10 @@ def note_clock(state: JobState, given: SupervisionInput) -> Transition:
     if current is not None and heard_ms is not None and heard_ms > now_ms:
         # Else nothing that happens from now on would count as later than the rescale.
         current = replace(current, since_ms=current.since_ms - (heard_ms - now_ms))
-    return remember(state, replace(supervision, current=current, heard_ms=now_ms))
+    return with_supervision(state, replace(supervision, current=current, heard_ms=now_ms))
 
 
-def meet_job(state: JobState, given: SupervisionInput) -> Transition:
+def detect_resubmission(state: JobState, given: SupervisionInput) -> Transition:
     """Notice that the job is another one than in the pass before."""
     if not given.is_other_job:
         return Transition(state)
@@ -44,7 +50,7 @@ def meet_job(state: JobState, given: SupervisionInput) -> Transition:
     return _end_with_job(other, given, "the job was submitted again")
 
 
-def meet_graph(state: JobState, given: SupervisionInput) -> Transition:
+def detect_graph_change(state: JobState, given: SupervisionInput) -> Transition:
     """Notice that the job has another graph than it had; what belongs to vertices that are gone is forgotten."""
     running = given.facts.running
     if running is None or not given.facts.all_running:
@@ -58,20 +64,20 @@ def meet_graph(state: JobState, given: SupervisionInput) -> Transition:
     done = _end_with_job(state, given, "the job graph has changed") if initial else Transition(state)
     quarantine = () if initial else state.supervision.quarantine
     known = replace(done.state.supervision, initial=dict(running), last_stable=dict(running), quarantine=quarantine)
-    return done.then(remember(done.state, known))
+    return done.then(with_supervision(done.state, known))
 
 
 def _end_with_job(state: JobState, given: SupervisionInput, why: str) -> Transition:
     """Stop following what belongs to an execution that is gone; a pause that only a person ends stays."""
     supervision, current = state.supervision, state.supervision.under_way
-    events = () if current is None else (void(given, current, why),)
-    supervision = replace(superseded(supervision, given, why).retire_current(given.now_ms), asked={})
+    events = () if current is None else (superseded_event(given, current, why),)
+    supervision = replace(supersede(supervision, given, why).retire_current(given.now_ms), asked={})
     if given.is_other_job or set(supervision.seen) != set(given.facts.running or {}):
         # Else they are of the new graph, seen before it ran.
         supervision = replace(supervision, seen={}, seen_start_ms=None, edit=None)
     if supervision.phase is SupervisionPhase.PAUSED and supervision.pause is not None:
-        done = remember(state, supervision, *events)
+        done = with_supervision(state, supervision, *events)
         return done if supervision.pause.for_good else done.then(end_pause(done.state, given, why))
     if supervision.phase is SupervisionPhase.ROLLING_BACK:
-        return remember(state, abandoned(supervision, given, why), *events)
-    return remember(state, supervision.without_probation(given.now_ms), *events)
+        return with_supervision(state, end_rollback(supervision, given, why), *events)
+    return with_supervision(state, supervision.without_probation(given.now_ms), *events)

@@ -18,7 +18,14 @@ from flink_autoscaler.core.model.supervision import (
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.options.safety import MEMORY_PRESSURE
 from flink_autoscaler.core.supervise.error_checkers import NETWORK_MEMORY
-from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, hold, remember, settled, tell
+from flink_autoscaler.core.supervise.transition import (
+    SupervisionInput,
+    Transition,
+    block,
+    finalize,
+    transition_event,
+    with_supervision,
+)
 
 ROLLBACK_FAILED: Final = "rollback-failed"
 _DAY_MS: Final = 86_400_000
@@ -26,12 +33,12 @@ _GROWTH: Final = 1.1
 """By how much a memory figure has to grow before a failed parallelism is tried again."""
 
 
-def paused(supervision: Supervision, given: SupervisionInput, cause: str, text: str) -> Supervision:
+def with_pause(supervision: Supervision, given: SupervisionInput, cause: str, text: str) -> Supervision:
     """Leave the job alone, until the cluster is another one, the time is over, or somebody resumes it."""
     record, length = supervision.current, given.options.rollback_pause
     if supervision.under_way is not None:
         under_way = supervision.under_way
-        ended = settled(under_way, given, _stage_of(under_way, given), under_way.reason)
+        ended = finalize(under_way, given, _stage_of(under_way, given), under_way.reason)
         supervision = replace(supervision, current=ended)
     is_ordered = record is not None and record.origin is Origin.OPERATOR
     is_often = len(rollbacks_today(supervision, given)) >= given.options.rollback_max_per_day
@@ -85,13 +92,13 @@ def watch_pause(state: JobState, given: SupervisionInput) -> Transition:
         # The cluster did not answer when the pause began: what it is now has to do.
         state = replace(state, supervision=replace(supervision, pause=replace(pause, fingerprint=present)))
     text = f"paused since a rollback: {pause.text}; {how_to_resume(supervision, given)}"
-    return hold(state, "PAUSED_AFTER_ROLLBACK", text)
+    return block(state, "PAUSED_AFTER_ROLLBACK", text)
 
 
 def end_pause(state: JobState, given: SupervisionInput, why: str) -> Transition:
     """End a pause."""
     stable = replace(state.supervision, pause=None).with_phase(SupervisionPhase.STABLE, given.now_ms)
-    return remember(state, stable, tell("ScalingResumed", f"Scaling goes on: {why}"))
+    return with_supervision(state, stable, transition_event("ScalingResumed", f"Scaling goes on: {why}"))
 
 
 def _end_of(pause: Pause, given: SupervisionInput) -> str | None:
@@ -122,7 +129,9 @@ def _memory_figure(fingerprint: Fingerprint | None, cause: str) -> int | None:
     return {NETWORK_MEMORY: fingerprint.network_memory, MEMORY_PRESSURE: fingerprint.heap}.get(cause)
 
 
-def quarantined(supervision: Supervision, given: SupervisionInput, failed: RescaleRecord, cause: str) -> Supervision:
+def with_quarantine(
+    supervision: Supervision, given: SupervisionInput, failed: RescaleRecord, cause: str
+) -> Supervision:
     """Remember the parallelism that failed; a lower one that failed before stays in force."""
     memory = _memory_figure(given.fingerprint, cause)
     known = {each.vertex_id: each for each in supervision.quarantine}
@@ -139,7 +148,7 @@ def expire_quarantine(state: JobState, given: SupervisionInput) -> Transition:
     kept = tuple(each for each in known if not _may_try(each, given)) if known else known
     if kept == known:
         return Transition(state)
-    return remember(state, replace(state.supervision, quarantine=kept))
+    return with_supervision(state, replace(state.supervision, quarantine=kept))
 
 
 def _may_try(each: Quarantined, given: SupervisionInput) -> bool:

@@ -13,7 +13,14 @@ from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Superv
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.ports.task_managers import slots_came
 from flink_autoscaler.core.supervise.timers import accept_ms, allowed_ms, expected_downtime
-from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, remember, settled, tell, void
+from flink_autoscaler.core.supervise.transition import (
+    SupervisionInput,
+    Transition,
+    finalize,
+    superseded_event,
+    transition_event,
+    with_supervision,
+)
 
 _STUCK_FACTOR: Final = 3
 
@@ -25,49 +32,49 @@ _INEXACT_MS: Final = 1_000
 sent, by the JobManager's clock or, where nothing tells that, by the daemon's."""
 
 
-def see_request(state: JobState, given: SupervisionInput) -> Transition:
+def track_request(state: JobState, given: SupervisionInput) -> Transition:
     """Find out whether the cluster has taken a request over: ``REQUESTED`` becomes ``PENDING``, or ends."""
     current = state.supervision.current
     if current is None or current.stage is not Stage.REQUESTED:
         return Transition(state)
     waited_ms = given.since(state.supervision.since_ms)
-    see = _see_taskmanagers if given.is_reactive else _see_requirements
+    see = _check_taskmanagers if given.is_reactive else _check_requirements
     return see(state, given, current, waited_ms)
 
 
-def _see_requirements(state: JobState, given: SupervisionInput, current: RescaleRecord, waited_ms: int) -> Transition:
+def _check_requirements(state: JobState, given: SupervisionInput, current: RescaleRecord, waited_ms: int) -> Transition:
     """Find out whether the cluster has the requirements."""
     facts, refusal = given.facts, given.request.refusal
     if _is_asked_for(facts, current) or _runs_with(facts, current.target):
         requirements = dict(facts.requirements or {})
         seen = replace(state.supervision, seen=requirements, seen_start_ms=facts.initialized_ms)
-        return remember(state, _accepted(seen, given, current))
+        return with_supervision(state, _accept(seen, given, current))
     if given.context.status.is_terminal:
-        return _ended(state, given, current)
+        return _end_with_job(state, given, current)
     # While the requirements cannot be read, they may have arrived: only the word of the cluster counts then.
     is_known = facts.requirements is not None or refusal is not None
     if is_known and waited_ms > accept_ms(given.context):
-        return _refused(state, given, current, refusal or "the cluster did not take the new requirements over")
+        return _withdraw(state, given, current, refusal or "the cluster did not take the new requirements over")
     return Transition(state)
 
 
-def _see_taskmanagers(state: JobState, given: SupervisionInput, current: RescaleRecord, waited_ms: int) -> Transition:
+def _check_taskmanagers(state: JobState, given: SupervisionInput, current: RescaleRecord, waited_ms: int) -> Transition:
     """Find out whether the TaskManagers have come, or gone, that a job in reactive mode follows."""
     facts, is_late = given.facts, waited_ms > given.options.taskmanagers_timeout.ms
     # After the timeout what came is made the best of: the job follows the slots, whether they are enough or not.
     has_moved = _runs(facts) and not _runs_with(facts, current.before)
     have_come = slots_came(facts, current.before, current.target) or (is_late and has_moved)
     if have_come or _runs_with(facts, current.target):
-        return remember(state, _accepted(state.supervision, given, current))
+        return with_supervision(state, _accept(state.supervision, given, current))
     if given.context.status.is_terminal:
-        return _ended(state, given, current)
+        return _end_with_job(state, given, current)
     if not is_late:
         return Transition(state)
     why = given.request.refusal or f"the TaskManagers have not changed within {waited_ms // 1000} s"
-    return _refused(state, given, current, why)
+    return _withdraw(state, given, current, why)
 
 
-def _accepted(supervision: Supervision, given: SupervisionInput, current: RescaleRecord) -> Supervision:
+def _accept(supervision: Supervision, given: SupervisionInput, current: RescaleRecord) -> Supervision:
     """Wait for the job from now on, which is on probation; a rollback has no probation of its own."""
     pending = replace(supervision, current=replace(current, stage=Stage.PENDING, accepted_ms=given.now_ms))
     is_stable = supervision.phase is SupervisionPhase.STABLE
@@ -87,48 +94,48 @@ def _runs_with(facts: RescaleFacts, vector: Vector) -> bool:
     return _runs(facts) and dict(facts.running or {}) == dict(vector)
 
 
-def see_progress(state: JobState, given: SupervisionInput) -> Transition:
+def track_progress(state: JobState, given: SupervisionInput) -> Transition:
     """Find out whether the job runs as it was asked to, or should by now: ``PENDING`` becomes final."""
     current, facts = state.supervision.current, given.facts
     if current is None or current.stage is not Stage.PENDING:
         return Transition(state)
     if _runs_with(facts, current.target):
-        return _reached(state, given, current)
+        return _complete(state, given, current)
     if given.context.status.is_terminal:
-        return _ended(state, given, current)
+        return _end_with_job(state, given, current)
     if facts.running is None:
         return Transition(state)
     estimate = expected_downtime(state.supervision, current, facts)
     limit_ms, late_ms = allowed_ms(given.context, facts, estimate), given.since(current.accepted_ms)
     if late_ms > limit_ms and facts.all_running:
-        return _late(state, given, current, limit_ms)
+        return _accept_late_result(state, given, current, limit_ms)
     # A job that restarts may still come up with what was asked for; at some time nobody waits for that any more.
     if late_ms > _STUCK_FACTOR * limit_ms and not facts.all_running:
-        return _stuck(state, given, current, late_ms)
+        return _detect_stuck(state, given, current, late_ms)
     return Transition(state)
 
 
-def _reached(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Transition:
+def _complete(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Transition:
     checkpoints, taskmanagers = given.facts.checkpoints, given.facts.taskmanagers
-    unknown = unmeasured(given.facts, current, most_ms=given.since(current.decided_ms) + _CLOCKS_APART_MS)
+    unknown = unmeasured_reason(given.facts, current, most_ms=given.since(current.decided_ms) + _CLOCKS_APART_MS)
     outage_ms = None if unknown else measured_outage(given.facts)
     reached = replace(
-        settled(current, given, Stage.REACHED, current.reason),
+        finalize(current, given, Stage.REACHED, current.reason),
         outage_ms=outage_ms,
         state_bytes=possible_state(checkpoints),
         taskmanagers=len(taskmanagers) if taskmanagers is not None else None,
     )
     supervision = replace(state.supervision, current=reached)
     if supervision.phase is SupervisionPhase.ROLLING_BACK:
-        return remember(state, supervision)  # the rollback tells itself how it ended
+        return with_supervision(state, supervision)  # the rollback tells itself how it ended
     took = (given.now_ms - current.decided_ms) / 1000
     not_known = f"; how long it was away is not known: {unknown}"
     outage = not_known if outage_ms is None else f", the job was away for {outage_ms / 1000:.1f} s"
-    text = f"The job runs with {given.described(current.before, current.target)} after {took:.0f} s{outage}"
-    return remember(state, supervision, tell("RescaleReached", text))
+    text = f"The job runs with {given.describe_change(current.before, current.target)} after {took:.0f} s{outage}"
+    return with_supervision(state, supervision, transition_event("RescaleReached", text))
 
 
-def unmeasured(facts: RescaleFacts, current: RescaleRecord, *, most_ms: int) -> str:
+def unmeasured_reason(facts: RescaleFacts, current: RescaleRecord, *, most_ms: int) -> str:
     """Return why it is not known how long not all tasks ran; empty where it is, milliseconds below ``most_ms``."""
     if any(exception.at_ms > current.since_ms for exception in facts.exceptions or ()):
         return "tasks failed meanwhile"
@@ -151,7 +158,7 @@ def measured_outage(facts: RescaleFacts) -> int | None:
     return None if stopped_ms is None or running_ms is None else max(0, running_ms - stopped_ms)
 
 
-def _late(state: JobState, given: SupervisionInput, current: RescaleRecord, limit_ms: int) -> Transition:
+def _accept_late_result(state: JobState, given: SupervisionInput, current: RescaleRecord, limit_ms: int) -> Transition:
     """Take what the job runs with as the result. Nothing of the request stays that could come true by surprise."""
     running = dict(given.facts.running or {})
     free = sum(each.free_slots for each in given.facts.taskmanagers or ())
@@ -159,37 +166,42 @@ def _late(state: JobState, given: SupervisionInput, current: RescaleRecord, limi
         why = f"nothing has changed within {limit_ms // 1000} s; {free} slots are free"
         if threshold := too_small(given.context, current.before, current.target):
             why = f"nothing has changed within {limit_ms // 1000} s: {threshold}"
-        return _refused(state, given, current, why)
+        return _withdraw(state, given, current, why)
     why = f"not all of it within {limit_ms // 1000} s; {free} slots are free"
-    supervision = replace(state.supervision, current=settled(current, given, Stage.PARTIALLY_REACHED, why))
-    reached, wanted = given.described(current.before, running), given.described(current.before, current.target)
+    supervision = replace(state.supervision, current=finalize(current, given, Stage.PARTIALLY_REACHED, why))
+    reached, wanted = (
+        given.describe_change(current.before, running),
+        given.describe_change(current.before, current.target),
+    )
     text = f"The job runs with {reached} instead of {wanted}: fewer slots than needed, {free} are free"
-    event = tell("RescalePartiallyReached", text, warns=True)
-    return remember(state, supervision, event, overrides=_unless_rolling_back(state, running))
+    event = transition_event("RescalePartiallyReached", text, warns=True)
+    return with_supervision(state, supervision, event, overrides=_unless_rolling_back(state, running))
 
 
-def _stuck(state: JobState, given: SupervisionInput, current: RescaleRecord, late_ms: int) -> Transition:
-    record = settled(current, given, Stage.PARTIALLY_REACHED, "the job has not come back since")
+def _detect_stuck(state: JobState, given: SupervisionInput, current: RescaleRecord, late_ms: int) -> Transition:
+    record = finalize(current, given, Stage.PARTIALLY_REACHED, "the job has not come back since")
     text = f"The job does not run {late_ms // 1000} s after it was rescaled"
-    return remember(state, replace(state.supervision, current=record), tell("RescaleStuck", text, warns=True))
+    return with_supervision(
+        state, replace(state.supervision, current=record), transition_event("RescaleStuck", text, warns=True)
+    )
 
 
-def _ended(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Transition:
+def _end_with_job(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Transition:
     """Stop following a rescale that the end of the job came before: it failed, or somebody ended it on purpose."""
     why = f"the job is {given.context.status.value}"
     if given.context.status is JobStatus.FAILED:
-        return _refused(state, given, current, why)
-    supervision = replace(state.supervision, current=settled(current, given, Stage.SUPERSEDED, why))
-    return remember(state, supervision.without_probation(given.now_ms), void(given, current, why))
+        return _withdraw(state, given, current, why)
+    supervision = replace(state.supervision, current=finalize(current, given, Stage.SUPERSEDED, why))
+    return with_supervision(state, supervision.without_probation(given.now_ms), superseded_event(given, current, why))
 
 
-def _refused(state: JobState, given: SupervisionInput, current: RescaleRecord, why: str) -> Transition:
+def _withdraw(state: JobState, given: SupervisionInput, current: RescaleRecord, why: str) -> Transition:
     """Withdraw a rescale that did not happen."""
-    supervision = replace(state.supervision, current=settled(current, given, Stage.REFUSED, why))
-    text = f"The rescale {given.described(current.before, current.target)} did not happen: {why}"
-    event = tell("RescaleRefused", text, warns=True)
+    supervision = replace(state.supervision, current=finalize(current, given, Stage.REFUSED, why))
+    text = f"The rescale {given.describe_change(current.before, current.target)} did not happen: {why}"
+    event = transition_event("RescaleRefused", text, warns=True)
     overrides = _unless_rolling_back(state, current.before)
-    return remember(state, supervision.without_probation(given.now_ms), event, overrides=overrides)
+    return with_supervision(state, supervision.without_probation(given.now_ms), event, overrides=overrides)
 
 
 def _unless_rolling_back(state: JobState, overrides: Vector) -> Vector:

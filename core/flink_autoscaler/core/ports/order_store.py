@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.orders import Orders
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
+class CommandResult:
     """What came of a command.
 
     Attributes:
@@ -33,11 +33,11 @@ class Ordered:
         return None if self.reason is None else Event(EventType.NORMAL, self.reason, self.text)
 
 
-Command = Callable[[Orders, int], Ordered]
+Command = Callable[[Orders, int], CommandResult]
 """Takes the orders of a job and the instant, epoch milliseconds; may be called several times, so it changes nothing."""
 
 
-class OrderBook(Protocol):
+class OrderStore(Protocol):
     """Keeps the orders of all jobs.
 
     Calls for different clusters may come from different threads. Implementations raise :class:`StoreError` and nothing
@@ -51,7 +51,7 @@ class OrderBook(Protocol):
         """
         ...
 
-    def change(self, job_key: JobKey, command: Command) -> Ordered:
+    def change(self, job_key: JobKey, command: Command) -> CommandResult:
         """Apply a command to the orders of one job; of commands that come at the same time none gets lost."""
         ...
 

@@ -17,15 +17,21 @@ from flink_autoscaler.core.model.supervision import (
 )
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.options.safety import RollbackTarget
-from flink_autoscaler.core.supervise.paused import (
+from flink_autoscaler.core.supervise.pause import (
     ROLLBACK_FAILED,
     how_to_resume,
-    paused,
-    quarantined,
     rollbacks_today,
+    with_pause,
+    with_quarantine,
 )
 from flink_autoscaler.core.supervise.timers import expected_downtime
-from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, begun, remember, tell
+from flink_autoscaler.core.supervise.transition import (
+    SupervisionInput,
+    Transition,
+    start_rescale,
+    transition_event,
+    with_supervision,
+)
 
 _OPERATOR: Final = "operator"
 _INITIAL_TRIED: Final = "initial-tried"
@@ -50,16 +56,16 @@ def roll_back(state: JobState, given: SupervisionInput, cause: RollbackCause) ->
     goal = _goal(state.supervision, given, failed)
     if goal == dict(failed.target):
         return _give_up(state, given, cause.name, f"{cause.evidence}; there is no other parallelism to go back to")
-    supervision = quarantined(state.supervision, given, failed, cause.name)
+    supervision = with_quarantine(state.supervision, given, failed, cause.name)
     return _go_back(replace(state, supervision=supervision), given, failed, goal, cause)
 
 
-def roll_back_as_ordered(state: JobState, given: SupervisionInput, who: str) -> Transition:
+def roll_back_by_order(state: JobState, given: SupervisionInput, who: str) -> Transition:
     """Go back to before the last rescale, because a person wants it; there has to be one, and nothing has failed."""
     *earlier, last = state.supervision.rescales
     supervision = replace(state.supervision, current=last, past=tuple(earlier), edit=None)
     cause = RollbackCause(_OPERATOR, f"{who} wanted it")
-    goal = _reverted(given, last, last.before)
+    goal = _reverted_changes(given, last, last.before)
     return _go_back(replace(state, supervision=supervision), given, last, goal, cause)
 
 
@@ -75,11 +81,11 @@ def _go_back(
     )
     origin = Origin.OPERATOR if cause.name == _OPERATOR else Origin.ROLLBACK
     supervision = replace(state.supervision, current=undone)
-    supervision = begun(supervision, given, failed.target, goal, origin, str(cause))
+    supervision = start_rescale(supervision, given, failed.target, goal, origin, str(cause))
     supervision = replace(supervision, rollbacks_ms=(*rollbacks_today(supervision, given), given.now_ms))
     supervision = supervision.with_phase(SupervisionPhase.ROLLING_BACK, given.now_ms)
-    text = f"Rolling back {given.described(failed.target, goal)}, because of {cause}"
-    return remember(state, supervision, tell("RollbackStarted", text, warns=True), overrides=goal)
+    text = f"Rolling back {given.describe_change(failed.target, goal)}, because of {cause}"
+    return with_supervision(state, supervision, transition_event("RollbackStarted", text, warns=True), overrides=goal)
 
 
 def _goal(supervision: Supervision, given: SupervisionInput, failed: RescaleRecord) -> dict[str, int]:
@@ -89,12 +95,12 @@ def _goal(supervision: Supervision, given: SupervisionInput, failed: RescaleReco
         RollbackTarget.INITIAL: supervision.initial,
         RollbackTarget.LAST_STABLE: supervision.last_stable or supervision.initial,
     }
-    goal = _reverted(given, failed, chosen[given.options.rollback_target] or failed.before)
+    goal = _reverted_changes(given, failed, chosen[given.options.rollback_target] or failed.before)
     # What failed is no way out, even where it was fine once.
     return {v: failed.before.get(v, p) if v in failed.raised and p >= failed.target[v] else p for v, p in goal.items()}
 
 
-def _reverted(given: SupervisionInput, failed: RescaleRecord, goal: Vector) -> dict[str, int]:
+def _reverted_changes(given: SupervisionInput, failed: RescaleRecord, goal: Vector) -> dict[str, int]:
     limit = given.options.max_parallelism
     reverted = {vertex_id: goal.get(vertex_id, failed.before.get(vertex_id)) for vertex_id in failed.changed}
     kept = {
@@ -113,23 +119,23 @@ def watch_rollback(state: JobState, given: SupervisionInput) -> Transition:
     estimate = expected_downtime(supervision, record, given.facts)
     limit_ms = 2 * round(estimate.q90 * 1000) + _EXTRA_MS
     is_late = given.since(supervision.since_ms) > limit_ms
-    if _is_well(given, record):
+    if _is_healthy(given, record):
         # A job that is well also waits for what it was to get back, until the cluster has had its time.
         is_over = is_late or record.stage.is_final or not _missing(given, record)
-        return _rolled_back(state, given, record) if is_over else Transition(state)
+        return _complete_rollback(state, given, record) if is_over else Transition(state)
     if not is_late:
         return Transition(state)
     goal = {v: min(parallelism, supervision.initial.get(v, parallelism)) for v, parallelism in record.target.items()}
     if _INITIAL_TRIED in supervision.hits or goal == dict(record.target):
         text = f"the job is not well {limit_ms // 1000} s after the rollback"
         return _give_up(state, given, ROLLBACK_FAILED, text)
-    supervision = begun(supervision, given, record.target, goal, Origin.ROLLBACK, record.reason)
+    supervision = start_rescale(supervision, given, record.target, goal, Origin.ROLLBACK, record.reason)
     supervision = replace(supervision.with_phase(SupervisionPhase.ROLLING_BACK, given.now_ms), hits={_INITIAL_TRIED: 1})
     text = f"The job is not well after the rollback, trying its first parallelism: {_text(given, goal)}"
-    return remember(state, supervision, tell("RollbackRetried", text, warns=True), overrides=goal)
+    return with_supervision(state, supervision, transition_event("RollbackRetried", text, warns=True), overrides=goal)
 
 
-def _is_well(given: SupervisionInput, record: RescaleRecord) -> bool:
+def _is_healthy(given: SupervisionInput, record: RescaleRecord) -> bool:
     """Tell whether all tasks run, with no vertex above what it was to go back to."""
     running, requirements = given.facts.running, given.facts.requirements
     if running is None or not given.facts.all_running:
@@ -154,29 +160,29 @@ def _may_grow(requirements: Requirements, record: RescaleRecord) -> bool:
     return any(requirements[v][1] > parallelism for v, parallelism in record.target.items() if v in requirements)
 
 
-def _rolled_back(state: JobState, given: SupervisionInput, record: RescaleRecord) -> Transition:
+def _complete_rollback(state: JobState, given: SupervisionInput, record: RescaleRecord) -> Transition:
     cause, missing = _cause(record), _missing(given, record)
     target = ", ".join(
         f"{given.name(v)} {missing[v]} instead of {parallelism}" if v in missing else f"{given.name(v)} {parallelism}"
         for v, parallelism in record.target.items()
     )
-    supervision = paused(state.supervision, given, cause, f"rolled back to {target} ({record.reason})")
+    supervision = with_pause(state.supervision, given, cause, f"rolled back to {target} ({record.reason})")
     again = "" if missing else "again "
     text = f"The job runs {again}with {target}; {how_to_resume(supervision, given)}"
-    return remember(state, supervision, tell("RolledBack", text, warns=bool(missing)))
+    return with_supervision(state, supervision, transition_event("RolledBack", text, warns=bool(missing)))
 
 
 def _give_up(state: JobState, given: SupervisionInput, cause: str, why: str) -> Transition:
-    supervision = paused(state.supervision, given, cause, why)
+    supervision = with_pause(state.supervision, given, cause, why)
     text = f"This needs a person: {why}; {how_to_resume(supervision, given)}"
-    return remember(state, supervision, tell("RollbackFailed", text, warns=True))
+    return with_supervision(state, supervision, transition_event("RollbackFailed", text, warns=True))
 
 
-def abandoned(supervision: Supervision, given: SupervisionInput, why: str) -> Supervision:
+def end_rollback(supervision: Supervision, given: SupervisionInput, why: str) -> Supervision:
     """End a rollback that something else overtook; too many of them in a day pause the job all the same."""
     count = len(rollbacks_today(supervision, given))
     if count >= given.options.rollback_max_per_day:
-        return paused(supervision, given, "rollback", f"{count} rollbacks within a day; {why}")
+        return with_pause(supervision, given, "rollback", f"{count} rollbacks within a day; {why}")
     return supervision.with_phase(SupervisionPhase.STABLE, given.now_ms)
 
 

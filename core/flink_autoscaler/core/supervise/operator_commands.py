@@ -17,10 +17,10 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Origin, Stage, Supervision
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.ports.order_book import OrderBook, Ordered
-from flink_autoscaler.core.supervise.paused import end_pause
-from flink_autoscaler.core.supervise.rolling_back import roll_back_as_ordered
-from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, in_turn, tell
+from flink_autoscaler.core.ports.order_store import CommandResult, OrderStore
+from flink_autoscaler.core.supervise.pause import end_pause
+from flink_autoscaler.core.supervise.rollback import roll_back_by_order
+from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, run_steps, transition_event
 
 KEPT_MS: Final = 7 * 86_400_000
 """How long an order that is carried out once waits for that: what nobody did in a week is not meant any more."""
@@ -54,7 +54,9 @@ class OperatorCommand:
     vertices: Mapping[str, int] = field(default_factory=dict)
     is_forced: bool = False
 
-    def given(self, orders: Orders, signed: AuditStamp, supervision: Supervision, seen: PinnedJob | None) -> Ordered:
+    def apply(
+        self, orders: Orders, signed: AuditStamp, supervision: Supervision, seen: PinnedJob | None
+    ) -> CommandResult:
         """Return what it makes of the orders of a job.
 
         Args:
@@ -65,28 +67,28 @@ class OperatorCommand:
         """
         match self.order:
             case "pause":
-                return pause(orders, signed, direction=self.direction, lasts_ms=self.lasts_ms)
+                return pause_order(orders, signed, direction=self.direction, lasts_ms=self.lasts_ms)
             case "resume":
-                return resume(orders, signed, supervision)
+                return resume_order(orders, signed, supervision)
             case "pin":
-                return pin(orders, signed, self.vertices, seen, is_forced=self.is_forced)
+                return pin_order(orders, signed, self.vertices, seen, is_forced=self.is_forced)
             case "unpin":
-                return unpin(orders, signed, list(self.vertices))
+                return unpin_order(orders, signed, list(self.vertices))
             case "rollback":
-                return rollback(orders, signed, supervision)
+                return rollback_order(orders, signed, supervision)
             case "reset":
-                return reset(orders, signed, supervision)
-        return dry_run(orders, signed, supervision, is_on=self.order == "dry-run")
+                return reset_order(orders, signed, supervision)
+        return dry_run_order(orders, signed, supervision, is_on=self.order == "dry-run")
 
 
-def give_order(
-    book: OrderBook,
+def apply_command(
+    book: OrderStore,
     job_key: JobKey,
     wanted: OperatorCommand,
     signature: tuple[str, str],
     supervision: Supervision,
     seen: PinnedJob | None,
-) -> Ordered:
+) -> CommandResult:
     """Give an order for a job, signed with the instant of the book.
 
     Args:
@@ -103,14 +105,14 @@ def give_order(
     name = name_key(job_key)
     by_name = NO_ORDERS if name == job_key else book.orders(cluster_of(job_key)).get(name, NO_ORDERS)
 
-    def command(orders: Orders, now_ms: int) -> Ordered:
-        done = wanted.given(orders, AuditStamp(*signature, now_ms), supervision, seen)
+    def command(orders: Orders, now_ms: int) -> CommandResult:
+        done = wanted.apply(orders, AuditStamp(*signature, now_ms), supervision, seen)
         return _with_name_orders(done, name, by_name, now_ms)
 
     return book.change(job_key, command)
 
 
-def _with_name_orders(ordered: Ordered, name: JobKey, orders: Orders, now_ms: int) -> Ordered:
+def _with_name_orders(ordered: CommandResult, name: JobKey, orders: Orders, now_ms: int) -> CommandResult:
     """Say what holds for a job by its name, where another order was given for it alone."""
     pause = pause_in_force(orders, now_ms)
     standing = [*([] if pause is None else [pause_text(pause)]), *(f"pin {pin_text(each)}" for each in orders.pins)]
@@ -121,17 +123,17 @@ def _with_name_orders(ordered: Ordered, name: JobKey, orders: Orders, now_ms: in
     return replace(ordered, text=text, is_refused=ordered.is_refused or ordered.reason is None)
 
 
-def pause(orders: Orders, signed: AuditStamp, *, direction: PauseScope, lasts_ms: int | None) -> Ordered:
+def pause_order(orders: Orders, signed: AuditStamp, *, direction: PauseScope, lasts_ms: int | None) -> CommandResult:
     """Leave a job as it is, for a while or until somebody resumes it. Replaces an earlier pause."""
     until_ms = None if lasts_ms is None else signed.at_ms + lasts_ms
     text = f"{_DIRECTIONS[direction]} is paused {_until(until_ms)}, {_by(signed)}"
     before = pause_in_force(orders, signed.at_ms)
     if before is not None:
         text += f" (instead of: {pause_text(before)})"
-    return Ordered(replace(orders, pause=PauseOrder(signed, direction, until_ms)), text, "Paused")
+    return CommandResult(replace(orders, pause=PauseOrder(signed, direction, until_ms)), text, "Paused")
 
 
-def resume(orders: Orders, signed: AuditStamp, supervision: Supervision = NO_SUPERVISION) -> Ordered:
+def resume_order(orders: Orders, signed: AuditStamp, supervision: Supervision = NO_SUPERVISION) -> CommandResult:
     """Go on with a job: ends a pause that was ordered, one after a rollback, and the respect for somebody's change.
 
     Args:
@@ -141,22 +143,22 @@ def resume(orders: Orders, signed: AuditStamp, supervision: Supervision = NO_SUP
     """
     ended = list(_pauses(orders, signed.at_ms, supervision))
     if not ended:
-        return Ordered(orders, "It is not paused; there is nothing to resume")
+        return CommandResult(orders, "It is not paused; there is nothing to resume")
     # By the clock of the daemon, which may be ahead: the order has to be the later one.
     begun = [each.since_ms for each in (supervision.pause,) if each is not None]
     begun += [each.at_ms for each in (supervision.edit,) if each is not None]
     text = f"Scaling goes on, {_by(signed)} (ends: {'; '.join(ended)})"
-    return Ordered(replace(orders, pause=None, resumed_ms=max(signed.at_ms, *begun, 0)), text, "Resumed")
+    return CommandResult(replace(orders, pause=None, resumed_ms=max(signed.at_ms, *begun, 0)), text, "Resumed")
 
 
-def pin(
+def pin_order(
     orders: Orders,
     signed: AuditStamp,
     wanted: Mapping[str, int],
     job: PinnedJob | None = None,
     *,
     is_forced: bool = False,
-) -> Ordered:
+) -> CommandResult:
     """Keep vertices at a parallelism.
 
     Args:
@@ -172,26 +174,28 @@ def pin(
     problems = [] if job is None or is_forced else pin_problems(orders, after, job)
     if job is not None and problems:
         text = f"Not pinned: {'; '.join(problems)} (as of {time_text(job.seen_ms)}; --force pins it all the same)"
-        return Ordered(orders, text, is_refused=True)
+        return CommandResult(orders, text, is_refused=True)
     unchecked = "" if job is not None or is_forced else " (not checked yet: no pass over the job is recorded)"
-    return Ordered(after, f"Pinned {', '.join(map(pin_text, new))}, {_by(signed)}{unchecked}", "Pinned")
+    return CommandResult(after, f"Pinned {', '.join(map(pin_text, new))}, {_by(signed)}{unchecked}", "Pinned")
 
 
-def unpin(orders: Orders, signed: AuditStamp, patterns: Collection[str] = ()) -> Ordered:
+def unpin_order(orders: Orders, signed: AuditStamp, patterns: Collection[str] = ()) -> CommandResult:
     """Give vertices free again; all of them without patterns, which are those that were pinned, to the letter."""
     if not orders.pins:
-        return Ordered(orders, "Nothing is pinned; there is nothing to unpin")
+        return CommandResult(orders, "Nothing is pinned; there is nothing to unpin")
     pinned = [each.pattern for each in orders.pins]
     unknown = [pattern for pattern in patterns if pattern not in pinned]
     if unknown:
-        text = f"{_listed(unknown)} is not pinned; pinned: {', '.join(map(pin_text, orders.pins))}"
-        return Ordered(orders, text, is_refused=True)
+        text = f"{_enumerate(unknown)} is not pinned; pinned: {', '.join(map(pin_text, orders.pins))}"
+        return CommandResult(orders, text, is_refused=True)
     freed = [each for each in orders.pins if not patterns or each.pattern in patterns]
     kept = tuple(each for each in orders.pins if each not in freed)
-    return Ordered(replace(orders, pins=kept), f"Unpinned {', '.join(map(pin_text, freed))}, {_by(signed)}", "Unpinned")
+    return CommandResult(
+        replace(orders, pins=kept), f"Unpinned {', '.join(map(pin_text, freed))}, {_by(signed)}", "Unpinned"
+    )
 
 
-def rollback(orders: Orders, signed: AuditStamp, supervision: Supervision) -> Ordered:
+def rollback_order(orders: Orders, signed: AuditStamp, supervision: Supervision) -> CommandResult:
     """Go back to the parallelism before the last rescale, once.
 
     Args:
@@ -205,36 +209,40 @@ def rollback(orders: Orders, signed: AuditStamp, supervision: Supervision) -> Or
     if still_to_do(orders.reset, supervision):
         problem = f"a reset is ordered, {_by(orders.reset)}; it forgets the rescale"
     if problem is not None:
-        return Ordered(orders, f"No rollback: {problem}", is_refused=True)
+        return CommandResult(orders, f"No rollback: {problem}", is_refused=True)
     decided = time_text(supervision.rescales[-1].decided_ms)
     text = (
         f"To be rolled back: the rescale of {decided}, {_by(signed)}; scaling is paused then until somebody resumes it"
     )
-    return Ordered(replace(orders, rollback=_later(orders, signed, supervision)), text, "RollbackOrdered")
+    return CommandResult(replace(orders, rollback=_later(orders, signed, supervision)), text, "RollbackOrdered")
 
 
-def reset(orders: Orders, signed: AuditStamp, supervision: Supervision = NO_SUPERVISION) -> Ordered:
+def reset_order(orders: Orders, signed: AuditStamp, supervision: Supervision = NO_SUPERVISION) -> CommandResult:
     """Forget what was learned and decided about a job, once. Other orders stay, but for a rollback not done yet."""
     text = f"To be forgotten: everything learned and decided, {_by(signed)}"
-    return Ordered(replace(orders, reset=_later(orders, signed, supervision), rollback=None), text, "ResetOrdered")
+    return CommandResult(
+        replace(orders, reset=_later(orders, signed, supervision), rollback=None), text, "ResetOrdered"
+    )
 
 
-def dry_run(orders: Orders, signed: AuditStamp, supervision: Supervision = NO_SUPERVISION, *, is_on: bool) -> Ordered:
+def dry_run_order(
+    orders: Orders, signed: AuditStamp, supervision: Supervision = NO_SUPERVISION, *, is_on: bool
+) -> CommandResult:
     """Decide and report, but change nothing, or change things again. A dry run makes a rollback that waits void."""
     before = orders.dry_run
     if not is_on and before is None:
-        return Ordered(orders, "No dry run was ordered; there is nothing to end")
+        return CommandResult(orders, "No dry run was ordered; there is nothing to end")
     if is_on and before is not None:
-        return Ordered(orders, f"A dry run is on already, {_by(before)}, since {time_text(before.at_ms)}")
+        return CommandResult(orders, f"A dry run is on already, {_by(before)}, since {time_text(before.at_ms)}")
     if is_on:
         text = f"Dry run: the job is watched and nothing is changed, {_by(signed)}"
         if still_to_do(orders.rollback, supervision):
             text += f" (void: the rollback that waits, {_by(orders.rollback)})"
-        return Ordered(replace(orders, dry_run=signed, rollback=None), text, "DryRunOn")
-    return Ordered(replace(orders, dry_run=None), f"The dry run is over, {_by(signed)}", "DryRunOff")
+        return CommandResult(replace(orders, dry_run=signed, rollback=None), text, "DryRunOn")
+    return CommandResult(replace(orders, dry_run=None), f"The dry run is over, {_by(signed)}", "DryRunOff")
 
 
-def settled(orders: Orders, now_ms: int) -> Orders:
+def without_expired(orders: Orders, now_ms: int) -> Orders:
     """Return what is left of orders: without a pause that is over, and without what waited for too long."""
     oldest_ms = now_ms - KEPT_MS
     resumed_ms = orders.resumed_ms
@@ -261,14 +269,14 @@ def orders_for(job_key: JobKey, other_keys: Iterable[JobKey], book: Mapping[JobK
         if key in book:
             # What is done once is meant for the job that has the name to itself, or had it first.
             other = book[key] if key != name_key(job_key) else replace(book[key], rollback=None, reset=None)
-            orders = _joined(other, orders, now_ms) if key == name_key(job_key) else _joined(orders, other, now_ms)
+            orders = _join(other, orders, now_ms) if key == name_key(job_key) else _join(orders, other, now_ms)
     return orders
 
 
-def _joined(first: Orders, second: Orders, now_ms: int) -> Orders:
+def _join(first: Orders, second: Orders, now_ms: int) -> Orders:
     """Return what two orders for one job come to; of pins that fit the same vertex the second's count."""
     return Orders(
-        pause=_joined_pause(pause_in_force(first, now_ms), pause_in_force(second, now_ms)),
+        pause=_join_pauses(pause_in_force(first, now_ms), pause_in_force(second, now_ms)),
         pins=(*first.pins, *second.pins),
         resumed_ms=max((each for each in (first.resumed_ms, second.resumed_ms) if each is not None), default=None),
         rollback=_latest(first.rollback, second.rollback),
@@ -277,7 +285,7 @@ def _joined(first: Orders, second: Orders, now_ms: int) -> Orders:
     )
 
 
-def _joined_pause(first: PauseOrder | None, second: PauseOrder | None) -> PauseOrder | None:
+def _join_pauses(first: PauseOrder | None, second: PauseOrder | None) -> PauseOrder | None:
     if first is None or second is None:
         return first or second
     if PauseScope.BOTH in (first.direction, second.direction):
@@ -292,7 +300,7 @@ def _latest(first: AuditStamp | None, second: AuditStamp | None) -> AuditStamp |
     return max((each for each in (first, second) if each is not None), key=lambda each: each.at_ms, default=None)
 
 
-def held(last: Orders, now_ms: int) -> Orders:
+def last_known_orders(last: Orders, now_ms: int) -> Orders:
     """Return what counts in a pass that could not read the orders: what was known, and nothing is changed.
 
     What is to be done once is left out: it may have been taken back.
@@ -329,12 +337,12 @@ def apply_orders(state: JobState, given: SupervisionInput) -> Transition:
     """Carry out what people ordered once and for all."""
     if not given.request.orders.has_single:
         return Transition(state)
-    return in_turn(state, given, (_apply_resume, _apply_reset, _apply_rollback))
+    return run_steps(state, given, (_apply_resume, _apply_reset, _apply_rollback))
 
 
 def apply_unfollowed(state: JobState, given: SupervisionInput) -> Transition:
     """Carry out the same where rescales are not followed: a rollback cannot be seen to its end, and is refused."""
-    return in_turn(state, given, (_apply_resume, _apply_reset, _refuse_rollback))
+    return run_steps(state, given, (_apply_resume, _apply_reset, _refuse_rollback))
 
 
 def _refuse_rollback(state: JobState, given: SupervisionInput) -> Transition:
@@ -344,7 +352,7 @@ def _refuse_rollback(state: JobState, given: SupervisionInput) -> Transition:
     state = replace(state, supervision=replace(state.supervision, obeyed_ms=order.at_ms))
     option = AutoscalerOptions.supervised_rescales.key
     text = f"{order.who} wanted a rollback, but rescales of this job are not followed: {option} is off"
-    return Transition(state, (tell("RollbackImpossible", text, warns=True),))
+    return Transition(state, (transition_event("RollbackImpossible", text, warns=True),))
 
 
 def _apply_resume(state: JobState, given: SupervisionInput) -> Transition:
@@ -364,7 +372,9 @@ def _apply_reset(state: JobState, given: SupervisionInput) -> Transition:
         return Transition(state)
     supervision = Supervision(obeyed_ms=order.at_ms, heard_ms=state.supervision.heard_ms)
     text = f"{order.who} had everything forgotten about the job: {order.reason}"
-    return Transition(JobState(given.request.state.job_id, supervision=supervision), (tell("StateReset", text),))
+    return Transition(
+        JobState(given.request.state.job_id, supervision=supervision), (transition_event("StateReset", text),)
+    )
 
 
 def _apply_rollback(state: JobState, given: SupervisionInput) -> Transition:
@@ -373,9 +383,9 @@ def _apply_rollback(state: JobState, given: SupervisionInput) -> Transition:
         return Transition(state)
     state = replace(state, supervision=replace(state.supervision, obeyed_ms=order.at_ms))
     if no_rollback(state.supervision) is None:
-        return roll_back_as_ordered(state, given, order.who)
+        return roll_back_by_order(state, given, order.who)
     text = f"{order.who} wanted a rollback, but there is no rescale to undo"
-    return Transition(state, (tell("RollbackImpossible", text, warns=True),))
+    return Transition(state, (transition_event("RollbackImpossible", text, warns=True),))
 
 
 def pause_text(order: PauseOrder) -> str:
@@ -422,5 +432,5 @@ def _by(signed: AuditStamp) -> str:
     return f"by {signed.who}: {signed.reason}" if signed.reason else f"by {signed.who}"
 
 
-def _listed(texts: Iterable[str]) -> str:
+def _enumerate(texts: Iterable[str]) -> str:
     return ", ".join(f"'{text}'" for text in texts)

@@ -19,17 +19,17 @@ from flink_autoscaler.core.model.supervision import (
     Supervision,
 )
 from flink_autoscaler.core.supervise.following import Tracking, follow
-from flink_autoscaler.core.supervise.order_book import (
+from flink_autoscaler.core.supervise.operator_commands import (
     KEPT_MS,
-    dry_run,
-    held,
-    pause,
-    pin,
-    reset,
-    resume,
-    rollback,
-    settled,
-    unpin,
+    dry_run_order,
+    last_known_orders,
+    pause_order,
+    pin_order,
+    reset_order,
+    resume_order,
+    rollback_order,
+    unpin_order,
+    without_expired,
 )
 from flink_autoscaler.core.supervise.transition import SupervisionInput
 from testkit.builders.core import a_request
@@ -43,7 +43,7 @@ RESCALED = Supervision(current=LAST, initial={"v": 2})
 
 
 def test_a_pause_says_who_paused_what_until_when() -> None:
-    ordered = pause(NO_ORDERS, ALICE, direction=PauseScope.UP, lasts_ms=2_000)
+    ordered = pause_order(NO_ORDERS, ALICE, direction=PauseScope.UP, lasts_ms=2_000)
 
     assert ordered.orders.pause == PauseOrder(ALICE, PauseScope.UP, NOW + 2_000)
     assert ordered.text == "Scaling up is paused until 1970-01-01 00:16:42 UTC, by alice: deployment"
@@ -52,24 +52,24 @@ def test_a_pause_says_who_paused_what_until_when() -> None:
 
 
 def test_a_pause_replaces_the_one_before_and_says_so() -> None:
-    before = pause(NO_ORDERS, ALICE, direction=PauseScope.UP, lasts_ms=None).orders
+    before = pause_order(NO_ORDERS, ALICE, direction=PauseScope.UP, lasts_ms=None).orders
 
-    ordered = pause(before, BOB, direction=PauseScope.DOWN, lasts_ms=None)
+    ordered = pause_order(before, BOB, direction=PauseScope.DOWN, lasts_ms=None)
 
     assert ordered.orders.pause == PauseOrder(BOB, PauseScope.DOWN)
     assert "(instead of: scaling up paused until somebody resumes it, by alice: deployment)" in ordered.text
 
 
 def test_a_pause_that_is_over_is_not_talked_about() -> None:
-    before = pause(NO_ORDERS, ALICE, direction=PauseScope.UP, lasts_ms=1).orders
+    before = pause_order(NO_ORDERS, ALICE, direction=PauseScope.UP, lasts_ms=1).orders
 
-    assert "instead of" not in pause(before, BOB, direction=PauseScope.DOWN, lasts_ms=None).text
+    assert "instead of" not in pause_order(before, BOB, direction=PauseScope.DOWN, lasts_ms=None).text
 
 
 def test_resuming_ends_a_pause_that_was_ordered() -> None:
-    before = pause(NO_ORDERS, ALICE, direction=PauseScope.BOTH, lasts_ms=None).orders
+    before = pause_order(NO_ORDERS, ALICE, direction=PauseScope.BOTH, lasts_ms=None).orders
 
-    ordered = resume(before, BOB)
+    ordered = resume_order(before, BOB)
 
     assert ordered.orders == Orders(resumed_ms=BOB.at_ms)
     assert ordered.reason == "Resumed"
@@ -88,22 +88,22 @@ def test_resuming_ends_a_pause_that_was_ordered() -> None:
     ],
 )
 def test_resuming_is_later_than_what_it_ends_whatever_the_clocks_say(remembered: Any, expected: str) -> None:
-    ordered = resume(NO_ORDERS, ALICE, Supervision(**remembered))
+    ordered = resume_order(NO_ORDERS, ALICE, Supervision(**remembered))
 
     assert ordered.orders.resumed_ms == NOW + 9_000
     assert expected in ordered.text
 
 
 def test_resuming_a_job_that_is_not_paused_does_nothing() -> None:
-    ordered = resume(NO_ORDERS, ALICE)
+    ordered = resume_order(NO_ORDERS, ALICE)
 
     assert (ordered.orders, ordered.event, ordered.is_refused) == (NO_ORDERS, None, False)
 
 
 def test_a_pin_of_the_same_pattern_is_replaced_and_counts_last() -> None:
-    before = pin(NO_ORDERS, ALICE, {"work": 4, "sink": 2}).orders
+    before = pin_order(NO_ORDERS, ALICE, {"work": 4, "sink": 2}).orders
 
-    ordered = pin(before, BOB, {"work": 6})
+    ordered = pin_order(before, BOB, {"work": 6})
 
     assert ordered.orders.pins == (Pin("sink", 2, ALICE), Pin("work", 6, BOB))
     assert ordered.text == "Pinned work=6, by bob (not checked yet: no pass over the job is recorded)"
@@ -118,25 +118,25 @@ def test_a_pin_of_the_same_pattern_is_replaced_and_counts_last() -> None:
     ],
 )
 def test_unpinning_frees_what_is_named(patterns: tuple[str, ...], left: list[str]) -> None:
-    before = pin(NO_ORDERS, ALICE, {"work": 4, "sink": 2}).orders
+    before = pin_order(NO_ORDERS, ALICE, {"work": 4, "sink": 2}).orders
 
-    ordered = unpin(before, BOB, patterns)
+    ordered = unpin_order(before, BOB, patterns)
 
     assert [each.pattern for each in ordered.orders.pins] == left
     assert ordered.reason == "Unpinned"
 
 
 def test_unpinning_what_is_not_pinned_is_refused_as_a_whole() -> None:
-    before = pin(NO_ORDERS, ALICE, {"work": 4}).orders
+    before = pin_order(NO_ORDERS, ALICE, {"work": 4}).orders
 
-    ordered = unpin(before, BOB, ["work", "snik"])
+    ordered = unpin_order(before, BOB, ["work", "snik"])
 
     assert (ordered.orders, ordered.is_refused) == (before, True)
     assert ordered.text == "'snik' is not pinned; pinned: work=4"
 
 
 def test_unpinning_without_pins_does_nothing() -> None:
-    assert unpin(NO_ORDERS, ALICE, ["work"]).event is None
+    assert unpin_order(NO_ORDERS, ALICE, ["work"]).event is None
 
 
 UNDOABLE = [
@@ -163,7 +163,7 @@ NOT_UNDOABLE = [
 
 @pytest.mark.parametrize("supervision", UNDOABLE)
 def test_a_rollback_is_ordered_where_there_is_something_to_undo(supervision: Supervision) -> None:
-    ordered = rollback(NO_ORDERS, ALICE, supervision)
+    ordered = rollback_order(NO_ORDERS, ALICE, supervision)
 
     assert ordered.orders == Orders(rollback=ALICE)
     assert ordered.reason == "RollbackOrdered"
@@ -172,7 +172,7 @@ def test_a_rollback_is_ordered_where_there_is_something_to_undo(supervision: Sup
 
 @pytest.mark.parametrize(("supervision", "why"), NOT_UNDOABLE)
 def test_a_rollback_is_refused_where_there_is_nothing_to_undo(supervision: Supervision, why: str) -> None:
-    ordered = rollback(NO_ORDERS, ALICE, supervision)
+    ordered = rollback_order(NO_ORDERS, ALICE, supervision)
 
     assert (ordered.orders, ordered.event, ordered.is_refused) == (NO_ORDERS, None, True)
     assert why in ordered.text
@@ -201,7 +201,7 @@ def test_a_pass_leaves_alone_what_the_command_refuses(supervision: Supervision, 
 
 
 def test_a_rollback_is_refused_in_a_dry_run() -> None:
-    ordered = rollback(Orders(dry_run=BOB), ALICE, RESCALED)
+    ordered = rollback_order(Orders(dry_run=BOB), ALICE, RESCALED)
 
     assert ordered.is_refused
     assert "a dry run is on, by bob" in ordered.text
@@ -210,8 +210,8 @@ def test_a_rollback_is_refused_in_a_dry_run() -> None:
 def test_what_is_done_once_is_ordered_later_than_everything_that_was_done() -> None:
     obeyed = replace(RESCALED, obeyed_ms=NOW + 500)
 
-    first = rollback(NO_ORDERS, ALICE, obeyed).orders
-    second = reset(first, ALICE, obeyed).orders
+    first = rollback_order(NO_ORDERS, ALICE, obeyed).orders
+    second = reset_order(first, ALICE, obeyed).orders
 
     assert first.rollback is not None
     assert second.reset is not None
@@ -222,20 +222,22 @@ def test_what_is_done_once_is_ordered_later_than_everything_that_was_done() -> N
 
 
 def test_a_reset_keeps_what_else_is_ordered() -> None:
-    before = pin(pause(NO_ORDERS, ALICE, direction=PauseScope.BOTH, lasts_ms=None).orders, ALICE, {"v": 1}).orders
+    before = pin_order(
+        pause_order(NO_ORDERS, ALICE, direction=PauseScope.BOTH, lasts_ms=None).orders, ALICE, {"v": 1}
+    ).orders
 
-    assert reset(before, BOB).orders == replace(before, reset=BOB)
+    assert reset_order(before, BOB).orders == replace(before, reset=BOB)
 
 
 def test_a_dry_run_is_switched_on_and_off() -> None:
-    on = dry_run(NO_ORDERS, ALICE, is_on=True)
-    again = dry_run(on.orders, BOB, is_on=True)
-    off = dry_run(on.orders, BOB, is_on=False)
+    on = dry_run_order(NO_ORDERS, ALICE, is_on=True)
+    again = dry_run_order(on.orders, BOB, is_on=True)
+    off = dry_run_order(on.orders, BOB, is_on=False)
 
     assert (on.orders.dry_run, on.reason) == (ALICE, "DryRunOn")
     assert (again.orders, again.event) == (on.orders, None)
     assert (off.orders, off.reason) == (NO_ORDERS, "DryRunOff")
-    assert dry_run(NO_ORDERS, BOB, is_on=False).event is None
+    assert dry_run_order(NO_ORDERS, BOB, is_on=False).event is None
 
 
 @pytest.mark.parametrize(
@@ -255,7 +257,7 @@ def test_what_is_over_is_settled(later_ms: int, expected: tuple[str, ...]) -> No
         "reset": ALICE,
     }
 
-    left = settled(Orders(**lasting, **passing), NOW + later_ms)
+    left = without_expired(Orders(**lasting, **passing), NOW + later_ms)
 
     assert left == Orders(**lasting, **{name: passing[name] for name in expected})
 
@@ -263,10 +265,10 @@ def test_what_is_over_is_settled(later_ms: int, expected: tuple[str, ...]) -> No
 def test_orders_that_could_not_be_read_hold_everything_that_is_not_known_to_be_in_force() -> None:
     known = Orders(pause=PauseOrder(ALICE), pins=(Pin("v", 1, ALICE),), resumed_ms=NOW, rollback=ALICE, reset=ALICE)
 
-    given = held(known, NOW + 5)
+    given = last_known_orders(known, NOW + 5)
 
     assert (given.pause, given.pins) == (known.pause, known.pins)
     assert (given.resumed_ms, given.rollback, given.reset) == (None, None, None)
     assert given.dry_run is not None
     assert given.dry_run.at_ms == NOW + 5
-    assert held(Orders(dry_run=ALICE), NOW + 5).dry_run == ALICE
+    assert last_known_orders(Orders(dry_run=ALICE), NOW + 5).dry_run == ALICE
