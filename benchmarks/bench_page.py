@@ -91,7 +91,7 @@ def main() -> None:
         print(f"{given.jobs} jobs x {given.vertices} vertices: passes ...", flush=True)
         for _ in range(3):
             begun = time.perf_counter()
-            web.fleet.take(report := worked(web))
+            web.fleet.record_pass(report := worked(web))
             print(f"  a pass: {time.perf_counter() - begun:.1f} s, {resident_mb():.0f} MB", flush=True)
         recorder = web.wiring.storage.recorder
         assert recorder is not None
@@ -105,7 +105,7 @@ def main() -> None:
         print(f"{'POST /api/v1/what-if':40} {repeated(lambda: what_if(web.client), 20)}")
         web.fleet.forget("main")
         for each in with_two_hours(report):
-            web.fleet.take(each)
+            web.fleet.record_pass(each)
         print(f"{'/, two hours, the first view':40} {repeated(lambda: first_byte(web.client, '/', {}), 1)}")
         print(f"{'/, two hours':40} {repeated(lambda: first_byte(web.client, '/', {}), 20)}")
         print(f"in chromium: {in_chromium(web.url, 10)}", flush=True)

@@ -22,7 +22,7 @@ from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.passes import LastRecord, PassInputs
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
-from flink_autoscaler.standalone.records.replay import differences, replayed
+from flink_autoscaler.standalone.records.replay import differences, replay_pass
 
 
 def measured(state: JobState) -> JobState:
@@ -52,10 +52,10 @@ def main() -> None:
         record = PassRecord(request, replace(outcome, inputs=PassInputs(answer, CLUSTER)))
         text = encode(record)
         read = decode(text)
-        assert list(differences(read, replayed(read))) == []
+        assert list(differences(read, replay_pass(read))) == []
         known = replace(request, recorded=LastRecord(request.now_ms, signature(outcome)))
         whole = partial(advance, request, answer, CLUSTER)
-        calls = (partial(encode, record), partial(decode, text), partial(replayed, read), whole)
+        calls = (partial(encode, record), partial(decode, text), partial(replay_pass, read), whole)
         figures = [f"{milliseconds(call, seconds):.2f}" for call in calls]
         silent = milliseconds(partial(should_record, known, outcome), seconds)
         table.add_row(str(vertices), str(samples), f"{len(text):,}", *figures, f"{silent:.4f}")

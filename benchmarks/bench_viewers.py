@@ -64,7 +64,7 @@ def between_passes(web: WebSite, report: PassReport) -> float:
     """Return the share of a core that this process takes while passes end every ten seconds that take no time."""
     begun, cpu = time.perf_counter(), time.process_time()
     for _ in range(_PASSES):
-        web.fleet.take(report)
+        web.fleet.record_pass(report)
         time.sleep(_BETWEEN)
     return (time.process_time() - cpu) / (time.perf_counter() - begun)
 
@@ -82,7 +82,7 @@ def of_a_pass(web: WebSite, times: int) -> tuple[float, float]:
     cpus, walls = [], []
     for _ in range(times):
         begun, cpu = time.perf_counter(), time.process_time()
-        web.fleet.take(worked(web))
+        web.fleet.record_pass(worked(web))
         cpus.append(time.process_time() - cpu)
         walls.append(time.perf_counter() - begun)
     return statistics.median(cpus), statistics.median(walls)
@@ -113,7 +113,7 @@ def measure(given: argparse.Namespace) -> None:
         print(f"{given.jobs} jobs x {given.vertices} vertices", flush=True)
         report = worked(web)
         for each in with_two_hours(report):
-            web.fleet.take(each)
+            web.fleet.record_pass(each)
         alone, (cpu, wall) = between_passes(web, report), of_a_pass(web, given.passes)
         with viewers(web.url, given.viewers):
             watched, (cpu_seen, wall_seen) = between_passes(web, report), of_a_pass(web, given.passes)

@@ -13,7 +13,7 @@ from flink_autoscaler.standalone.settings.schema.options import (
     INDEX,
     LISTS,
     DocumentedOption,
-    allowed,
+    allowed_values,
     daemon_options,
 )
 
@@ -73,7 +73,7 @@ def job_options() -> Iterator[DocumentedOption]:
     """Yield the core's options in the order of declaration; the standard prefix is no old key of its own."""
     for option in AutoscalerOptions.all_options():
         old_keys = tuple(key for key in option.keys[1:] if key != LEGACY_PREFIX + option.key)
-        yield DocumentedOption(option.key, option.default_text, allowed(option), old_keys)
+        yield DocumentedOption(option.key, option.default_text, allowed_values(option), old_keys)
 
 
 def sample() -> str:

@@ -48,16 +48,16 @@ class BackgroundWriter(ABC, Generic[T]):
         """Return what an item counts."""
         return 1
 
-    def _drop(self, item: T) -> None:
+    def _on_dropped(self, item: T) -> None:
         """Take an item that is given up, in the thread that hands over another one."""
 
-    def _tell_outage(self, error: AutoscalerError | None) -> None:
+    def _report_outage(self, error: AutoscalerError | None) -> None:
         """Tell that nothing can be written, or, where there is no error, that something was again."""
 
-    def _upkeep(self) -> None:
+    def _run_maintenance(self) -> None:
         """Do what is due after every write, and now and then without one."""
 
-    def _idle(self) -> float:
+    def _max_idle_seconds(self) -> float:
         """Return the seconds without items after which there is upkeep all the same."""
         return 3600.0
 
@@ -72,11 +72,11 @@ class BackgroundWriter(ABC, Generic[T]):
             while self._waiting and self._total > self._limit:
                 oldest = self._waiting.popleft()
                 self._total -= self._size(oldest)
-                self._drop(oldest)
+                self._on_dropped(oldest)
             self._waiting.append(item)
             self._changed.notify_all()
 
-    def _unwritten(self) -> Sequence[T]:
+    def _pending_items(self) -> Sequence[T]:
         """Return what waits or is being written, oldest first."""
         with self._changed:
             return (*self._in_hand, *self._waiting)
@@ -90,7 +90,7 @@ class BackgroundWriter(ABC, Generic[T]):
             self._changed.wait_for(lambda: self._flushed >= wanted, timeout)
             return not self._waiting and not self._in_hand
 
-    def _end(self, timeout: float) -> bool:
+    def _close_within(self, timeout: float) -> bool:
         """Write what waits and end, for so many seconds at most each; tell whether everything was written."""
         is_written = self.flush(timeout)
         with self._changed:
@@ -102,17 +102,17 @@ class BackgroundWriter(ABC, Generic[T]):
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._is_called(), self._idle())
+                self._changed.wait_for(lambda: self._waiting or self._is_called(), self._max_idle_seconds())
                 if self._is_closed:
                     return
                 flushes = self._flushes
                 self._in_hand = [self._waiting.popleft() for _ in range(min(self._batch, len(self._waiting)))]
-            is_well = not self._in_hand or self._attempt()
+            is_well = not self._in_hand or self._try_write()
             with self._changed:
                 if not is_well or not self._waiting:
                     self._flushed = flushes
                 self._changed.notify_all()
-            self._upkeep()  # may take long: who waits for a flush does not wait for it
+            self._run_maintenance()  # may take long: who waits for a flush does not wait for it
             if not is_well:
                 with self._changed:
                     self._changed.wait_for(self._is_called, self._retry)
@@ -120,7 +120,7 @@ class BackgroundWriter(ABC, Generic[T]):
     def _is_called(self) -> bool:
         return self._is_closed or self._flushes > self._flushed
 
-    def _attempt(self) -> bool:
+    def _try_write(self) -> bool:
         """Write what is in hand; tell whether that worked."""
         size = sum(map(self._size, self._in_hand))
         with ErrorBoundary(StoreError) as boundary:
@@ -130,19 +130,19 @@ class BackgroundWriter(ABC, Generic[T]):
             self._total -= size - sum(map(self._size, self._in_hand))
             self._waiting.extendleft(reversed(self._in_hand))  # before what came meanwhile: order is kept
             self._in_hand.clear()
-        self._note(boundary.error)
+        self._track_outage(boundary.error)
         return boundary.error is None
 
-    def _note(self, error: AutoscalerError | None) -> None:
+    def _track_outage(self, error: AutoscalerError | None) -> None:
         """Tell an outage once, unless it is over soon, and once that it is over."""
         if error is None:
             self._failing_since = None
             if self._is_told:
                 self._is_told = False
-                self._tell_outage(None)
+                self._report_outage(None)
             return
         now = time.monotonic()
         self._failing_since = now if self._failing_since is None else self._failing_since
         if not self._is_told and now - self._failing_since >= self._tell_after:
             self._is_told = True
-            self._tell_outage(error)
+            self._report_outage(error)

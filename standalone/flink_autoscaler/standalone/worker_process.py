@@ -99,7 +99,7 @@ def init_worker() -> tuple[Any, Callable[[object], None]]:
     given = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the daemon that started this process
     with suppress(OSError):  # a sandbox may refuse it
         os.nice(NICENESS)
-    threading.Thread(target=_end_with_the_daemon, daemon=True).start()
+    threading.Thread(target=_exit_with_daemon, daemon=True).start()
 
     def send(message: object) -> None:
         pickle.dump(message, target)
@@ -108,7 +108,7 @@ def init_worker() -> tuple[Any, Callable[[object], None]]:
     return given, send
 
 
-def _end_with_the_daemon() -> None:
+def _exit_with_daemon() -> None:
     """Wait until the daemon has closed its end of standard input, as the system does when it dies."""
     # Not through sys.stdin, whose lock this thread would still hold when the interpreter ends.
     os.read(0, 1)

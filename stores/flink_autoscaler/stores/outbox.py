@@ -53,7 +53,7 @@ class HeapOutbox:
                 if not any(_is_same(each, notice, now) for each in self._kept):
                     self._kept.append(_Kept(notice, now))
 
-    def claim(self, target: str, seconds: float) -> NotificationBatch | float:
+    def lease(self, target: str, seconds: float) -> NotificationBatch | float:
         """Claim what is to be sent now; else return the seconds until there may be something."""
         with self._lock:
             now = self._clock()
@@ -66,7 +66,7 @@ class HeapOutbox:
                 each.claim, each.claimed_until = claim, now + seconds
             return NotificationBatch(claim, tuple(each.notice.text for each in chosen))
 
-    def settle(self, claim: str) -> None:
+    def ack(self, claim: str) -> None:
         """Take note that what was claimed was sent, or is given up."""
         with self._lock:
             now = self._clock()
@@ -74,14 +74,14 @@ class HeapOutbox:
                 if each.claim == claim:
                     each.settled_at = now
 
-    def release(self, claim: str) -> None:
+    def nack(self, claim: str) -> None:
         """Let what was claimed wait again."""
         with self._lock:
             for each in self._kept:
                 if each.claim == claim:
                     each.claim, each.claimed_until = "", -math.inf
 
-    def waiting(self, target: str) -> int:
+    def pending_count(self, target: str) -> int:
         """Return how many notices of a target are neither sent nor given up."""
         with self._lock:
             return sum(each.notice.target == target and each.settled_at is None for each in self._kept)

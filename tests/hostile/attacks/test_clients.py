@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from flink_autoscaler.standalone.observability.http import MOST_CONNECTIONS
+from flink_autoscaler.standalone.observability.http import MAX_CONNECTIONS
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink
 from testkit.fakes.flink.load import repeated
@@ -83,7 +83,7 @@ def attacked(daemon: DaemonProcess) -> Iterator[Attacked]:
 
 @pytest.mark.guard
 def test_requests_without_their_bodies_are_answered_after_those_that_are_whole(attacked: Attacked) -> None:
-    attacked.connect(MOST_CONNECTIONS + 6, WITHOUT_BODY)
+    attacked.connect(MAX_CONNECTIONS + 6, WITHOUT_BODY)
 
     assert attacked.probes() == {200}
 
@@ -116,13 +116,13 @@ def test_a_burst_of_connections_takes_no_more_descriptors_than_there_are_places(
         attacked.connect(1000, sent)
         seen.append(attacked.files())
 
-    assert max(seen) - before <= MOST_CONNECTIONS + 8
+    assert max(seen) - before <= MAX_CONNECTIONS + 8
     assert attacked.probes() == {200}
 
 
 def test_a_daemon_without_descriptors_answers_probes_and_says_so_once(attacked: Attacked) -> None:
     # So few files are left that the places of the endpoint cannot all be taken.
-    low = attacked.files() + MOST_CONNECTIONS // 2
+    low = attacked.files() + MAX_CONNECTIONS // 2
     resource.prlimit(attacked.daemon.pid, resource.RLIMIT_NOFILE, (low, FILES))
 
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, chain
 from testkit.scenarios.runner.process import DaemonProcess
@@ -78,6 +78,6 @@ def seconds(text: str) -> float:
     took = []
     for _ in range(5):
         began = time.process_time()
-        masked(text)
+        mask_secrets(text)
         took.append(time.process_time() - began)
     return min(took)

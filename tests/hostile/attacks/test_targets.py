@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.standalone.notifications.apprise_process import MOST_MEMORY
+from flink_autoscaler.standalone.notifications.apprise_process import MAX_MEMORY
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, chain
 from testkit.fakes.receiver import Receiver
@@ -93,7 +93,7 @@ def test_an_answer_without_end_takes_no_memory_of_the_daemon(tmp_path: Path, end
         after = memory_of(daemon)
 
     assert after - before < MEMORY_OF_A_DAEMON
-    assert endless.sent < 2 * MOST_MEMORY
+    assert endless.sent < 2 * MAX_MEMORY
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

@@ -14,7 +14,7 @@ from pictures.browser import chromium, text_of
 from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.by import By
 
-from flink_autoscaler.standalone.web.rights import Access
+from flink_autoscaler.standalone.web.authorization import AccessRules
 from testkit.builders.backtests import a_history, job_rows
 from testkit.builders.history import NOON_MS
 from testkit.builders.web import TOKEN, WebSite
@@ -40,7 +40,7 @@ SIZES = ((1400, 900), (390, 844))
 
 @pytest.fixture(scope="module")
 def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebSite]:
-    access = Access(operator_token=TOKEN, user_header="x-user", operators=frozenset({"ann"}))
+    access = AccessRules(operator_token=TOKEN, user_header="x-user", operators=frozenset({"ann"}))
     first = int((time.time() * 1000 - NOON_MS) // 60_000) - 2880
     history = a_history(tmp_path_factory.mktemp("history"), job_rows(minutes=2880, first=first))
     with WebSite({"autoscaler.history.path": str(history)}, access) as web:

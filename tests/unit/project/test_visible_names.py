@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.standalone.settings.removed import removed_key, removed_plugins
+from flink_autoscaler.standalone.settings.removals import removed_key_problem, removed_plugins
 from testkit.contracts.visible_names import names, texts
 
 PINNED: dict[str, list[str]] = json.loads(
@@ -20,7 +20,7 @@ def test_no_name_is_lost_without_a_word(group: str) -> None:
     told = {f"{entry_points}: {name}" for entry_points, names in removed_plugins().items() for name in names}
     lost = set(PINNED[group]) - set(names()[group]) - told
 
-    assert not {name for name in lost if removed_key(name) is None}
+    assert not {name for name in lost if removed_key_problem(name) is None}
 
 
 @pytest.mark.parametrize("group", ["reasons and events", "log lines"])

@@ -33,7 +33,7 @@ class Words(BackgroundWriter[str]):
             self._put(word)
 
     def close(self, timeout: float) -> bool:
-        return self._end(timeout)
+        return self._close_within(timeout)
 
     def _size(self, word: str) -> int:
         return len(word)
@@ -49,10 +49,10 @@ class Words(BackgroundWriter[str]):
             if items == [BAD]:
                 raise OSError(BAD)
 
-    def _drop(self, word: str) -> None:
+    def _on_dropped(self, word: str) -> None:
         self.dropped.append(word)
 
-    def _tell_outage(self, error: AutoscalerError | None) -> None:
+    def _report_outage(self, error: AutoscalerError | None) -> None:
         self.told.append("back" if error is None else str(error))
 
 

@@ -37,18 +37,18 @@ def test_what_was_settled_long_ago_is_forgotten_in_memory() -> None:
     now = [0.0]
     outbox = HeapOutbox(clock=lambda: now[0])
     outbox.add([a_notice(1, identity="same", interval=200_000.0)])
-    outbox.settle(claimed(outbox).claim)
+    outbox.ack(claimed(outbox).claim)
 
     now[0] = 100_000.0
     outbox.expire(3600.0)
     outbox.add([a_notice(2, identity="same")])
-    still_known = outbox.claim("audit", CLAIM)
+    still_known = outbox.lease("audit", CLAIM)
     now[0] = 200_001.0
     outbox.expire(3600.0)
     outbox.add([a_notice(3, identity="same")])
 
     assert still_known == math.inf
-    assert isinstance(outbox.claim("audit", CLAIM), NotificationBatch)
+    assert isinstance(outbox.lease("audit", CLAIM), NotificationBatch)
 
 
 def test_notices_outlive_the_process(database: Database) -> None:
@@ -62,7 +62,7 @@ def test_notices_of_another_group_of_daemons_are_left_alone(database: Database) 
     outbox.add([a_notice(1)])
     other = SqlOutbox(database, writer="theirs")
 
-    assert other.claim("audit", CLAIM) == math.inf
+    assert other.lease("audit", CLAIM) == math.inf
     assert other.expire(0.0) == {}
     assert len(rows_of(database, NOTIFICATIONS)) == 1
 
@@ -77,13 +77,13 @@ def test_who_does_not_lead_adds_and_claims_nothing_and_may_note_what_was_sent(da
 
     with pytest.raises(LeaseLostError):
         fenced.add([a_notice(2)])
-    fenced.settle(batch.claim)
+    fenced.ack(batch.claim)
 
     plain = SqlOutbox(database, writer=OURS)
-    assert plain.claim("audit", CLAIM) == math.inf
+    assert plain.lease("audit", CLAIM) == math.inf
     plain.add([a_notice(3)])
     with pytest.raises(LeaseLostError):
-        fenced.claim("audit", CLAIM)
+        fenced.lease("audit", CLAIM)
 
 
 @every_database

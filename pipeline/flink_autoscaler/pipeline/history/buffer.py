@@ -148,7 +148,7 @@ class Buffer:
         flush_seconds: A batch is due when its oldest rows are that old.
         flush_rows: A batch is due when it has so many rows.
         spill: Folder in which rows survive the end of the process; None keeps them in memory alone.
-        hand_over: Takes batches as they become due, and those of an earlier process.
+        reload_marks: Takes batches as they become due, and those of an earlier process.
     """
 
     def __init__(

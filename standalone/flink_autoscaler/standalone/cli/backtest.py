@@ -27,10 +27,10 @@ app = typer.Typer()
 DEFAULTS: Final = "defaults"
 """Name of the configuration without a file."""
 
-_MOST_JOBS: Final = 20
+_MAX_JOBS: Final = 20
 """Jobs whose tables are printed; JSON and the report have all."""
 
-_MOST_LINES: Final = 10
+_MAX_LINES: Final = 10
 
 _CODES: Final = (
     "0 when every job has results, 1 when jobs or damaged files were skipped or something failed,"
@@ -39,27 +39,27 @@ _CODES: Final = (
 
 ConfigsOption = Annotated[
     list[Path] | None,
-    cli.valued(
+    cli.option(
         "--config -c",
         "FILE",
         "Configuration file (YAML) whose job options to try; may be repeated.  [default: the defaults]",
     ),
 ]
-StepOption = Annotated[float, cli.valued("--step", "SECONDS", "Step of the simulation, 1 to 10.", min=1, max=10)]
+StepOption = Annotated[float, cli.option("--step", "SECONDS", "Step of the simulation, 1 to 10.", min=1, max=10)]
 
 
 @dataclass(frozen=True, slots=True)
-class MaterialOrigin:
+class BacktestSourceOptions:
     """The options that say where jobs come from: a history, a made-up workload, or a load from anybody's monitoring."""
 
     history: Annotated[
         str | None,
-        cli.valued("--history", "PATH", "Folder or URL of the metric history; default: the configured one."),
+        cli.option("--history", "PATH", "Folder or URL of the metric history; default: the configured one."),
     ] = None
-    workload: Annotated[str | None, cli.valued("--workload", "NAME", "Simulate a job under this workload.")] = None
+    workload: Annotated[str | None, cli.option("--workload", "NAME", "Simulate a job under this workload.")] = None
     load: Annotated[
         Path | None,
-        cli.valued(
+        cli.option(
             "--load",
             "FILE",
             "Simulate a job under this load: CSV with the columns timestamp and value (records/s), or Prometheus' JSON"
@@ -68,40 +68,40 @@ class MaterialOrigin:
     ] = None
     peak_slots: Annotated[
         int | None,
-        cli.valued("--peak-slots", "SLOTS", "Slots that just suffice for the peak of --load.", min=1, max=720),
+        cli.option("--peak-slots", "SLOTS", "Slots that just suffice for the peak of --load.", min=1, max=720),
     ] = None
     capacity_per_subtask: Annotated[
         float | None,
-        cli.valued(
+        cli.option(
             "--capacity-per-subtask", "RATE", "Records/s that a subtask processes under --load.", min=1e-6, max=1e12
         ),
     ] = None
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class SimulationRangeOptions:
     """The options that say how much of a history or a workload is simulated."""
 
-    since: Annotated[str | None, cli.valued("--since", "TIME", f"Begin: {cli.TIME}.")] = None
-    until: Annotated[str | None, cli.valued("--until", "TIME", "End.")] = None
+    since: Annotated[str | None, cli.option("--since", "TIME", f"Begin: {cli.TIME}.")] = None
+    until: Annotated[str | None, cli.option("--until", "TIME", "End.")] = None
     jobs: Annotated[
         str | None,
-        cli.valued("--jobs", "PATTERN", "Only jobs with this key or name; * and ? match."),
+        cli.option("--jobs", "PATTERN", "Only jobs with this key or name; * and ? match."),
     ] = None
     days: Annotated[
         float | None,
-        cli.valued("--days", "DAYS", "Length of the workload; default: its own.", min=0.05, max=365),
+        cli.option("--days", "DAYS", "Length of the workload; default: its own.", min=0.05, max=365),
     ] = None
-    seed: Annotated[int, cli.valued("--seed", "NUMBER", "Seed of the workload.")] = 0
+    seed: Annotated[int, cli.option("--seed", "NUMBER", "Seed of the workload.")] = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class ExecutionOptions:
     """The options that say where the simulation runs, and where its results go to."""
 
-    master: Annotated[str, cli.valued("--master", "URL", "Spark master; none runs in this process.")] = "local[*]"
-    output: Annotated[Path | None, cli.valued("--output -o", "FILE", "Also write a report (HTML).")] = None
-    replaces: Annotated[bool, cli.switch("--force", "Replace the report if it exists.")] = False
+    master: Annotated[str, cli.option("--master", "URL", "Spark master; none runs in this process.")] = "local[*]"
+    output: Annotated[Path | None, cli.option("--output -o", "FILE", "Also write a report (HTML).")] = None
+    replaces: Annotated[bool, cli.flag("--force", "Replace the report if it exists.")] = False
     as_json: cli.JsonOption = False
 
 
@@ -117,12 +117,12 @@ class Course:
 )
 def backtest(
     *,
-    origin: MaterialOrigin,
+    origin: BacktestSourceOptions,
     config: ConfigsOption = None,
     settings: cli.SetOption = None,
-    extent: Extent,
+    extent: SimulationRangeOptions,
     step: StepOption = 5.0,
-    course: Course,
+    course: ExecutionOptions,
 ) -> int:
     """Compare configurations: slot-hours, lag and rescales, beside what is possible at all.
 
@@ -131,8 +131,8 @@ def backtest(
     """
     from flink_autoscaler.pipeline.backtest.plan import RunSettings
 
-    prepared, candidates = candidates_of(config or [], settings)
-    return _run(prepared, origin, extent, candidates, RunSettings(dt=step), course)
+    prepared, candidates = read_candidates(config or [], settings)
+    return _run_simulation(prepared, origin, extent, candidates, RunSettings(dt=step), course)
 
 
 @cli.command(
@@ -146,19 +146,19 @@ def backtest(
 )
 def tune(
     *,
-    origin: MaterialOrigin,
-    given: cli.GivenSettings,
+    origin: BacktestSourceOptions,
+    given: cli.SettingsOptions,
     grid: Annotated[
         list[str] | None,
-        cli.valued(
+        cli.option(
             "--grid",
             "OPTION=VALUES",
             "Values of an option to try, separated by commas; may be repeated. Replaces the default grid.",
         ),
     ] = None,
-    extent: Extent,
+    extent: SimulationRangeOptions,
     step: StepOption = 10.0,
-    course: Course,
+    course: ExecutionOptions,
 ) -> int:
     """Search a grid of options and recommend the best for each job.
 
@@ -168,14 +168,16 @@ def tune(
     from flink_autoscaler.pipeline.backtest.plan import RunSettings
     from flink_autoscaler.pipeline.backtest.tune import trials_of
 
-    prepared, (present,) = candidates_of([given.config] if given.config else [], given.overrides)
-    trials = trials_of(present, _grid(grid or []))
+    prepared, (present,) = read_candidates([given.config] if given.config else [], given.overrides)
+    trials = trials_of(present, _parse_grid(grid or []))
     # Bounds are the same whatever is chosen, and take as long as a run.
     run = RunSettings(dt=step, with_bounds=False, is_divided=True)
-    return _run(prepared, origin, extent, [trial.candidate for trial in trials.values()], run, course, trials)
+    return _run_simulation(
+        prepared, origin, extent, [trial.candidate for trial in trials.values()], run, course, trials
+    )
 
 
-def candidates_of(files: Sequence[Path], overrides: Sequence[str] | None) -> tuple[Settings, list[Candidate]]:
+def read_candidates(files: Sequence[Path], overrides: Sequence[str] | None) -> tuple[Settings, list[Candidate]]:
     """Read the configurations; the first one also says how Spark and the log are.
 
     Args:
@@ -202,7 +204,7 @@ def candidates_of(files: Sequence[Path], overrides: Sequence[str] | None) -> tup
     return read[0], candidates
 
 
-def _grid(texts: Sequence[str]) -> Grid:
+def _parse_grid(texts: Sequence[str]) -> Grid:
     """Read a grid; without any text it is the usual one.
 
     Raises:
@@ -210,19 +212,19 @@ def _grid(texts: Sequence[str]) -> Grid:
     """
     from flink_autoscaler.pipeline.backtest.tune import DEFAULT_GRID
 
-    return dict(map(_axis, texts)) if texts else DEFAULT_GRID
+    return dict(map(_parse_axis, texts)) if texts else DEFAULT_GRID
 
 
-def _axis(text: str) -> tuple[str, tuple[str, ...]]:
+def _parse_axis(text: str) -> tuple[str, tuple[str, ...]]:
     """Read ``utilization.target=0.6,0.8``."""
-    from flink_autoscaler.standalone.settings.schema.options import job_keys, unknown_key
+    from flink_autoscaler.standalone.settings.schema.options import job_keys, unknown_key_problem
 
     name, equals, values = text.partition("=")
     key = name.strip() if name.strip().startswith(PREFIX) else PREFIX + name.strip()
     tried = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
     if not equals or not tried:
         raise ConfigError(f"--grid '{text}': expected an option and its values, such as utilization.target=0.6,0.8")
-    if problem := unknown_key(key):
+    if problem := unknown_key_problem(key):
         raise ConfigError(f"--grid '{text}': {key}: {problem}")
     option = job_keys().get(key)
     if option is not None:
@@ -231,13 +233,13 @@ def _axis(text: str) -> tuple[str, tuple[str, ...]]:
     return key, tried
 
 
-def _run(
+def _run_simulation(
     settings: Settings,
-    origin: MaterialOrigin,
-    extent: Extent,
+    origin: BacktestSourceOptions,
+    extent: SimulationRangeOptions,
     candidates: Sequence[Candidate],
     run: RunSettings,
-    course: Course,
+    course: ExecutionOptions,
     trials: Mapping[str, Trial] | None = None,
 ) -> int:
     """Do everything between the options and the exit code; with trials, recommend some of them."""
@@ -248,14 +250,14 @@ def _run(
     from flink_autoscaler.standalone.settings.spark import spark_settings
 
     target, is_whole = course.output, False
-    with nullcontext() if target is None else out.whole_file(target, replaces=course.replaces) as page:
+    with nullcontext() if target is None else out.atomic_write(target, replaces=course.replaces) as page:
         material = _material(origin, extent, settings, candidates)
         master = NO_SPARK if material.is_known_to_be_in_vain else course.master
         with suppress(KeyboardInterrupt), opened_runner(spark_settings(settings, master)) as runner:
             fleet = material.jobs(runner)
             plan = BacktestPlan(fleet.subjects, candidates, fleet.left_out, run)
             outcomes: list[Outcome] = []
-            is_whole = _collect(runner.outcomes(plan), plan.size, outcomes)
+            is_whole = _collect_outcomes(runner.outcomes(plan), plan.size, outcomes)
             comparison = compared(plan, outcomes)
             chosen = None if trials is None else recommended(comparison, trials)
             if course.as_json:
@@ -275,7 +277,9 @@ def _run(
     return 0 if is_good else cli.EXIT_FAILED
 
 
-def _material(origin: MaterialOrigin, extent: Extent, settings: Settings, candidates: Sequence[Candidate]) -> Material:
+def _material(
+    origin: BacktestSourceOptions, extent: SimulationRangeOptions, settings: Settings, candidates: Sequence[Candidate]
+) -> Material:
     """Return what finds the jobs, with the past that forecasts of any candidate need.
 
     Raises:
@@ -284,7 +288,7 @@ def _material(origin: MaterialOrigin, extent: Extent, settings: Settings, candid
     from flink_autoscaler.pipeline.backtest.inline import Choice, past_needed
     from flink_autoscaler.pipeline.backtest.material import Material, history_material
     from flink_autoscaler.pipeline.backtest.subject import FittedHistory, builtin
-    from flink_autoscaler.standalone.cli.history_access import SMALL, selection_of
+    from flink_autoscaler.standalone.cli.history_access import SMALL, parse_selection
 
     past = past_needed(candidates)
     if origin.load is not None:
@@ -304,32 +308,34 @@ def _material(origin: MaterialOrigin, extent: Extent, settings: Settings, candid
     path = origin.history or settings.history.path
     if path is None:
         raise ConfigError("which jobs? Give --history, --load or --workload, or set autoscaler.history.path")
-    selection = selection_of(cli.HistorySelection(path, extent.since, extent.until), jobs=extent.jobs)
+    selection = parse_selection(cli.HistoryOptions(path, extent.since, extent.until), jobs=extent.jobs)
     choice = Choice(selection, past)
     return history_material(path, choice, lambda: out.progress("reading the history", is_timed=True), small=SMALL)
 
 
-def _load_material(file: Path, origin: MaterialOrigin, extent: Extent, *, with_past: bool) -> Material:
+def _load_material(
+    file: Path, origin: BacktestSourceOptions, extent: SimulationRangeOptions, *, with_past: bool
+) -> Material:
     from flink_autoscaler.pipeline.backtest.load import LoadTerms, load_fleet
     from flink_autoscaler.pipeline.backtest.material import Material
-    from flink_autoscaler.standalone.cli.history_access import selection_of
+    from flink_autoscaler.standalone.cli.history_access import parse_selection
 
     others = {"--history": origin.history, "--workload": origin.workload, "--jobs": extent.jobs, "--days": extent.days}
     if wrong := [name for name, value in others.items() if value is not None]:
         raise ConfigError(f"{' and '.join(wrong)} cannot be given with --load, which is one job")
     if (origin.peak_slots is None) == (origin.capacity_per_subtask is None):
         raise ConfigError("how large is the job? Give one of --peak-slots and --capacity-per-subtask with --load")
-    part = selection_of(cli.HistorySelection(None, extent.since, extent.until))
+    part = parse_selection(cli.HistoryOptions(None, extent.since, extent.until))
     terms = LoadTerms(origin.peak_slots, origin.capacity_per_subtask, part.since_ms, part.until_ms, with_past)
     with out.progress(f"reading {file.name}", is_timed=True):
         fleet = load_fleet(file, terms)
     return Material(lambda _: fleet, fleet)
 
 
-def _collect(found: Iterator[Outcome], size: int, outcomes: list[Outcome]) -> bool:
+def _collect_outcomes(found: Iterator[Outcome], size: int, outcomes: list[Outcome]) -> bool:
     """Gather outcomes until all are there, or until Ctrl-C, which is False."""
     try:
-        with out.interruptible(), out.progress("simulating", is_timed=True) as tell:
+        with out.raise_on_interrupt(), out.progress("simulating", is_timed=True) as tell:
             tell(0, size)
             for outcome in found:
                 outcomes.append(outcome)
@@ -360,11 +366,11 @@ def _print_tables(comparison: Comparison, chosen: Sequence[Recommendation] | Non
         if comparison.totals:
             out.print_table(*totals_table(comparison.totals, comparison.bounds))
         jobs = comparison.jobs if len(comparison.jobs) > 1 or not comparison.totals else ()
-        for job in jobs[:_MOST_JOBS]:
+        for job in jobs[:_MAX_JOBS]:
             out.write_out("\n")
             out.print_table(*job_table(job))
-        if len(jobs) > _MOST_JOBS:
-            out.write_out(f"\nand {len(jobs) - _MOST_JOBS} more jobs; --json and --output have all\n")
+        if len(jobs) > _MAX_JOBS:
+            out.write_out(f"\nand {len(jobs) - _MAX_JOBS} more jobs; --json and --output have all\n")
     notes = [f"{out.one_line(job.subject.job_key)}: {note}" for job in comparison.jobs for note in job.notes]
     _print_lines(notes, " remarks; --json and --output have all")
 
@@ -373,7 +379,7 @@ def _print_lines(lines: Sequence[str], rest: str) -> None:
     """Print the first of some lines below an empty one."""
     if lines:
         out.write_out("\n")
-    for line in out.first_of(list(map(out.one_line, lines)), _MOST_LINES, rest):
+    for line in out.truncate_lines(list(map(out.one_line, lines)), _MAX_LINES, rest):
         out.write_out(f"{line}\n")
 
 
@@ -383,7 +389,7 @@ def _print_problems(comparison: Comparison, damaged: Sequence[str]) -> None:
 
     left_out = [f"{each.job_key} was left out: {each.reason}" for each in comparison.left_out]
     for lines in ([*comparison.problems, *left_out], damage(damaged)):
-        for line in out.first_of(list(map(out.one_line, lines)), _MOST_LINES, "; --json has all"):
+        for line in out.truncate_lines(list(map(out.one_line, lines)), _MAX_LINES, "; --json has all"):
             out.print_error(line)
     if comparison.pending:
         out.print_error(f"{comparison.pending} of the runs were not finished")

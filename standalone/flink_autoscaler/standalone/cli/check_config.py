@@ -12,7 +12,7 @@ from flink_autoscaler.standalone.cli import command as cli
 from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
-    from flink_autoscaler.standalone.readiness.start_trial import Tried
+    from flink_autoscaler.standalone.readiness.preflight import PreflightResult
     from flink_autoscaler.standalone.settings.schema.clusters import AccessSettings, YarnSettings
     from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
     from flink_autoscaler.standalone.settings.sources.configuration import Configuration, EffectiveValue
@@ -29,25 +29,25 @@ app = typer.Typer()
     short_help="Check the configuration and show it.",
 )
 def check_config(
-    given: cli.GivenSettings,
+    given: cli.SettingsOptions,
     connect: Annotated[
-        bool, cli.switch("--connect", "Also try the database and every cluster, without changes.")
+        bool, cli.flag("--connect", "Also try the database and every cluster, without changes.")
     ] = False,
     as_json: cli.JsonOption = False,
-    quiet: Annotated[bool, cli.switch("--quiet", "Show only problems.")] = False,
+    quiet: Annotated[bool, cli.flag("--quiet", "Show only problems.")] = False,
 ) -> int:
     """Check the configuration like run, and show every value with its origin.
 
     Without --connect there is no network access: plug-ins, database URL, the folder of a SQLite file, secrets and
     certificates are checked.
     """
-    from flink_autoscaler.standalone.readiness.start_trial import connections, start_problems
+    from flink_autoscaler.standalone.readiness.preflight import check_connections, start_problems
     from flink_autoscaler.standalone.settings.logs import configure_logging
 
     settings, configuration = given.loader().load()
     configure_logging(log_format=settings.log.format, level="error")
     problems = start_problems(settings)
-    tried = connections(settings) if connect and not problems else []
+    tried = check_connections(settings) if connect and not problems else []
     if not quiet:
         out.write_out(render_effective(configuration, settings, as_json, problems=problems, tried=tried))
     for problem in problems:
@@ -61,7 +61,7 @@ def render_effective(
     as_json: bool,
     *,
     problems: Sequence[str] = (),
-    tried: Sequence[Tried] = (),
+    tried: Sequence[PreflightResult] = (),
 ) -> str:
     """Return the effective configuration and clusters as text for a terminal, or as one JSON document.
 
@@ -77,7 +77,7 @@ def render_effective(
         Text that ends with a line end. Secrets are masked.
     """
     lines = configuration.effective_values()
-    clusters = [_cluster(each) for each in settings.effective_clusters()]
+    clusters = [_cluster_document(each) for each in settings.effective_clusters()]
     if as_json:
         values = [asdict(line) for line in lines]
         found = {"problems": list(problems), "tried": [asdict(each) for each in tried]}
@@ -86,26 +86,26 @@ def render_effective(
     return _as_tables(lines, clusters, configuration.warnings, tried)
 
 
-def _cluster(cluster: Cluster) -> dict[str, Any]:
+def _cluster_document(cluster: Cluster) -> dict[str, Any]:
     """Return what holds for a cluster. Of secrets only where they come from is known here."""
-    from flink_autoscaler.standalone.settings.secrets import shown
+    from flink_autoscaler.standalone.settings.secrets import mask_value
 
     settings = cluster.settings
     document = {
         "name": cluster.name,
         "type": settings.type,
-        "url": cluster.shown_url,
+        "url": cluster.display_url,
         "interval": cluster.interval,
         "timeout": cluster.endpoint.timeout,
         "engine": cluster.engine.value,
-        **_access(settings),
+        **_access_document(settings),
         **settings.model_dump(mode="json", include={"max_connections", "include", "exclude", "job_user_config"}),
-        "options": {key: shown(key, text) for key, text in settings.options.items()},
+        "options": {key: mask_value(key, text) for key, text in settings.options.items()},
     }
-    return document | ({"yarn": _yarn(settings.yarn)} if settings.yarn.url else {})
+    return document | ({"yarn": _yarn_document(settings.yarn)} if settings.yarn.url else {})
 
 
-def _access(settings: AccessSettings) -> dict[str, Any]:
+def _access_document(settings: AccessSettings) -> dict[str, Any]:
     headers = (settings.headers, settings.headers_env, settings.headers_file)
     return {
         "auth": settings.auth.kind,
@@ -114,26 +114,29 @@ def _access(settings: AccessSettings) -> dict[str, Any]:
     }
 
 
-def _yarn(settings: YarnSettings) -> dict[str, Any]:
+def _yarn_document(settings: YarnSettings) -> dict[str, Any]:
     shown = {"types", "queues", "users", "tags", "names", "access", "headroom"}
-    return {**_access(settings), **settings.model_dump(mode="json", include=shown)}
+    return {**_access_document(settings), **settings.model_dump(mode="json", include=shown)}
 
 
 def _as_tables(
-    lines: list[EffectiveValue], clusters: list[dict[str, Any]], warnings: tuple[str, ...], tried: Sequence[Tried]
+    lines: list[EffectiveValue],
+    clusters: list[dict[str, Any]],
+    warnings: tuple[str, ...],
+    tried: Sequence[PreflightResult],
 ) -> str:
     values = [(line.key, "(unset)" if line.value is None else line.value, line.origin) for line in lines]
     titles = ("cluster", "type", "url", "auth", "jobs", "interval (s)", "timeout (s)", "engine")
     parts = (
         out.table_text(("key", "value", "origin"), values),
-        out.table_text(titles, [tuple(_cells(cluster)) for cluster in clusters]),
+        out.table_text(titles, [tuple(_cluster_cells(cluster)) for cluster in clusters]),
         *(f"warning: {warning}\n" for warning in warnings),
         *(f"{each.part}: {'ok' if each.is_fine else 'FAILED'}: {each.text}\n" for each in tried),
     )
     return "\n".join(parts)
 
 
-def _cells(cluster: Mapping[str, Any]) -> Iterator[str]:
+def _cluster_cells(cluster: Mapping[str, Any]) -> Iterator[str]:
     jobs = [*cluster["include"], *(f"not {pattern}" for pattern in cluster["exclude"])]
     auth = cluster["auth"] if "yarn" not in cluster else f"{cluster['auth']}, YARN: {cluster['yarn']['auth']}"
     yield from (cluster["name"], cluster["type"], cluster["url"], auth, ", ".join(jobs) or "all")

@@ -36,12 +36,12 @@ _DATE: Final = re.compile(r"\d{4}-", re.ASCII)
 _AGE: Final = re.compile(r"(?:\d++(?:\.\d++)?+\s*+[a-zA-Zµ]++\s*+)++", re.ASCII)
 
 
-def valued(names: str, metavar: str, text: str, **more: Any) -> Any:
+def option(names: str, metavar: str, text: str, **more: Any) -> Any:
     """Return an option with a value; its names are separated by blanks."""
     return typer.Option(*names.split(), metavar=metavar, help=text, **more)
 
 
-def switch(name: str, text: str) -> Any:
+def flag(name: str, text: str) -> Any:
     """Return an option without a value."""
     return typer.Option(*name.split(), help=text)
 
@@ -51,14 +51,14 @@ def argument(metavar: str, text: str) -> Any:
     return typer.Argument(metavar=metavar, help=text, show_default=False)
 
 
-SetOption = Annotated[list[str] | None, valued("--set", "KEY=VALUE", "Set one option; may be repeated.")]
-DryRunOption = Annotated[bool, switch("--dry-run", "Decide and report, but change nothing.")]
-JsonOption = Annotated[bool, switch("--json", "Print JSON instead of a table.")]
-ClusterOption = Annotated[str | None, valued("--cluster", "NAME", "Only this cluster.")]
-ClustersOption = Annotated[list[str] | None, valued("--cluster", "NAME", "Only this cluster; may be repeated.")]
+SetOption = Annotated[list[str] | None, option("--set", "KEY=VALUE", "Set one option; may be repeated.")]
+DryRunOption = Annotated[bool, flag("--dry-run", "Decide and report, but change nothing.")]
+JsonOption = Annotated[bool, flag("--json", "Print JSON instead of a table.")]
+ClusterOption = Annotated[str | None, option("--cluster", "NAME", "Only this cluster.")]
+ClustersOption = Annotated[list[str] | None, option("--cluster", "NAME", "Only this cluster; may be repeated.")]
 UrlOption = Annotated[
     str | None,
-    valued(
+    option(
         "--url",
         "URL",
         "Daemon to ask, such as http://127.0.0.1:8484, instead of its database; "
@@ -66,15 +66,15 @@ UrlOption = Annotated[
     ),
 ]
 HistoryPathOption = Annotated[
-    str | None, valued("--path", "PATH", "Folder or URL of the history; default: the configured one.")
+    str | None, option("--path", "PATH", "Folder or URL of the history; default: the configured one.")
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class GivenSettings:
+class SettingsOptions:
     """The options that say where the settings come from."""
 
-    config: Annotated[Path | None, valued("--config -c", "FILE", "Configuration file (YAML).")] = None
+    config: Annotated[Path | None, option("--config -c", "FILE", "Configuration file (YAML).")] = None
     overrides: SetOption = None
 
     def loader(self, *, is_dry_run: bool = False) -> SettingsLoader:
@@ -83,7 +83,7 @@ class GivenSettings:
 
         return SettingsLoader(self.config, self.overrides or [], is_dry_run=is_dry_run)
 
-    def prepare(self, *, is_dry_run: bool = False) -> Settings:
+    def load_settings(self, *, is_dry_run: bool = False) -> Settings:
         """Read the settings and set up the log.
 
         Raises:
@@ -91,36 +91,36 @@ class GivenSettings:
         """
         return self.loader(is_dry_run=is_dry_run).read(sets_log=True)
 
-    def prepare_stored(self) -> Settings:
+    def load_settings_with_state(self) -> Settings:
         """Do the same, with the database that a daemon of this user has where the settings name none."""
-        return self.loader().read_stored()
+        return self.loader().read_for_command()
 
-    def database(self, *, query_timeout: float = 30.0) -> closing[Database]:
+    def open_database(self, *, query_timeout: float = 30.0) -> closing[Database]:
         """Open the database of the settings; the arguments and errors are those of ``open_database``."""
         from flink_autoscaler.standalone.ha.databases import open_database
 
-        return closing(open_database(self.prepare_stored(), query_timeout=query_timeout))
+        return closing(open_database(self.load_settings_with_state(), query_timeout=query_timeout))
 
 
 @dataclass(frozen=True, slots=True)
-class GivenUrls:
+class ClusterOptions:
     """Clusters by their URLs, and how they are reached. Secrets are never given themselves, only where they are."""
 
     url: Annotated[
-        list[str] | None, valued("--url", "URL", "JobManager, such as http://jobmanager:8081; may be repeated.")
+        list[str] | None, option("--url", "URL", "JobManager, such as http://jobmanager:8081; may be repeated.")
     ] = None
-    ca_file: Annotated[Path | None, valued("--ca-file", "FILE", "Certificates to trust (PEM).")] = None
-    certificate_file: Annotated[Path | None, valued("--certificate-file", "FILE", "Certificate to show (PEM).")] = None
-    key_file: Annotated[Path | None, valued("--key-file", "FILE", "Key of that certificate (PEM).")] = None
-    user: Annotated[str | None, valued("--user", "NAME", "User of basic authentication.")] = None
+    ca_file: Annotated[Path | None, option("--ca-file", "FILE", "Certificates to trust (PEM).")] = None
+    certificate_file: Annotated[Path | None, option("--certificate-file", "FILE", "Certificate to show (PEM).")] = None
+    key_file: Annotated[Path | None, option("--key-file", "FILE", "Key of that certificate (PEM).")] = None
+    user: Annotated[str | None, option("--user", "NAME", "User of basic authentication.")] = None
     password_env: Annotated[
-        str | None, valued("--password-env", "NAME", "Environment variable with the user's password.")
+        str | None, option("--password-env", "NAME", "Environment variable with the user's password.")
     ] = None
-    password_file: Annotated[Path | None, valued("--password-file", "FILE", "File with the user's password.")] = None
-    token_env: Annotated[str | None, valued("--token-env", "NAME", "Environment variable with a bearer token.")] = None
-    token_file: Annotated[Path | None, valued("--token-file", "FILE", "File with a bearer token.")] = None
+    password_file: Annotated[Path | None, option("--password-file", "FILE", "File with the user's password.")] = None
+    token_env: Annotated[str | None, option("--token-env", "NAME", "Environment variable with a bearer token.")] = None
+    token_file: Annotated[Path | None, option("--token-file", "FILE", "File with a bearer token.")] = None
 
-    def access(self) -> dict[str, str]:
+    def access_options(self) -> dict[str, str]:
         """Return how the clusters are reached, by option of a cluster entry; files by their absolute paths."""
         texts = {
             "tls.ca-file": self.ca_file,
@@ -139,12 +139,12 @@ class GivenUrls:
 
 
 @dataclass(frozen=True, slots=True)
-class HistorySelection:
+class HistoryOptions:
     """The options that say which part of which history is meant; None is the configured one, or all."""
 
     path: HistoryPathOption = None
-    since: Annotated[str | None, valued("--since", "TIME", f"Only rows since: {TIME}.")] = None
-    until: Annotated[str | None, valued("--until", "TIME", f"Only rows before: {TIME}.")] = None
+    since: Annotated[str | None, option("--since", "TIME", f"Only rows since: {TIME}.")] = None
+    until: Annotated[str | None, option("--until", "TIME", f"Only rows before: {TIME}.")] = None
     clusters: ClustersOption = None
 
 
@@ -154,7 +154,7 @@ _DEBUG: Final = inspect.Parameter(
     "debug",
     inspect.Parameter.KEYWORD_ONLY,
     default=False,
-    annotation=Annotated[bool, switch("--debug", "Show a traceback with an error.")],
+    annotation=Annotated[bool, flag("--debug", "Show a traceback with an error.")],
 )
 
 
@@ -178,7 +178,7 @@ def command(
 
     def add(work: Work) -> Work:
         def run(*, debug: bool, **given: Any) -> None:
-            _run_to_exit(lambda: _called(work, given), is_debug=debug)
+            _run_to_exit(lambda: _call_with_options(work, given), is_debug=debug)
 
         cast("Any", run).__signature__ = inspect.Signature([*_options_of(work), _DEBUG])
         app.command(name, short_help=short_help, epilog=_epilog(examples, codes))(update_wrapper(run, work))
@@ -200,12 +200,12 @@ def _is_group(parameter: inspect.Parameter) -> bool:
     return is_dataclass(parameter.annotation)
 
 
-def _called(work: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+def _call_with_options(work: Callable[..., Any], given: Mapping[str, Any]) -> Any:
     """Call a function, or make a dataclass, with its options of those given."""
     parameters = inspect.signature(work, eval_str=True).parameters.items()
     return work(
         **{
-            name: _called(parameter.annotation, given) if _is_group(parameter) else given[name]
+            name: _call_with_options(parameter.annotation, given) if _is_group(parameter) else given[name]
             for name, parameter in parameters
         }
     )
@@ -251,12 +251,12 @@ def _run_to_exit(work: Callable[[], int], *, is_debug: bool) -> None:
         missing = missing_library(error) if isinstance(error, ModuleNotFoundError) else None
         for line in (missing or str(error) or type(error).__name__).splitlines():
             print_error(line)
-        is_mistake = missing or isinstance(error, ConfigError) or _is_set_up_wrongly(error)
+        is_mistake = missing or isinstance(error, ConfigError) or _is_misconfigured(error)
         code = EXIT_CONFIG if is_mistake else EXIT_FAILED
     raise typer.Exit(code)
 
 
-def _is_set_up_wrongly(error: Exception) -> bool:
+def _is_misconfigured(error: Exception) -> bool:
     """Tell whether a database cannot be used as it is configured, such as a file that cannot be opened."""
     if not isinstance(error, StoreError):
         return False

@@ -14,15 +14,15 @@ from urllib.request import ProxyHandler, Request, build_opener
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.supervise.operator_commands import OperatorCommand, time_text
-from flink_autoscaler.standalone.orders.named_jobs import chosen_jobs
+from flink_autoscaler.standalone.operator_commands.named_jobs import resolve_jobs
 from flink_autoscaler.stores.sql.known_jobs import KnownJob
 
 VARIABLE: Final = "FLINK_AUTOSCALER_TOKEN"
 """Environment variable with the token that is shown to the daemon."""
 
 _TIMEOUT: Final = 30.0
-_LONGEST: Final = 64 << 20
-_PAGE: Final = 1000
+_MAX_RESPONSE_BYTES: Final = 64 << 20
+_PAGE_SIZE: Final = 1000
 """Jobs that a daemon answers with at most."""
 
 
@@ -30,7 +30,7 @@ class DaemonError(AutoscalerError):
     """The daemon does not answer, or refuses."""
 
 
-def ask(url: str, path: str, **parameters: object) -> Any:
+def get_json(url: str, path: str, **parameters: object) -> Any:
     """Return the document that a daemon answers a question with.
 
     Args:
@@ -43,22 +43,22 @@ def ask(url: str, path: str, **parameters: object) -> Any:
         DaemonError: The daemon does not answer, or refuses.
     """
     given = {name: value for name, value in parameters.items() if value is not None}
-    return json.loads(_opened(_request(url, f"{path}?{urlencode(given)}" if given else path, None)))
+    return json.loads(_send_request(_build_request(url, f"{path}?{urlencode(given)}" if given else path, None)))
 
 
-def fetch(url: str, path: str, **parameters: object) -> bytes:
-    """Return what a daemon answers, as it is; errors are those of :func:`ask`."""
+def get_bytes(url: str, path: str, **parameters: object) -> bytes:
+    """Return what a daemon answers, as it is; errors are those of :func:`get_json`."""
     given = {name: value for name, value in parameters.items() if value is not None}
-    return _opened(_request(url, f"{path}?{urlencode(given)}", None))
+    return _send_request(_build_request(url, f"{path}?{urlencode(given)}", None))
 
 
-def tell(url: str, path: str, body: Mapping[str, object]) -> Any:
-    """Send something to a daemon and return its answer; errors are those of :func:`ask`."""
-    return json.loads(_opened(_request(url, path, json.dumps(body).encode())))
+def post_json(url: str, path: str, body: Mapping[str, object]) -> Any:
+    """Send something to a daemon and return its answer; errors are those of :func:`get_json`."""
+    return json.loads(_send_request(_build_request(url, path, json.dumps(body).encode())))
 
 
-def jobs_of(url: str, **parameters: object) -> list[dict[str, Any]]:
-    """Return all jobs of a daemon that fit, by name, however many answers that takes; errors are those of :func:`ask`.
+def list_daemon_jobs(url: str, **parameters: object) -> list[dict[str, Any]]:
+    """Return all jobs of a daemon that match, by name, over all pages; errors are those of :func:`get_json`.
 
     Args:
         url: Of the daemon.
@@ -67,42 +67,43 @@ def jobs_of(url: str, **parameters: object) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     offset = 0
     while True:
-        page = ask(url, "/api/v1/jobs", **parameters, limit=_PAGE, offset=offset, sort="name")
+        page = get_json(url, "/api/v1/jobs", **parameters, limit=_PAGE_SIZE, offset=offset, sort="name")
         # By key: a job that comes or goes meanwhile moves the others from one page to the next.
         found |= {job["job_key"]: job for job in page["jobs"]}
-        offset += _PAGE
+        offset += _PAGE_SIZE
         if offset >= page["total"]:
             return list(found.values())
 
 
-def job_of_daemon(url: str, text: str) -> JobKey:
+def find_daemon_job(url: str, text: str) -> JobKey:
     """Return the job of a running daemon that a text means.
 
     Raises:
-        UnclearJobError: It means none, or several.
+        AmbiguousJobError: It means none, or several.
         DaemonError: The daemon does not answer.
     """
-    return chosen_jobs([KnownJob(job["job_key"], job["job_id"]) for job in jobs_of(url)], text)[0]
+    return resolve_jobs([KnownJob(job["job_key"], job["job_id"]) for job in list_daemon_jobs(url)], text)[0]
 
 
-class DaemonOrders:
+class DaemonCommands:
     """Gives and lists orders over the API of a running daemon, which signs them with who it takes us for.
 
-    Has what :class:`~flink_autoscaler.standalone.orders.service.OrderService` has; errors are those of :func:`ask`.
+    Has what :class:`~flink_autoscaler.standalone.operator_commands.service.CommandService` has; errors are those of
+    :func:`get_json`.
     """
 
     def __init__(self, url: str) -> None:
         self._url = url
 
-    def jobs(self, text: str, **_: bool) -> tuple[JobKey, ...]:
-        """Return the job that is meant: one. May raise :class:`UnclearJobError`."""
-        return (job_of_daemon(self._url, text),)
+    def resolve_jobs(self, text: str, **_: bool) -> tuple[JobKey, ...]:
+        """Return the job that is meant: one. May raise :class:`AmbiguousJobError`."""
+        return (find_daemon_job(self._url, text),)
 
-    def remembered(self, _: JobKey) -> str:
+    def describe_memory(self, _: JobKey) -> str:
         """Return what the daemon remembers about a job, in a few words: the API does not tell."""
         return "everything learned and decided"
 
-    def order(
+    def submit(
         self, job_keys: Iterable[JobKey], command: OperatorCommand, _: str, reason: str
     ) -> Iterator[tuple[JobKey, str, bool]]:
         """Give an order for jobs; yield what came of each, and whether it was refused."""
@@ -116,17 +117,17 @@ class DaemonOrders:
                 "vertices": dict(command.vertices),
                 "force": command.is_forced,
             }
-            ordered = tell(self._url, "/api/v1/orders", body)
+            ordered = post_json(self._url, "/api/v1/orders", body)
             yield job_key, ordered["text"], ordered["is_refused"]
 
-    def listed(self, job: str | None) -> tuple[list[Any], list[dict[str, Any]]]:
+    def list_commands(self, job: str | None) -> tuple[list[Any], list[dict[str, Any]]]:
         """Return what is ordered now, for JSON and for people."""
-        job_key = None if job is None else job_of_daemon(self._url, job)
-        documents = ask(self._url, "/api/v1/orders", job=job_key)["orders"]
+        job_key = None if job is None else find_daemon_job(self._url, job)
+        documents = get_json(self._url, "/api/v1/orders", job=job_key)["orders"]
         return documents, [{**each, "since": time_text(each["since_ms"])} for each in documents]
 
 
-def _request(url: str, path: str, body: bytes | None) -> Request:
+def _build_request(url: str, path: str, body: bytes | None) -> Request:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise ConfigError(f"--url '{parts.scheme}://…': expected http:// or https:// and a host, without user")
@@ -135,22 +136,22 @@ def _request(url: str, path: str, body: bytes | None) -> Request:
     return Request(url.rstrip("/") + path, body, headers, method="GET" if body is None else "POST")  # noqa: S310
 
 
-def _opened(request: Request) -> bytes:
+def _send_request(request: Request) -> bytes:
     """Return the answer; proxies are for the internet, not for a daemon nearby."""
     try:
         with build_opener(ProxyHandler({})).open(request, timeout=_TIMEOUT) as answer:
-            content = answer.read(_LONGEST + 1)
+            content = answer.read(_MAX_RESPONSE_BYTES + 1)
     except HTTPError as error:
-        raise DaemonError(f"the daemon refuses ({error.code}): {_why(error.read(10_000))}") from error
+        raise DaemonError(f"the daemon refuses ({error.code}): {_error_text(error.read(10_000))}") from error
     except (URLError, HTTPException, OSError) as error:
         reason = getattr(error, "reason", error)
         raise DaemonError(f"the daemon at {urlsplit(request.full_url).netloc} does not answer: {reason}") from error
-    if len(content) > _LONGEST:
-        raise DaemonError(f"the answer is longer than {_LONGEST >> 20} MiB")
+    if len(content) > _MAX_RESPONSE_BYTES:
+        raise DaemonError(f"the answer is longer than {_MAX_RESPONSE_BYTES >> 20} MiB")
     return bytes(content)
 
 
-def _why(content: bytes) -> str:
+def _error_text(content: bytes) -> str:
     try:
         return str(json.loads(content)["error"])
     except (ValueError, KeyError, TypeError):

@@ -30,15 +30,15 @@ _UPGRADE_TIMEOUT: Final = 3600.0
 """Seconds that one statement of an upgrade may take: an index on many events is not made in a moment."""
 
 
-@cli.command(app, "flink-autoscaler db upgrade --config autoscaler.yaml")
-def upgrade(given: cli.GivenSettings) -> int:
+@cli.command(app, "flink-autoscaler db upgrade --config autoscaler.yaml", name="upgrade")
+def upgrade_database(given: cli.SettingsOptions) -> int:
     """Create or upgrade the schema.
 
     Keeps the Java process's tables and rows as they are. Several hosts may run it at once.
     """
     from flink_autoscaler.stores.sql import schema
 
-    with given.database(query_timeout=_UPGRADE_TIMEOUT) as database:
+    with given.open_database(query_timeout=_UPGRADE_TIMEOUT) as database:
         change = schema.upgrade(database)
     if change.before.is_current:
         out.write_out(f"{database.name}: the schema is current (revision {change.after.current})\n")
@@ -55,10 +55,11 @@ def upgrade(given: cli.GivenSettings) -> int:
     "flink-autoscaler db downgrade 0007 --config autoscaler.yaml",
     codes="0 when the older version can use it, 1 when the database failed, 2 when there is no way back.",
     short_help="Let an older version use the database again.",
+    name="downgrade",
 )
-def downgrade(
+def downgrade_database(
     revision: Annotated[str, cli.argument("REVISION", "The newest revision that the older version knows.")],
-    given: cli.GivenSettings,
+    given: cli.SettingsOptions,
 ) -> int:
     """Let an older version use the database again; its error message names the revision.
 
@@ -67,7 +68,7 @@ def downgrade(
     """
     from flink_autoscaler.stores.sql import schema
 
-    with given.database(query_timeout=_UPGRADE_TIMEOUT) as database:
+    with given.open_database(query_timeout=_UPGRADE_TIMEOUT) as database:
         change = schema.downgrade(database, revision)
     before, after = change.before.current, change.after.current
     done = f"has revision {after} already" if before == after else f"went back from {before} to revision {after}"
@@ -79,12 +80,13 @@ def downgrade(
     app,
     "flink-autoscaler db status --config autoscaler.yaml",
     codes="0 when the daemon can use the schema, 1 when not.",
+    name="status",
 )
-def status(given: cli.GivenSettings, as_json: cli.JsonOption = False) -> int:
+def show_status(given: cli.SettingsOptions, as_json: cli.JsonOption = False) -> int:
     """Show the schema's revision and the one needed."""
     from flink_autoscaler.stores.sql import schema
 
-    with given.database() as database:
+    with given.open_database() as database:
         found = schema.status(database)
     if as_json:
         derived = {name: getattr(found, name) for name in ("is_current", "is_newer", "is_damaged", "problem")}
@@ -102,17 +104,17 @@ def status(given: cli.GivenSettings, as_json: cli.JsonOption = False) -> int:
     "flink-autoscaler db check --config autoscaler.yaml",
     codes="0 without errors, 1 with errors; warnings do not count.",
 )
-def check(given: cli.GivenSettings, as_json: cli.JsonOption = False) -> int:
+def check(given: cli.SettingsOptions, as_json: cli.JsonOption = False) -> int:
     """Check connection, schema, clock, time zone and write permission; count what is stored.
 
     Changes nothing: test writes are rolled back.
     """
     from flink_autoscaler.stores.sql.database.diagnosis import Level, diagnose
 
-    with given.database() as database:
+    with given.open_database() as database:
         findings = list(diagnose(database))
     columns = {"CHECK": "check", "RESULT": "level", "FOUND": "text"}
-    out.show("checks", list(map(asdict, findings)), columns, as_json=as_json)
+    out.print_documents("checks", list(map(asdict, findings)), columns, as_json=as_json)
     return 1 if any(finding.level is Level.ERROR for finding in findings) else 0
 
 
@@ -124,12 +126,12 @@ def check(given: cli.GivenSettings, as_json: cli.JsonOption = False) -> int:
     name="import",
 )
 def import_state(
-    given: cli.GivenSettings,
+    given: cli.SettingsOptions,
     from_job_keys: Annotated[
-        bool, cli.switch("--from-job-keys", "Adopt state under job ids, where the Java process stores it.")
+        bool, cli.flag("--from-job-keys", "Adopt state under job ids, where the Java process stores it.")
     ] = False,
     cluster: cli.ClusterOption = None,
-    dry_run: Annotated[bool, cli.switch("--dry-run", "Only show the result.")] = False,
+    dry_run: Annotated[bool, cli.flag("--dry-run", "Only show the result.")] = False,
 ) -> int:
     """Give stored state this daemon's keys, for the jobs that the clusters list now.
 
@@ -138,23 +140,23 @@ def import_state(
     """
     if not from_job_keys:
         raise typer.BadParameter("say what to import: --from-job-keys")
-    from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
+    from flink_autoscaler.standalone.fetchers.listing import select_clusters
     from flink_autoscaler.standalone.ha.databases import open_database
     from flink_autoscaler.standalone.settings.schema.settings import JobKeyMode
     from flink_autoscaler.stores.sql.known_jobs import AdoptionResult, adopt
     from flink_autoscaler.stores.sql.schema import require_current
 
-    prepared = given.prepare_stored()
+    prepared = given.load_settings_with_state()
     if prepared.job_key is JobKeyMode.JOB_ID:
         raise ConfigError("autoscaler.job-key is job-id, so the daemon uses state under job ids as it is")
-    clusters = chosen_clusters(prepared, cluster)
+    clusters = select_clusters(prepared, cluster)
     with closing(open_database(prepared)) as database:
         require_current(database, upgrades_at_start=False)
         if not dry_run:
             _require_no_leader(database, prepared.ha.name, "import")
-        candidates, is_complete = _candidates(prepared, clusters)
+        candidates, is_complete = _import_candidates(prepared, clusters)
         results = [(each, adopt(database, each, is_dry_run=dry_run)) for each in candidates]
-    _print_adoptions(results, is_dry_run=dry_run)
+    _print_imports(results, is_dry_run=dry_run)
     is_refused = any(result is AdoptionResult.REFUSED for _, result in results)
     return 0 if is_complete and not is_refused else 1
 
@@ -167,8 +169,8 @@ def import_state(
     name="set-aside",
 )
 def set_aside(
-    given: cli.GivenSettings,
-    job: Annotated[str | None, cli.valued("--job", "JOB", "Only the job with this key.")] = None,
+    given: cli.SettingsOptions,
+    job: Annotated[str | None, cli.option("--job", "JOB", "Only the job with this key.")] = None,
     as_json: cli.JsonOption = False,
 ) -> int:
     """List unreadable stored values.
@@ -178,7 +180,7 @@ def set_aside(
     from flink_autoscaler.stores.sql.schema import require_current
     from flink_autoscaler.stores.sql.state.rows import values_set_aside
 
-    with given.database() as database:
+    with given.open_database() as database:
         require_current(database, upgrades_at_start=False)
         found = values_set_aside(database, job)
     columns = {
@@ -188,7 +190,9 @@ def set_aside(
         "SINCE": "at:%Y-%m-%d %H:%M:%S",
         "PROBLEM": "problem",
     }
-    out.show("set_aside", list(map(asdict, found)), columns, as_json=as_json, if_empty="nothing is set aside")
+    out.print_documents(
+        "set_aside", list(map(asdict, found)), columns, as_json=as_json, if_empty="nothing is set aside"
+    )
     return 0
 
 
@@ -201,17 +205,17 @@ def _require_no_leader(database: Database, name: str, action: str) -> None:
         raise StoreError(f"the daemon {owner} works with this database: stop it, then {action}")
 
 
-def _candidates(settings: Settings, clusters: Sequence[Cluster]) -> tuple[list[Adoption], bool]:
+def _import_candidates(settings: Settings, clusters: Sequence[Cluster]) -> tuple[list[Adoption], bool]:
     """Return the jobs of all clusters with both keys, and whether these are all jobs.
 
     Job ids that several clusters use, as application clusters with high availability do, are left out.
     """
-    from flink_autoscaler.standalone.fetchers.listing import Listing
+    from flink_autoscaler.standalone.fetchers.listing import JobLister
     from flink_autoscaler.stores.sql.known_jobs import Adoption
 
     listed: list[Adoption] = []
     problems: dict[str, object] = {}
-    with Listing(settings) as listing:
+    with JobLister(settings) as listing:
         for cluster, jobs in listing.jobs(clusters):
             listed += [
                 Adoption(job.job_id, job.job_key, cluster.name, settings.ha.name)
@@ -230,7 +234,7 @@ def _candidates(settings: Settings, clusters: Sequence[Cluster]) -> tuple[list[A
     return [each for each in listed if counts[each.job_id] == 1], not problems
 
 
-def _print_adoptions(results: Sequence[tuple[Adoption, AdoptionResult]], *, is_dry_run: bool) -> None:
+def _print_imports(results: Sequence[tuple[Adoption, AdoptionResult]], *, is_dry_run: bool) -> None:
     from flink_autoscaler.stores.sql.known_jobs import AdoptionResult
 
     outcomes = {

@@ -13,7 +13,7 @@ from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.standalone.cli import command as cli
 from flink_autoscaler.standalone.cli import output as out
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 
 if TYPE_CHECKING:
     from flink_autoscaler.stores.sql.database.database import Database
@@ -33,19 +33,19 @@ AWAY_INTERVAL: Final = 5.0
     short_help="Show events.",
 )
 def events(
-    given: cli.GivenSettings,
+    given: cli.SettingsOptions,
     job: Annotated[
-        str | None, cli.valued("--job", "PATTERN", "Only jobs with this key or name; * and ? match.")
+        str | None, cli.option("--job", "PATTERN", "Only jobs with this key or name; * and ? match.")
     ] = None,
     since: Annotated[
         str | None,
-        cli.valued("--since", "TIME", "Only events since: 24h, 30 min, or 2026-01-31T12:00."),
+        cli.option("--since", "TIME", "Only events since: 24h, 30 min, or 2026-01-31T12:00."),
     ] = None,
-    reason: Annotated[str | None, cli.valued("--reason", "NAME", "Only this reason, such as ScalingReport.")] = None,
-    event_type: Annotated[str | None, cli.valued("--type", "TYPE", "Only Normal or Warning.")] = None,
-    limit: Annotated[int, cli.valued("--limit", "N", "At most the newest N.", min=1, max=10_000)] = 100,
-    follow: Annotated[bool, cli.switch("--follow -f", "Show new events until Ctrl-C.")] = False,
-    as_json: Annotated[bool, cli.switch("--json", "Print one JSON object per line.")] = False,
+    reason: Annotated[str | None, cli.option("--reason", "NAME", "Only this reason, such as ScalingReport.")] = None,
+    event_type: Annotated[str | None, cli.option("--type", "TYPE", "Only Normal or Warning.")] = None,
+    limit: Annotated[int, cli.option("--limit", "N", "At most the newest N.", min=1, max=10_000)] = 100,
+    follow: Annotated[bool, cli.flag("--follow -f", "Show new events until Ctrl-C.")] = False,
+    as_json: Annotated[bool, cli.flag("--json", "Print one JSON object per line.")] = False,
 ) -> int:
     """Show the events in the database, oldest first, each with its last occurrence and its count.
 
@@ -57,7 +57,7 @@ def events(
     wanted_type = None if event_type is None else types.get(event_type.strip().lower())
     if event_type is not None and wanted_type is None:
         raise ConfigError(f"--type '{event_type}': expected {' or '.join(EventType)}")
-    with given.database() as database:
+    with given.open_database() as database:
         begin = None
         if since is not None:
             with database.transaction(read_only=True) as connection:
@@ -72,7 +72,7 @@ def events(
         for event in found:
             _print_json(event)
     elif found:
-        out.print_table(("TIME", "TYPE", "REASON", "JOB", "COUNT", "MESSAGE"), list(map(_cells, found)))
+        out.print_table(("TIME", "TYPE", "REASON", "JOB", "COUNT", "MESSAGE"), list(map(_event_cells, found)))
     if not found:
         out.write_error("no events\n")
     elif len(found) == limit:
@@ -103,7 +103,7 @@ def _follow(database: Database, wanted: EventFilter, limit: int, show: Callable[
 
 
 def _print_line(event: StoredEvent) -> None:
-    shown, event_type, reason, job_key, count, message = map(out.one_line, _cells(event))
+    shown, event_type, reason, job_key, count, message = map(out.one_line, _event_cells(event))
     times = "" if event.count == 1 else f" (x{count})"
     out.write_out(f"{shown} {event_type} {reason} {job_key}{times}: {message}\n")
 
@@ -114,7 +114,7 @@ def _print_json(event: StoredEvent) -> None:
     out.write_out(out.json_text(stored_event_view(event).model_dump()) + "\n")
 
 
-def _cells(event: StoredEvent) -> tuple[str, ...]:
-    message = masked(" ".join(event.message.split()))
+def _event_cells(event: StoredEvent) -> tuple[str, ...]:
+    message = mask_secrets(" ".join(event.message.split()))
     time_text = f"{event.updated_at:%Y-%m-%d %H:%M:%S}"
     return (time_text, event.event_type, event.reason, event.job_key, str(event.count), message)

@@ -23,7 +23,7 @@ app = typer.Typer()
 
 AtOption = Annotated[
     str | None,
-    cli.valued(
+    cli.option(
         "--at", "TIME", "Latest recorded pass at or before: '10m ago', or 2026-01-31T12:00.  [default: the newest]"
     ),
 ]
@@ -51,12 +51,12 @@ def explain(
         str,
         cli.argument("JOB", "Key, name or id of the job, or the end of its key; * and ? match."),
     ],
-    given: cli.GivenSettings,
+    given: cli.SettingsOptions,
     at: AtOption = None,
-    vertex: Annotated[str | None, cli.valued("--vertex", "NAME", "Show all terms of this vertex (name or id).")] = None,
+    vertex: Annotated[str | None, cli.option("--vertex", "NAME", "Show all terms of this vertex (name or id).")] = None,
     cluster: cli.ClusterOption = None,
     as_json: cli.JsonOption = False,
-    export: Annotated[Path | None, cli.valued("--export", "FILE", "Write the record as JSON.")] = None,
+    export: Annotated[Path | None, cli.option("--export", "FILE", "Write the record as JSON.")] = None,
     url: cli.UrlOption = None,
 ) -> int:
     """Explain why a job was or was not rescaled: measurements, every term of the formula, and limits.
@@ -67,7 +67,7 @@ def explain(
     from flink_autoscaler.standalone.views import explanation as explaining
     from flink_autoscaler.standalone.views.explanation_text import explanation_sections
 
-    record, newest = _found(given, job, at, cluster) if url is None else _fetched(url, job, at)
+    record, newest = _read_passes(given, job, at, cluster) if url is None else _fetch_passes(url, job, at)
     if export is not None:
         _export(record, export)
         return 0
@@ -93,16 +93,16 @@ def explain(
 )
 def replay(
     *,
-    job: Annotated[str | None, cli.valued("--job", "JOB", "Repeat a recorded pass over this job.")] = None,
+    job: Annotated[str | None, cli.option("--job", "JOB", "Repeat a recorded pass over this job.")] = None,
     at: AtOption = None,
     cluster: cli.ClusterOption = None,
-    record: Annotated[Path | None, cli.valued("--record", "FILE", "Repeat an exported pass.")] = None,
+    record: Annotated[Path | None, cli.option("--record", "FILE", "Repeat an exported pass.")] = None,
     vectors: Annotated[
         Path | None,
-        cli.valued("--vectors", "FILE", "Recorded behaviour of the reference (JSON or .gz), in a clone."),
+        cli.option("--vectors", "FILE", "Recorded behaviour of the reference (JSON or .gz), in a clone."),
     ] = None,
-    output: Annotated[Path | None, cli.valued("--output", "FILE", "File for the results of --vectors (JSON).")] = None,
-    given: cli.GivenSettings,
+    output: Annotated[Path | None, cli.option("--output", "FILE", "File for the results of --vectors (JSON).")] = None,
+    given: cli.SettingsOptions,
 ) -> int:
     """Repeat recorded passes: the same inputs must lead to the same decision.
 
@@ -114,56 +114,62 @@ def replay(
         raise typer.BadParameter("--vectors and --output belong together")
     if vectors is not None and output is not None:
         return _replay_vectors(vectors, output)
-    return _replay(_exported(record) if record is not None else _found(given, job or "", at, cluster)[0])
+    return _replay_and_compare(
+        _read_exported(record) if record is not None else _read_passes(given, job or "", at, cluster)[0]
+    )
 
 
-def _found(given: cli.GivenSettings, job: str, at: str | None, cluster: str | None) -> tuple[PassRecord, PassRecord]:
+def _read_passes(
+    given: cli.SettingsOptions, job: str, at: str | None, cluster: str | None
+) -> tuple[PassRecord, PassRecord]:
     """Return the pass that was asked for and the newest one of the job."""
     from flink_autoscaler.standalone.records.codec import decode
-    from flink_autoscaler.standalone.views.explanation_text import moment
+    from flink_autoscaler.standalone.views.explanation_text import format_local_time
 
-    prepared = given.prepare_stored()
+    prepared = given.load_settings_with_state()
     at_ms = None if at is None else cli.read_instant(at, time.time())
     if prepared.standalone.jdbc_url is None:
         raise ConfigError(_HOW_TO_RECORD)
     # Imported here: what a database needs may not be installed.
     from flink_autoscaler.standalone.ha.databases import open_database
-    from flink_autoscaler.standalone.orders.named_jobs import chosen_jobs
+    from flink_autoscaler.standalone.operator_commands.named_jobs import resolve_jobs
     from flink_autoscaler.stores.sql.known_jobs import KnownJob
     from flink_autoscaler.stores.sql.records import SqlRecordStore
 
     with closing(open_database(prepared)) as database:
         store = SqlRecordStore(database)
         recorded = sorted(key for key in store.job_keys() if cluster in (None, key.partition("/")[0]))
-        (key,) = chosen_jobs(list(map(KnownJob, recorded)), job)
+        (key,) = resolve_jobs(list(map(KnownJob, recorded)), job)
         newest, found = store.latest(key), store.latest(key, at_ms)
     if found is None or newest is None:
-        when = "" if at_ms is None else f" at or before {moment(at_ms)}"
+        when = "" if at_ms is None else f" at or before {format_local_time(at_ms)}"
         raise StoreError(f"no pass over {key}{when} is recorded (any more)")
     record = decode(found.text)
     return record, record if found == newest else decode(newest.text)
 
 
-def _fetched(url: str, job: str, at: str | None) -> tuple[PassRecord, PassRecord]:
+def _fetch_passes(url: str, job: str, at: str | None) -> tuple[PassRecord, PassRecord]:
     """Return the pass that was asked for and the newest one of the job, from a running daemon."""
-    from flink_autoscaler.standalone.cli.daemon_client import fetch, job_of_daemon
+    from flink_autoscaler.standalone.cli.daemon_client import find_daemon_job, get_bytes
     from flink_autoscaler.standalone.records.codec import read_export
 
-    key, at_ms = job_of_daemon(url, job), None if at is None else cli.read_instant(at, time.time())
-    newest = read_export(fetch(url, "/api/v1/record", job=key))
-    return newest if at_ms is None else read_export(fetch(url, "/api/v1/record", job=key, at_ms=at_ms)), newest
+    key, at_ms = find_daemon_job(url, job), None if at is None else cli.read_instant(at, time.time())
+    newest = read_export(get_bytes(url, "/api/v1/record", job=key))
+    return newest if at_ms is None else read_export(get_bytes(url, "/api/v1/record", job=key, at_ms=at_ms)), newest
 
 
 def _export(record: PassRecord, path: Path) -> None:
     from flink_autoscaler.standalone.records.codec import to_document
-    from flink_autoscaler.standalone.views.explanation_text import moment
+    from flink_autoscaler.standalone.views.explanation_text import format_local_time
 
-    with out.whole_file(path, replaces=True, option="--export") as stream:
+    with out.atomic_write(path, replaces=True, option="--export") as stream:
         stream.write((json.dumps(to_document(record), indent=1, allow_nan=False) + "\n").encode())
-    out.write_out(f"the pass of {moment(record.request.now_ms)} over {record.request.context.job_key}: {path}\n")
+    out.write_out(
+        f"the pass of {format_local_time(record.request.now_ms)} over {record.request.context.job_key}: {path}\n"
+    )
 
 
-def _exported(path: Path) -> PassRecord:
+def _read_exported(path: Path) -> PassRecord:
     """Read a file that ``--export`` wrote.
 
     Raises:
@@ -180,14 +186,14 @@ def _exported(path: Path) -> PassRecord:
         raise ConfigError(f"--record {path}: {error}") from error
 
 
-def _replay(record: PassRecord) -> int:
+def _replay_and_compare(record: PassRecord) -> int:
     """Do a recorded pass again and compare; return the exit code."""
     from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
-    from flink_autoscaler.standalone.records.replay import differences, replayed
-    from flink_autoscaler.standalone.views.explanation_text import moment
+    from flink_autoscaler.standalone.records.replay import differences, replay_pass
+    from flink_autoscaler.standalone.views.explanation_text import format_local_time
 
-    found = list(differences(record, replayed(record, installed_plugins())))
-    subject = f"{record.request.context.job_key} at {moment(record.request.now_ms)}"
+    found = list(differences(record, replay_pass(record, installed_plugins())))
+    subject = f"{record.request.context.job_key} at {format_local_time(record.request.now_ms)}"
     kind = record.outcome.decision.kind
     if not found:
         out.write_out(f"{subject}: the same again ({record.outcome.phase.value}, {kind})\n")
@@ -209,7 +215,7 @@ def _replay_vectors(vectors: Path, output: Path) -> int:
         raise ConfigError("--vectors: works in a clone of the project alone, with tools/behaviour_vectors") from error
     configure_logging(log_format="auto", level="error")
     given = tool.read_vectors(vectors)
-    with out.whole_file(output, replaces=True) as stream, out.progress("replaying") as tell:
+    with out.atomic_write(output, replaces=True) as stream, out.progress("replaying") as tell:
         replayed = tool.replay(given, progress=tell)
         stream.write(json.dumps(replayed).encode())
     out.write_out(f"{len(replayed['cases'])} cases replayed, written to {output}\n")

@@ -45,10 +45,10 @@ _COLUMNS: Final = {
     short_help="Build the load profiles of all sources.",
 )
 def build(
-    given: cli.GivenSettings,
+    given: cli.SettingsOptions,
     history: Annotated[
         str | None,
-        cli.valued(
+        cli.option(
             "--history",
             "PATH",
             "Folder or URL of a metric history, or Parquet files; default: the configured one.",
@@ -56,9 +56,9 @@ def build(
     ] = None,
     asof: Annotated[
         str | None,
-        cli.valued("--asof", "TIME", "End of the history: '1 d', or 2026-01-31T12:00.  [default: all]"),
+        cli.option("--asof", "TIME", "End of the history: '1 d', or 2026-01-31T12:00.  [default: all]"),
     ] = None,
-    dry_run: Annotated[bool, cli.switch("--dry-run", "Only show the result, without a database.")] = False,
+    dry_run: Annotated[bool, cli.flag("--dry-run", "Only show the result, without a database.")] = False,
     as_json: cli.JsonOption = False,
 ) -> int:
     """Build the load profiles of all sources from the metric history, and store them in the database.
@@ -66,11 +66,13 @@ def build(
     The daemon does this by autoscaler.forecast.build-schedule. Profiles expire after two days. Sources with too little
     history are reported, and damaged files are skipped with a warning.
     """
-    prepared = given.prepare_stored()
-    return show_profiles(prepared, profile_job(prepared, history, asof), is_dry_run=dry_run, as_json=as_json)
+    prepared = given.load_settings_with_state()
+    return show_profiles(prepared, profile_builder(prepared, history, asof), is_dry_run=dry_run, as_json=as_json)
 
 
-def profile_job(settings: Settings, history: str | None, asof: str | None) -> Callable[..., Iterator[ProfileResult]]:
+def profile_builder(
+    settings: Settings, history: str | None, asof: str | None
+) -> Callable[..., Iterator[ProfileResult]]:
     """Return what makes the profiles once it is called; it may be given who opens the Spark session.
 
     Args:
@@ -81,14 +83,14 @@ def profile_job(settings: Settings, history: str | None, asof: str | None) -> Ca
     Raises:
         ConfigError: It is not clear which history, or until when.
     """
-    from flink_autoscaler.standalone.history.profiles import profile_build
+    from flink_autoscaler.standalone.history.profiles import history_profile_builder
 
     path = history or settings.history.path
     if path is None:
         raise ConfigError("which history? Give --history, or set autoscaler.history.path")
     now = time.time()
     end = now if asof is None else cli.read_instant(asof, now, "--asof") / 1000
-    return profile_build(settings, path, end)
+    return history_profile_builder(settings, path, end)
 
 
 def show_profiles(
@@ -101,12 +103,12 @@ def show_profiles(
     """
     shown: list[Document] = []
     if is_dry_run:
-        shown.extend(map(_document, make()))
+        shown.extend(map(_result_document, make()))
     else:
-        with _store(settings) as store:
-            store.save(_noted(make(), shown))
+        with _open_store(settings) as store:
+            store.save(_collect_results(make(), shown))
     shown.sort(key=lambda document: (document["job_key"], document["source_id"]))
-    out.show("forecasts", shown, _COLUMNS, as_json=as_json)
+    out.print_documents("forecasts", shown, _COLUMNS, as_json=as_json)
     if not as_json:
         made = sum(each["problem"] is None for each in shown)
         out.write_out(f"{made} profiles made, {len(shown) - made} sources without one\n")
@@ -116,7 +118,7 @@ def show_profiles(
 
 
 @contextmanager
-def _store(settings: Settings) -> Iterator[ForecastStore]:
+def _open_store(settings: Settings) -> Iterator[ForecastStore]:
     """Give the store in the database of the settings, which has to be there before anything is computed."""
     from flink_autoscaler.standalone.ha.databases import open_database
     from flink_autoscaler.stores.sql.forecasts import SqlForecastStore
@@ -127,14 +129,14 @@ def _store(settings: Settings) -> Iterator[ForecastStore]:
         yield SqlForecastStore(database)
 
 
-def _noted(results: Iterable[ProfileResult], shown: list[Document]) -> Iterator[ProfileResult]:
+def _collect_results(results: Iterable[ProfileResult], shown: list[Document]) -> Iterator[ProfileResult]:
     """Hand on the results, and keep what is shown of them."""
     for result in results:
-        shown.append(_document(result))
+        shown.append(_result_document(result))
         yield result
 
 
-def _document(result: ProfileResult) -> Document:
+def _result_document(result: ProfileResult) -> Document:
     names = ("weeks", "level", "growth", "missing", "wape", "exceed", "timezone")
     return {
         "job_key": result.job_key,

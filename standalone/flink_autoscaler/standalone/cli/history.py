@@ -25,7 +25,7 @@ app = cli.command_group(
 
 _CODES: Final = "0 on success, 1 when there is no history or files are damaged, 2 for a wrong path."
 _STANDARD_OUTPUT: Final = "-"
-_SHOWN_PROBLEMS: Final = 10
+_MAX_PROBLEMS: Final = 10
 _LARGE_ROWS: Final = 400_000
 """Rows of a compacted file: a process that ends afterwards may take more memory than a daemon."""
 
@@ -50,8 +50,8 @@ _COLUMNS: Final = {
     short_help="Show the contents of the history.",
 )
 def info(
-    given: cli.GivenSettings,
-    asked: cli.HistorySelection,
+    given: cli.SettingsOptions,
+    asked: cli.HistoryOptions,
     as_json: cli.JsonOption = False,
 ) -> int:
     """Show tables, rows, days, clusters and damaged files of the history."""
@@ -59,18 +59,20 @@ def info(
 
     from flink_autoscaler.pipeline.history.files import STAGING
     from flink_autoscaler.pipeline.history.store import Selection, describe
-    from flink_autoscaler.standalone.cli.history_access import opened_history, selection_of
+    from flink_autoscaler.standalone.cli.history_access import open_history, parse_selection
 
-    prepared = given.prepare()
-    selection = selection_of(asked)
-    with opened_history(prepared, asked) as files, out.progress("looking at files") as tell:
+    prepared = given.load_settings()
+    selection = parse_selection(asked)
+    with open_history(prepared, asked) as files, out.progress("looking at files") as tell:
         tables, staged = describe(files, selection, tell), len(files.list(STAGING))
     documents = list(map(asdict, tables))
     if as_json:
         out.print_document({"path": files.root, "tables": documents, "staged": staged})
     else:
         out.write_out(f"{files.root}\n")
-        out.show("tables", [{**document, "size": decimal(document["bytes"])} for document in documents], _COLUMNS)
+        out.print_documents(
+            "tables", [{**document, "size": decimal(document["bytes"])} for document in documents], _COLUMNS
+        )
         if unused := staged + sum(each.replaced for each in tables):
             out.write_out(f"being written or left behind: {unused} files; history compact removes them\n")
     is_empty = not any(each.files for each in tables)
@@ -90,36 +92,36 @@ def info(
     short_help="Merge small files and remove old days.",
 )
 def compact(
-    given: cli.GivenSettings,
-    asked: cli.HistorySelection,
+    given: cli.SettingsOptions,
+    asked: cli.HistoryOptions,
     retention: Annotated[
         str | None,
-        cli.valued(
+        cli.option(
             "--retention",
             "DURATION",
             "Remove older days; 0: none; default: the configured one, or none with --path.",
         ),
     ] = None,
-    dry_run: Annotated[bool, cli.switch("--dry-run", "Only show the result.")] = False,
+    dry_run: Annotated[bool, cli.flag("--dry-run", "Only show the result.")] = False,
 ) -> int:
     """Merge small files, remove old days and leftovers of interrupted processes.
 
     Keeps the current day (UTC) as it is. May run beside the daemon, and may be interrupted.
     """
     from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
-    from flink_autoscaler.standalone.cli.history_access import opened_history, selection_of
+    from flink_autoscaler.standalone.cli.history_access import open_history, parse_selection
 
-    prepared = given.prepare()
+    prepared = given.load_settings()
     # A history that is given by its path keeps all unless told otherwise.
     kept = prepared.history.retention if asked.path is None else 0
     upkeep = Upkeep(
         now_ms=round(time.time() * 1000),
         keep_seconds=(kept if retention is None else cli.read_seconds("--retention", retention, "30 d")) or None,
-        selection=selection_of(asked),
+        selection=parse_selection(asked),
         is_dry_run=dry_run,
         large_rows=_LARGE_ROWS,
     )
-    with opened_history(prepared, asked) as files, out.progress("compacting folders") as tell:
+    with open_history(prepared, asked) as files, out.progress("compacting folders") as tell:
         done = maintain(files, upkeep, tell)
     would = "would be " if dry_run else ""
     out.write_out(f"{done.before} small files {would}replaced by {done.after}\n")
@@ -138,42 +140,43 @@ def compact(
     "flink-autoscaler history export rescales --job 'main/orders*' --format json --path /data/history",
     codes="0 when everything was exported, 1 when nothing was found or damaged files were left out.",
     short_help="Copy a part of the history to one file.",
+    name="export",
 )
-def export(
+def export_table(
     *,
     table: Annotated[
         str,
         cli.argument("TABLE", "samples, vertices, decisions or rescales."),
     ],
     output: Annotated[
-        str, cli.valued("--output -o", "FILE", "File to write; - is standard output.")
+        str, cli.option("--output -o", "FILE", "File to write; - is standard output.")
     ] = _STANDARD_OUTPUT,
     form: Annotated[
         str | None,
-        cli.valued(
+        cli.option(
             "--format",
             "NAME",
             "csv, json (an object per line) or parquet; default: by the file name, else csv.",
         ),
     ] = None,
-    given: cli.GivenSettings,
-    asked: cli.HistorySelection,
+    given: cli.SettingsOptions,
+    asked: cli.HistoryOptions,
     job: Annotated[
-        str | None, cli.valued("--job", "PATTERN", "Only jobs with this key or name; * and ? match.")
+        str | None, cli.option("--job", "PATTERN", "Only jobs with this key or name; * and ? match.")
     ] = None,
-    force: Annotated[bool, cli.switch("--force", "Replace the file if it exists.")] = False,
+    force: Annotated[bool, cli.flag("--force", "Replace the file if it exists.")] = False,
 ) -> int:
     """Copy rows of one table to a file, sorted by job within each day. Unknown values are empty, or null."""
     from flink_autoscaler.pipeline.history.export import export as export_rows
     from flink_autoscaler.pipeline.history.files import HistoryError
-    from flink_autoscaler.standalone.cli.history_access import opened_history, selection_of
+    from flink_autoscaler.standalone.cli.history_access import open_history, parse_selection
 
-    prepared = given.prepare()
-    wanted, to, damaged = _table(table), _format(form, output), list[str]()
-    selection = selection_of(asked, jobs=job)
+    prepared = given.load_settings()
+    wanted, to, damaged = _parse_table(table), _parse_format(form, output), list[str]()
+    selection = parse_selection(asked, jobs=job)
     with (
-        opened_history(prepared, asked) as files,
-        out.binary_output() if output == _STANDARD_OUTPUT else out.whole_file(Path(output), replaces=force) as stream,
+        open_history(prepared, asked) as files,
+        out.binary_output() if output == _STANDARD_OUTPUT else out.atomic_write(Path(output), replaces=force) as stream,
         out.progress("exporting files") as tell,
     ):
         rows = export_rows(files, wanted, selection, stream, to, damaged, tell)
@@ -185,7 +188,7 @@ def export(
     return 1 if damaged else 0
 
 
-def _table(name: str) -> HistoryTable:
+def _parse_table(name: str) -> HistoryTable:
     from flink_autoscaler.pipeline.history.schema import TABLES
 
     if name not in TABLES:
@@ -193,7 +196,7 @@ def _table(name: str) -> HistoryTable:
     return TABLES[name]
 
 
-def _format(asked: str | None, output: str) -> Format:
+def _parse_format(asked: str | None, output: str) -> Format:
     from flink_autoscaler.pipeline.history.export import Format
 
     ending = Path(output).suffix.removeprefix(".").lower()
@@ -208,5 +211,5 @@ def _format(asked: str | None, output: str) -> Format:
 def _print_problems(problems: Sequence[str], what: str) -> None:
     if problems:
         out.print_error(f"{len(problems)} files {what}:")
-    for line in out.first_of(problems, _SHOWN_PROBLEMS):
+    for line in out.truncate_lines(problems, _MAX_PROBLEMS):
         out.print_error(line)

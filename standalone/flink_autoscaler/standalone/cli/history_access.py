@@ -10,7 +10,7 @@ from typing import Any, Final
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.history.files import Files, MissingHistoryError, opened, own_session
 from flink_autoscaler.pipeline.history.store import FolderListing, Selection, jobs_like
-from flink_autoscaler.standalone.cli.command import HistorySelection, read_instant
+from flink_autoscaler.standalone.cli.command import HistoryOptions, read_instant
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.spark import spark_settings
 
@@ -24,7 +24,7 @@ def is_small(found: Iterable[FolderListing]) -> bool:
 
 
 @contextmanager
-def opened_history(settings: Settings, asked: HistorySelection) -> Iterator[Files]:
+def open_history(settings: Settings, asked: HistoryOptions) -> Iterator[Files]:
     """Give access to the history that is meant.
 
     Raises:
@@ -32,13 +32,13 @@ def opened_history(settings: Settings, asked: HistorySelection) -> Iterator[File
         HistoryError: Its file system does not answer.
     """
     with (
-        missing_is_told(settings, asked),
-        opened(path_of(settings, asked), lambda: spark_session(settings)) as files,
+        explain_missing_folder(settings, asked),
+        opened(history_path(settings, asked), lambda: spark_session(settings)) as files,
     ):
         yield files
 
 
-def path_of(settings: Settings, asked: HistorySelection) -> str:
+def history_path(settings: Settings, asked: HistoryOptions) -> str:
     """Return where the history is that is meant. May raise :class:`ConfigError`."""
     path = asked.path or settings.history.path
     if path is None:
@@ -47,7 +47,7 @@ def path_of(settings: Settings, asked: HistorySelection) -> str:
 
 
 @contextmanager
-def missing_is_told(settings: Settings, asked: HistorySelection) -> Iterator[None]:
+def explain_missing_folder(settings: Settings, asked: HistoryOptions) -> Iterator[None]:
     """Let an error about a folder that is not there say where it was named."""
     try:
         yield
@@ -72,7 +72,7 @@ def spark_session(
     return own_session(spark_settings(settings, master, least_memory=least_memory, conf=conf))
 
 
-def selection_of(asked: HistorySelection, now: float | None = None, jobs: str | None = None) -> Selection:
+def parse_selection(asked: HistoryOptions, now: float | None = None, jobs: str | None = None) -> Selection:
     """Return the part of a history that is meant.
 
     Args:

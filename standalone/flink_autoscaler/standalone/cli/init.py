@@ -25,15 +25,15 @@ _STDOUT: Final = Path("-")
     short_help="Write a configuration for your clusters.",
 )
 def init(
-    urls: cli.GivenUrls,
-    output: Annotated[Path, cli.valued("--output -o", "FILE", "File to write; - is standard output.")] = Path(
+    urls: cli.ClusterOptions,
+    output: Annotated[Path, cli.option("--output -o", "FILE", "File to write; - is standard output.")] = Path(
         "autoscaler.yaml"
     ),
     policy: Annotated[
         str | None,
-        cli.valued("--policy", "NAME", "Policy of all jobs: slo if you know which lag is acceptable, else capacity."),
+        cli.option("--policy", "NAME", "Policy of all jobs: slo if you know which lag is acceptable, else capacity."),
     ] = None,
-    force: Annotated[bool, cli.switch("--force", "Replace the file if it exists.")] = False,
+    force: Annotated[bool, cli.flag("--force", "Replace the file if it exists.")] = False,
 ) -> int:
     """Write a commented configuration for the given clusters, or for http://localhost:8081.
 
@@ -41,11 +41,11 @@ def init(
     jobs are sized as by the Java autoscaler.
     """
     if output == _STDOUT:
-        text = _configuration(urls, "autoscaler.yaml", policy)
+        text = _build_configuration(urls, "autoscaler.yaml", policy)
         out.write_out(text or "")
         return 0 if text else 1
-    with out.whole_file(output, replaces=force) as stream:
-        text = _configuration(urls, str(output), policy)
+    with out.atomic_write(output, replaces=force) as stream:
+        text = _build_configuration(urls, str(output), policy)
         stream.write((text or "").encode())
         if not text:
             raise typer.Exit(1)
@@ -54,7 +54,7 @@ def init(
     return 0
 
 
-def _configuration(urls: cli.GivenUrls, file: str, policy: str | None) -> str | None:
+def _build_configuration(urls: cli.ClusterOptions, file: str, policy: str | None) -> str | None:
     """Return the text of the file; None when a cluster did not answer, which has been told.
 
     Raises:
@@ -62,14 +62,14 @@ def _configuration(urls: cli.GivenUrls, file: str, policy: str | None) -> str | 
     """
     from flink_autoscaler.core.options.policies import OPTIONS_OF
     from flink_autoscaler.standalone.readiness.configuration import configuration_text
-    from flink_autoscaler.standalone.readiness.given import DEFAULT_URL, given_clusters, settings_of
-    from flink_autoscaler.standalone.readiness.looking import look_at
+    from flink_autoscaler.standalone.readiness.inspection import inspect_clusters
     from flink_autoscaler.standalone.readiness.report import error_lines
+    from flink_autoscaler.standalone.readiness.url_clusters import DEFAULT_URL, clusters_from_urls, settings_of
 
     if policy is not None and policy not in OPTIONS_OF:
         raise ConfigError(f"--policy: there is no policy '{policy}'; known: {', '.join(OPTIONS_OF)}")
-    clusters = given_clusters(urls.url or [DEFAULT_URL], urls.access())
-    looks = look_at(settings_of(clusters).effective_clusters(), with_metrics=False)
+    clusters = clusters_from_urls(urls.url or [DEFAULT_URL], urls.access_options())
+    looks = inspect_clusters(settings_of(clusters).effective_clusters(), with_metrics=False)
     if any(look.error is not None for look in looks):
         for line in error_lines(looks):
             out.print_error(line)

@@ -17,7 +17,7 @@ app = typer.Typer()
     "flink-autoscaler jobs --url http://127.0.0.1:8484",
 )
 def jobs(
-    given: cli.GivenSettings,
+    given: cli.SettingsOptions,
     cluster: cli.ClusterOption = None,
     as_json: cli.JsonOption = False,
     url: cli.UrlOption = None,
@@ -27,16 +27,18 @@ def jobs(
 
     problems: list[str] = []
     if url is not None:
-        from flink_autoscaler.standalone.cli.daemon_client import jobs_of
+        from flink_autoscaler.standalone.cli.daemon_client import list_daemon_jobs
 
-        found = jobs_of(url, cluster=cluster)
+        found = list_daemon_jobs(url, cluster=cluster)
     else:
-        found, problems = jobs_with_orders(given.prepare(is_dry_run=True), cluster, given.prepare_stored)
+        found, problems = jobs_with_orders(
+            given.load_settings(is_dry_run=True), cluster, given.load_settings_with_state
+        )
     for problem in problems:
         out.print_error(problem)
     if as_json:
         out.print_document({"jobs": found})
     else:
         columns, rows = listing_table(found)
-        out.show("jobs", rows, columns, if_empty="no jobs")
+        out.print_documents("jobs", rows, columns, if_empty="no jobs")
     return cli.EXIT_FAILED if problems else 0

@@ -23,7 +23,7 @@ _COMMANDS_OF: Final = {
     "jobs": ("jobs",),
     "check_config": ("check-config",),
     "events": ("events",),
-    "orders": ("pause", "resume", "pin", "unpin", "rollback", "reset", "dry-run", "orders"),
+    "operator_commands": ("pause", "resume", "pin", "unpin", "rollback", "reset", "dry-run", "orders"),
     "explain": ("explain", "replay"),
     "meaning": ("meaning",),
     "notify": ("notify",),
@@ -85,7 +85,7 @@ def _show_version(wanted: bool) -> None:
 
 
 @app.callback(invoke_without_command=True)
-def _options(
+def _root_options(
     context: typer.Context,
     _: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
@@ -100,9 +100,9 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except _UsageError as error:
-        from flink_autoscaler.standalone.settings.removed import removed_command
+        from flink_autoscaler.standalone.settings.removals import removed_command_problem
 
-        print_error(removed_command(sys.argv[1:]) or " ".join(error.format_message().split()))
+        print_error(removed_command_problem(sys.argv[1:]) or " ".join(error.format_message().split()))
         code = EXIT_CONFIG
     except typer.Abort:
         code = EXIT_INTERRUPTED

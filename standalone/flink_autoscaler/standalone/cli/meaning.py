@@ -30,27 +30,27 @@ def meaning(
     found = [(word, list(entries_of(word))) for word in words]
     told = [entry for _, entries in found for entry in entries]
     if as_json:
-        out.print_document({"meanings": [_document(kind, entry) for kind, entry in told]})
+        out.print_document({"meanings": [_entry_document(kind, entry) for kind, entry in told]})
     else:
-        out.write_out("".join(_text(kind, entry) for kind, entry in told))
+        out.write_out("".join(_entry_text(kind, entry) for kind, entry in told))
     unknown = [word for word, entries in found if not entries]
     for word in unknown:
-        out.print_error(_unknown(word))
+        out.print_error(_unknown_word_message(word))
     return cli.EXIT_CONFIG if unknown else 0
 
 
-def _document(kind: EntryKind, entry: CatalogEntry) -> dict[str, Any]:
+def _entry_document(kind: EntryKind, entry: CatalogEntry) -> dict[str, Any]:
     return {"word": entry.term, "kind": kind.value, "means": entry.description, "advice": entry.remedy or None}
 
 
-def _text(kind: EntryKind, entry: CatalogEntry) -> str:
+def _entry_text(kind: EntryKind, entry: CatalogEntry) -> str:
     advice = f"To do: {entry.remedy}" if entry.remedy else ""
     told = (text.replace("`", "") for text in (entry.description, advice) if text)
     lines = (fill(text, 110, initial_indent=_INDENT, subsequent_indent=_INDENT) for text in told)
     return "\n".join([f"{entry.term} ({kind.value})", *lines, ""])
 
 
-def _unknown(word: str) -> str:
+def _unknown_word_message(word: str) -> str:
     known = {each.term.casefold(): each.term for chapter in catalog_sections() for each in chapter.entries}
     close = get_close_matches(word.casefold(), known, n=1)
     return f"nothing is told by the word {word!r}" + (f"; did you mean {known[close[0]]!r}?" if close else "")

@@ -28,9 +28,9 @@ _HOW: Final = "flink-autoscaler notify --test sends one message to each target; 
     short_help="Send a test notification.",
 )
 def notify(
-    given: cli.GivenSettings,
-    test: Annotated[bool, cli.switch("--test", "Send one test message.")] = False,
-    target: Annotated[list[str] | None, cli.valued("--target", "NAME", "Only this target; may be repeated.")] = None,
+    given: cli.SettingsOptions,
+    test: Annotated[bool, cli.flag("--test", "Send one test message.")] = False,
+    target: Annotated[list[str] | None, cli.option("--target", "NAME", "Only this target; may be repeated.")] = None,
     as_json: cli.JsonOption = False,
 ) -> int:
     """Send one test message to each target of autoscaler.notifications, and show the result.
@@ -41,8 +41,8 @@ def notify(
         raise typer.BadParameter(_HOW)
     from flink_autoscaler.standalone.notifications.targets import send_test_messages
 
-    prepared = given.prepare()
-    targets = _chosen(prepared.notifications, target or [])
+    prepared = given.load_settings()
+    targets = _select_targets(prepared.notifications, target or [])
     documents = send_test_messages(targets, prepared.ha.name)
     sent = sum(document["is_sent"] for document in documents)
     if as_json:
@@ -54,7 +54,7 @@ def notify(
     return 0 if sent == len(documents) else 1
 
 
-def _chosen(settings: NotificationSettings, names: Sequence[str]) -> list[TargetSettings]:
+def _select_targets(settings: NotificationSettings, names: Sequence[str]) -> list[TargetSettings]:
     """Return the targets with these names, or all of them without names. May raise :class:`ConfigError`."""
     known = [target.name for target in settings.targets]
     if not known:

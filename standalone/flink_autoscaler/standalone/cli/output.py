@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.syntax import escape_json, escape_text
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,7 +65,7 @@ def print_table(titles: Row, rows: Sequence[Row], *, if_empty: str | None = None
     _console(_WIDTH_WITHOUT_TERMINAL).print(table_of(titles, rows))
 
 
-def show(
+def print_documents(
     name: str,
     documents: Sequence[Mapping[str, Any]],
     columns: Mapping[str, str],
@@ -87,11 +87,11 @@ def show(
         print_document({name: documents})
         return
     fields = [each.partition(":") for each in columns.values()]
-    rows = [tuple(_cell(document.get(field), form) for field, _, form in fields) for document in documents]
+    rows = [tuple(_format_cell(document.get(field), form) for field, _, form in fields) for document in documents]
     print_table(tuple(columns), rows, if_empty=if_empty)
 
 
-def _cell(value: Any, form: str) -> str:
+def _format_cell(value: Any, form: str) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple | dict):
@@ -125,7 +125,7 @@ def print_sections(sections: Iterable[tuple[str, Sequence[str] | Rows]]) -> None
             console.print()
             console.print(Text(one_line(title), style="bold"))
             for line in content:
-                text = Text(one_line(masked(line)))
+                text = Text(one_line(mask_secrets(line)))
                 console.print(Padding(text, (0, 0, 0, 2)) if sys.stdout.isatty() else "  " + text.plain, soft_wrap=True)
 
 
@@ -161,16 +161,16 @@ def write_error(text: str) -> None:
 
 def print_error(text: str) -> None:
     """Print one line about something that went wrong to standard error."""
-    write_error(f"error: {masked(text)}\n")
+    write_error(f"error: {mask_secrets(text)}\n")
 
 
-def first_of(lines: Sequence[str], most: int, rest: str = "") -> list[str]:
+def truncate_lines(lines: Sequence[str], most: int, rest: str = "") -> list[str]:
     """Return the first of some lines, and one that counts the others."""
     return [*lines[:most], *([f"and {len(lines) - most} more{rest}"] if len(lines) > most else [])]
 
 
 @contextmanager
-def told_once() -> Iterator[Callable[[float], None]]:
+def waiting_notice() -> Iterator[Callable[[float], None]]:
     """Give what tells on standard error, once, that metrics are waited for, and for how many seconds at most."""
     told = threading.Event()
     lock = threading.Lock()
@@ -206,7 +206,7 @@ def progress(what: str, *, is_timed: bool = False) -> Iterator[Tell]:
     times = (TimeElapsedColumn(), TimeRemainingColumn()) if is_timed else ()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *times)
     shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    with undone_on_interrupt(shown.stop), shown as bar:
+    with cleanup_on_interrupt(shown.stop), shown as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, of: bar.update(task, completed=done, total=of)
 
@@ -219,7 +219,7 @@ def binary_output() -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def whole_file(target: Path, *, replaces: bool, option: str = "--output") -> Iterator[IO[bytes]]:
+def atomic_write(target: Path, *, replaces: bool, option: str = "--output") -> Iterator[IO[bytes]]:
     """Give a stream to a file that appears when the block ends well, and not otherwise.
 
     Args:
@@ -234,7 +234,7 @@ def whole_file(target: Path, *, replaces: bool, option: str = "--output") -> Ite
         raise ConfigError(f"{option} {target}: exists already; --force replaces it")
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        with undone_on_interrupt(lambda: partial.unlink(missing_ok=True)):
+        with cleanup_on_interrupt(lambda: partial.unlink(missing_ok=True)):
             with partial.open("wb") as stream:
                 yield stream
             partial.replace(target)
@@ -272,32 +272,32 @@ def replace_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the life of the process
 
 
-_UNDOS: Final[list[Callable[[], object]]] = []
+_CLEANUPS: Final[list[Callable[[], object]]] = []
 """What Ctrl-C does before it ends the process, the last first."""
 
 
 @contextmanager
-def undone_on_interrupt(undo: Callable[[], object]) -> Iterator[None]:
+def cleanup_on_interrupt(undo: Callable[[], object]) -> Iterator[None]:
     """Have Ctrl-C do something before it ends the process at once; where it does something else by now, that stays."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, _end)
-    _UNDOS.append(undo)
+        signal.signal(signal.SIGINT, _exit_after_cleanup)
+    _CLEANUPS.append(undo)
     try:
         yield
     finally:
-        _UNDOS.remove(undo)
+        _CLEANUPS.remove(undo)
 
 
-def _end(number: int, _: object) -> None:
+def _exit_after_cleanup(number: int, _: object) -> None:
     # Not by an exception: on its way out that would wait for threads whose requests nobody answers.
-    for undo in reversed(_UNDOS):
+    for undo in reversed(_CLEANUPS):
         undo()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def raise_on_interrupt() -> Iterator[None]:
     """Have Ctrl-C raise KeyboardInterrupt, so that one can go on; where it is ignored, it stays so."""
     before = signal.getsignal(signal.SIGINT)
     is_ours = threading.current_thread() is threading.main_thread() and before is not signal.SIG_IGN

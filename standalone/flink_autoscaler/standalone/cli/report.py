@@ -29,7 +29,7 @@ _SMALL_CONF: Final = {
 }
 """Of a short history: interpreting plans of a few rows takes a third of the time of compiling them."""
 _HEAD: Final = 4096
-_SHOWN_NOTES: Final = 5
+_MAX_NOTES: Final = 5
 
 
 @cli.command(
@@ -43,39 +43,39 @@ _SHOWN_NOTES: Final = 5
 )
 def report(
     *,
-    output: Annotated[Path, cli.valued("--output -o", "FILE", "File to write.")],
-    since: Annotated[str, cli.valued("--since", "TIME", "Begin: an age such as 7d, or 2026-01-31.")] = "7d",
-    until: Annotated[str | None, cli.valued("--until", "TIME", "End.  [default: now]")] = None,
-    given: cli.GivenSettings,
+    output: Annotated[Path, cli.option("--output -o", "FILE", "File to write.")],
+    since: Annotated[str, cli.option("--since", "TIME", "Begin: an age such as 7d, or 2026-01-31.")] = "7d",
+    until: Annotated[str | None, cli.option("--until", "TIME", "End.  [default: now]")] = None,
+    given: cli.SettingsOptions,
     path: cli.HistoryPathOption = None,
     cluster: cli.ClustersOption = None,
     jobs: Annotated[
-        str | None, cli.valued("--jobs", "PATTERN", "Only jobs with this key or name; * and ? match.")
+        str | None, cli.option("--jobs", "PATTERN", "Only jobs with this key or name; * and ? match.")
     ] = None,
-    sections: Annotated[int, cli.valued("--sections", "N", "Maximum number of jobs with charts.", min=0, max=500)] = 50,
+    sections: Annotated[int, cli.option("--sections", "N", "Maximum number of jobs with charts.", min=0, max=500)] = 50,
     slo_lag: Annotated[
         str | None,
-        cli.valued("--slo-lag", "DURATION", "Lag above which a job is late; default: job.autoscaler.slo.lag."),
+        cli.option("--slo-lag", "DURATION", "Lag above which a job is late; default: job.autoscaler.slo.lag."),
     ] = None,
-    forecast: Annotated[bool, cli.switch("--forecast/--no-forecast", "Compare arrivals with a forecast.")] = True,
-    title: Annotated[str, cli.valued("--title", "TEXT", "Heading.")] = "Fleet report",
-    force: Annotated[bool, cli.switch("--force", "Replace the file even if it is no report.")] = False,
+    forecast: Annotated[bool, cli.flag("--forecast/--no-forecast", "Compare arrivals with a forecast.")] = True,
+    title: Annotated[str, cli.option("--title", "TEXT", "Heading.")] = "Fleet report",
+    force: Annotated[bool, cli.flag("--force", "Replace the file even if it is no report.")] = False,
 ) -> int:
     """Write a self-contained HTML page about the fleet and its jobs, from the metric history.
 
     Load against capacity, parallelism, lag, rescales with downtime and reasons, forecast against actual, slot-hours
     used and saved, late minutes, top talkers, and jobs that need attention. Needs flink-autoscaler[spark].
     """
-    prepared, history = given.prepare(), cli.HistorySelection(path, since, until, cluster)
+    prepared, history = given.load_settings(), cli.HistoryOptions(path, since, until, cluster)
     shown: dict[str, Any] = {"jobs": jobs, "sections": sections, "title": title}
-    request = _request(prepared, history, slo_lag, has_forecast=forecast, **shown)
+    request = _report_request(prepared, history, slo_lag, has_forecast=forecast, **shown)
     # After what takes Spark: where neither is installed, the extra is named that has all that a report needs.
     from flink_autoscaler.pipeline.reports.pages import fleet_page
 
-    with out.whole_file(output, replaces=_may_replace(output, is_forced=force)) as stream:
-        built = _built(prepared, history, request)
+    with out.atomic_write(output, replaces=_may_replace(output, is_forced=force)) as stream:
+        built = _build_report(prepared, history, request)
         stream.write(fleet_page(built).encode())
-    return _told(output, built)
+    return _print_summary(output, built)
 
 
 def _may_replace(output: Path, *, is_forced: bool) -> bool:
@@ -95,17 +95,17 @@ def _is_report(output: Path) -> bool:
         return False
 
 
-def _request(
-    settings: Settings, history: cli.HistorySelection, slo_lag: str | None, *, has_forecast: bool, **shown: Any
+def _report_request(
+    settings: Settings, history: cli.HistoryOptions, slo_lag: str | None, *, has_forecast: bool, **shown: Any
 ) -> ReportRequest:
     from flink_autoscaler.core.options.forecast import ForecastOptions
     from flink_autoscaler.core.options.safety import SafetyOptions
     from flink_autoscaler.pipeline.profiles import ProfileSettings
     from flink_autoscaler.pipeline.reports.build import ReportRequest
-    from flink_autoscaler.standalone.cli.history_access import selection_of
+    from flink_autoscaler.standalone.cli.history_access import parse_selection
 
     now = time.time()
-    selection = selection_of(history, now)
+    selection = parse_selection(history, now)
     since = now if selection.since_ms is None else selection.since_ms / 1000
     if since >= now:
         raise ConfigError(f"--since '{history.since}' is not in the past")
@@ -121,18 +121,18 @@ def _request(
     )
 
 
-def _built(settings: Settings, history: cli.HistorySelection, request: ReportRequest) -> Report:
+def _build_report(settings: Settings, history: cli.HistoryOptions, request: ReportRequest) -> Report:
     from flink_autoscaler.pipeline.history.files import HistoryError, LocalFiles, files_at, is_local
     from flink_autoscaler.pipeline.history.store import find_all
     from flink_autoscaler.pipeline.reports.build import build_report
     from flink_autoscaler.standalone.cli import history_access as access
     from flink_autoscaler.standalone.settings.spark import BATCH_MEMORY
 
-    path, conf = access.path_of(settings, history), _CONF
-    with access.missing_is_told(settings, history):
+    path, conf = access.history_path(settings, history), _CONF
+    with access.explain_missing_folder(settings, history):
         if is_local(path):
             # Before Spark is started: whether there is anything, and whether it is little, with that for forecasts.
-            files, selection = LocalFiles(path), access.selection_of(history, request.now)
+            files, selection = LocalFiles(path), access.parse_selection(history, request.now)
             if not any(find_all(files, selection).values()):
                 raise HistoryError(f"{files.root}: there are no rows in the period; history info shows what there is")
             if request.profiles is not None:
@@ -143,11 +143,11 @@ def _built(settings: Settings, history: cli.HistorySelection, request: ReportReq
             return build_report(spark, files_at(path, spark), request)
 
 
-def _told(output: Path, written: Report) -> int:
+def _print_summary(output: Path, written: Report) -> int:
     """Say what was written and what is missing; return the exit code."""
     for text in written.problems:
         out.print_error(text)
-    for text in out.first_of(written.notes, _SHOWN_NOTES, ", in the page"):
+    for text in out.truncate_lines(written.notes, _MAX_NOTES, ", in the page"):
         out.write_error(f"note: {text}\n")
     concerned = sum(bool(job.concerns) for job in written.jobs)
     size = output.stat().st_size / 1e6

@@ -27,11 +27,11 @@ app = typer.Typer()
     "flink-autoscaler run --set autoscaler.engine.kind=inline --dry-run",
     short_help="Run the daemon.",
 )
-def run(given: cli.GivenSettings, dry_run: cli.DryRunOption = False) -> int:
+def run(given: cli.SettingsOptions, dry_run: cli.DryRunOption = False) -> int:
     """Run the daemon until SIGTERM or Ctrl-C. SIGHUP reloads the configuration."""
-    from flink_autoscaler.standalone.service.signals import hold_reloads
+    from flink_autoscaler.standalone.service.signals import block_sighup
 
-    hold_reloads()
+    block_sighup()
     from flink_autoscaler.standalone.service.serve import serve
 
     loader = given.loader(is_dry_run=dry_run)
@@ -53,15 +53,15 @@ def run(given: cli.GivenSettings, dry_run: cli.DryRunOption = False) -> int:
     short_help="Run one pass and show what each job needs.",
 )
 def once(
-    given: cli.GivenSettings,
-    urls: cli.GivenUrls,
+    given: cli.SettingsOptions,
+    urls: cli.ClusterOptions,
     dry_run: cli.DryRunOption = False,
     cluster: cli.ClusterOption = None,
     job: Annotated[
-        str | None, cli.valued("--job", "PATTERN", "Only jobs with this key, name or id; * and ? match.")
+        str | None, cli.option("--job", "PATTERN", "Only jobs with this key, name or id; * and ? match.")
     ] = None,
     as_json: cli.JsonOption = False,
-    spark: Annotated[bool, cli.switch("--spark", "Evaluate on Spark, which takes some seconds to start.")] = False,
+    spark: Annotated[bool, cli.flag("--spark", "Evaluate on Spark, which takes some seconds to start.")] = False,
 ) -> int:
     """Run one pass over all clusters, in this process, and show the result.
 
@@ -69,19 +69,19 @@ def once(
     what each job needs before it can be scaled. Whatever autoscaler.engine.kind is, only --spark starts Spark.
     """
     if urls.url:
-        return _look(given, urls, cluster=cluster, job=job, as_json=as_json)
-    if urls.access():
+        return _inspect(given, urls, cluster=cluster, job=job, as_json=as_json)
+    if urls.access_options():
         raise ConfigError("--ca-file, --user, --token-file and the like go with --url; a file says it per cluster")
     from concurrent.futures import ThreadPoolExecutor
 
-    from flink_autoscaler.standalone.daemon.wiring import WHY_NOT_SPARK, Wiring
-    from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
+    from flink_autoscaler.standalone.daemon.wiring import INLINE_REASON, Wiring
+    from flink_autoscaler.standalone.fetchers.listing import select_clusters
     from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
 
-    prepared = given.prepare(is_dry_run=dry_run)
+    prepared = given.load_settings(is_dry_run=dry_run)
     engine = EngineKind.SPARK if spark else EngineKind.INLINE
-    with Wiring(prepared, engine=engine, inline_reason=WHY_NOT_SPARK) as wiring:
-        passes = [wiring.cluster_pass(each, selects=_selection(job)) for each in chosen_clusters(prepared, cluster)]
+    with Wiring(prepared, engine=engine, inline_reason=INLINE_REASON) as wiring:
+        passes = [wiring.cluster_pass(each, selects=_job_selector(job)) for each in select_clusters(prepared, cluster)]
         wiring.storage.start()
         wiring.storage.require_up()
         with ThreadPoolExecutor(len(passes)) as pool:
@@ -90,36 +90,38 @@ def once(
         out.write_error("another daemon leads: this pass only looked on, and nothing of it was carried out\n")
     from flink_autoscaler.standalone.views.passes import PASS_COLUMNS, pass_document, pass_rows
 
-    needs = _needs(reports, prepared)
+    needs = _prerequisites(reports, prepared)
     if as_json:
         out.print_document(pass_document(reports, needs))
     else:
         from flink_autoscaler.standalone.readiness.report import shared_lines
 
-        out.show("jobs", list(pass_rows(reports)), PASS_COLUMNS, if_empty="no jobs")
+        out.print_documents("jobs", list(pass_rows(reports)), PASS_COLUMNS, if_empty="no jobs")
         out.write_out("".join(f"{line}\n" for line in shared_lines(needs)))
         for use in dict.fromkeys(report.engine for report in reports if report.engine is not None):
             out.write_error(f"evaluated on: {use.engine} ({use.reason})\n")
     return 0 if _is_complete(reports, job) else 1
 
 
-def _look(given: cli.GivenSettings, urls: cli.GivenUrls, *, cluster: str | None, job: str | None, as_json: bool) -> int:
+def _inspect(
+    given: cli.SettingsOptions, urls: cli.ClusterOptions, *, cluster: str | None, job: str | None, as_json: bool
+) -> int:
     """Look at clusters given by their URLs; see :mod:`flink_autoscaler.standalone.readiness`."""
-    from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
-    from flink_autoscaler.standalone.readiness.given import given_clusters, settings_of
-    from flink_autoscaler.standalone.readiness.looking import look_at
-    from flink_autoscaler.standalone.readiness.report import error_lines, look_document, look_lines
+    from flink_autoscaler.standalone.fetchers.listing import select_clusters
+    from flink_autoscaler.standalone.readiness.inspection import inspect_clusters
+    from flink_autoscaler.standalone.readiness.report import error_lines, inspection_document, inspection_lines
+    from flink_autoscaler.standalone.readiness.url_clusters import clusters_from_urls, settings_of
 
     if given.config is not None:
         raise ConfigError("--url needs no --config: give one of the two")
-    settings = settings_of(given_clusters(urls.url or [], urls.access()), given.overrides or [])
-    with out.told_once() as on_waiting:
-        looks = look_at(chosen_clusters(settings, cluster), on_waiting=on_waiting)
-    looks = [each.selected(_selection(job)) for each in looks]
+    settings = settings_of(clusters_from_urls(urls.url or [], urls.access_options()), given.overrides or [])
+    with out.waiting_notice() as on_waiting:
+        looks = inspect_clusters(select_clusters(settings, cluster), on_waiting=on_waiting)
+    looks = [each.filter_jobs(_job_selector(job)) for each in looks]
     if as_json:
-        out.print_document(look_document(looks))
+        out.print_document(inspection_document(looks))
     else:
-        out.write_out("".join(f"{line}\n" for line in look_lines(looks)))
+        out.write_out("".join(f"{line}\n" for line in inspection_lines(looks)))
     for line in error_lines(looks):
         out.print_error(line)
     if job is not None and not any(look.jobs or look.failures for look in looks):
@@ -128,21 +130,21 @@ def _look(given: cli.GivenSettings, urls: cli.GivenUrls, *, cluster: str | None,
     return 1 if error_lines(looks) else 0
 
 
-def _needs(reports: Sequence[PassReport], settings: Settings) -> dict[str, tuple[Finding, ...]]:
+def _prerequisites(reports: Sequence[PassReport], settings: Settings) -> dict[str, tuple[Finding, ...]]:
     """Return what jobs of these passes need before they can be scaled, by job; ended jobs are left out."""
     from flink_autoscaler.standalone.daemon.providers import NONE
-    from flink_autoscaler.standalone.readiness.checks import needs_of
+    from flink_autoscaler.standalone.readiness.checks import prerequisites_of
 
     provided = {each.name for each in settings.effective_clusters() if each.settings.provider.type != NONE}
     return {
-        context.job_key: needs_of(context, has_provider=report.cluster in provided)
+        context.job_key: prerequisites_of(context, has_provider=report.cluster in provided)
         for report in reports
         for context in report.jobs
         if not context.status.is_terminal
     }
 
 
-def _selection(pattern: str | None) -> Callable[[JobAutoScalerContext], bool]:
+def _job_selector(pattern: str | None) -> Callable[[JobAutoScalerContext], bool]:
     if pattern is None:
         return lambda _: True
     return lambda context: any(

@@ -24,11 +24,11 @@ from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.core.supervise.operator_commands import last_known_orders, orders_for
 from flink_autoscaler.standalone.daemon.completion import Completion
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
+from flink_autoscaler.standalone.daemon.job_state_cleaner import JobStateCleaner, JobTracker
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.daemon.slot_allocator import SlotAllocator, SlotSource
-from flink_autoscaler.standalone.daemon.vanished import Roster, VanishedJobs
+from flink_autoscaler.standalone.external_metrics.provider import ExternalMetricsProvider
 from flink_autoscaler.standalone.ha.leadership import Leadership
-from flink_autoscaler.standalone.lags.book import LagBook
 from flink_autoscaler.standalone.records.writer import PassRecorder
 from flink_autoscaler.stores.heap import HeapOrderStore, HeapTombstones
 
@@ -43,28 +43,28 @@ class PassCommands:
     """The orders that hold in one pass.
 
     Attributes:
-        book: By job key or name, as they were read last.
-        standing: For every job, such as a dry run of the whole daemon.
+        orders_by_key: By job key or name, as they were read last.
+        default_orders: For every job, such as a dry run of the whole daemon.
         is_known: Whether they could be read; else nothing is changed in this pass.
     """
 
-    book: Mapping[JobKey, Orders]
-    standing: Orders
+    orders_by_key: Mapping[JobKey, Orders]
+    default_orders: Orders
     now_ms: int
     is_known: bool = True
 
-    def of(self, context: JobAutoScalerContext) -> Orders:
+    def orders_for(self, context: JobAutoScalerContext) -> Orders:
         """Return the orders for a job."""
-        book, dry_run = self.book, self.standing.dry_run
+        book, dry_run = self.orders_by_key, self.default_orders.dry_run
         orders = orders_for(context.job_key, context.other_keys, book, self.now_ms) if book else NO_ORDERS
         if dry_run is not None:
             # What is to be done once waits until it can be.
             orders = replace(orders, dry_run=orders.dry_run or dry_run, rollback=None, reset=None)
         return orders if self.is_known else last_known_orders(orders, self.now_ms)
 
-    def followed(self, job_list: JobList) -> frozenset[JobKey]:
+    def former_keys_in_use(self, job_list: JobList) -> frozenset[JobKey]:
         """Return keys with orders that no job has now but one that is there has had: they hold for it."""
-        absent = self.book.keys() - job_list.present
+        absent = self.orders_by_key.keys() - job_list.present
         if not absent:
             return frozenset()
         return frozenset(absent.intersection(key for job in job_list.jobs for key in job.other_keys))
@@ -96,11 +96,11 @@ class ClusterCommands:
             return PassCommands(self._last, self._standing, now_ms, is_known=False)
         return PassCommands(self._last, self._standing, now_ms)
 
-    def tidy(self, now_ms: int) -> None:
+    def remove_expired(self, now_ms: int) -> None:
         """Remove what is over. May raise :class:`StoreError`."""
         self._book.tidy(self._cluster, now_ms)
 
-    def note_shared_names(self, contexts: Iterable[JobAutoScalerContext]) -> None:
+    def log_shared_names(self, contexts: Iterable[JobAutoScalerContext]) -> None:
         """Log once of every job that another one has its name, and that orders for the name hold for both."""
         shared = {each.job_key for each in contexts if name_key(each.job_key) != each.job_key}
         for job_key in sorted(shared - self._sharing):
@@ -115,27 +115,27 @@ class PassDependencies:
 
     Attributes:
         leadership: Tells whether to act or to look on.
-        vanished: Deletes the state of jobs that are gone; None deletes it at once.
+        state_cleaner: Deletes the state of jobs that are gone; None deletes it at once.
         now_ms: The clock, epoch milliseconds.
-        standing: Orders for every job, such as a dry run of the whole daemon.
+        default_orders: Orders for every job, such as a dry run of the whole daemon.
         order_book: Keeps what people ordered for single jobs.
         slot_source: Adds TaskManagers when slots are short; None where nobody does.
         forecasts: Tells what the usual load of jobs is; None where nobody does.
         recorder: Keeps passes for those who ask later; None keeps none.
         history: Keeps what was measured and decided; None keeps nothing.
-        lags: Knows the lag of jobs from elsewhere than Flink.
+        external_metrics: Knows the lag of jobs from elsewhere than Flink.
     """
 
     leadership: Leadership = field(default_factory=Leadership)
-    vanished: VanishedJobs | None = None
+    state_cleaner: JobStateCleaner | None = None
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-    standing: Orders = NO_ORDERS
+    default_orders: Orders = NO_ORDERS
     order_book: OrderStore = field(default_factory=HeapOrderStore)
     recorder: PassRecorder | None = None
     history: HistorySink | None = None
     slot_source: SlotSource | None = None
     forecasts: JobForecasts | None = None
-    lags: LagBook = field(default_factory=lambda: LagBook({}))
+    external_metrics: ExternalMetricsProvider = field(default_factory=lambda: ExternalMetricsProvider({}))
 
 
 class ClusterPass:
@@ -171,9 +171,11 @@ class ClusterPass:
         self._selects = selects
         self._deps = deps = dependencies or PassDependencies()
         self._leadership = deps.leadership
-        self._vanished = deps.vanished or VanishedJobs(cluster, autoscaler=autoscaler, tombstones=HeapTombstones())
-        self._commands = ClusterCommands(cluster, deps.order_book, deps.standing)
-        self._roster = Roster()
+        self._vanished = deps.state_cleaner or JobStateCleaner(
+            cluster, autoscaler=autoscaler, tombstones=HeapTombstones()
+        )
+        self._commands = ClusterCommands(cluster, deps.order_book, deps.default_orders)
+        self._roster = JobTracker()
         self._log_once = LogOnce()
         self._slots = SlotAllocator(deps.slot_source)
         self._completion = Completion(
@@ -192,7 +194,7 @@ class ClusterPass:
         with bound_contextvars(cluster=self.cluster):
             found = try_call(self._run)  # a fetcher or an engine that breaks its contract must not end the passes
             report = PassReport(self.cluster, error=found) if isinstance(found, AutoscalerError) else found
-        return replace(report, began=started, seconds=time.monotonic() - started)
+        return replace(report, started_at=started, seconds=time.monotonic() - started)
 
     def is_idle(self) -> bool:
         """Tell whether nothing is being recorded or realized any more, also of passes that did not wait for it."""
@@ -224,11 +226,11 @@ class ClusterPass:
         asked = self._requests_for(jobs, commands, failures, term, now_ms)
         requests: Sequence[PassRequest] = self._slots.cap_requests(asked, failures)
         outcomes = self._slots.arbitrate(requests, self._engine.evaluate(requests), failures) if requests else ()
-        requests, outcomes = _without(failures, requests, outcomes)
+        requests, outcomes = _without_failed(failures, requests, outcomes)
         if term is not None and self._leadership.holds(term):
             # Per job: recorded and reported, then realized; those that give slots first.
             reports = self._completion.complete(requests, outcomes, failures, term, self._roster)
-            self._best_effort("history", partial(self._keep, requests, reports, now_ms))
+            self._best_effort("history", partial(self._add_to_history, requests, reports, now_ms))
         else:
             reports = self._observe_only(requests, outcomes, failures)
         return PassReport(
@@ -241,7 +243,7 @@ class ClusterPass:
             gone,
             deleted,
             engine=next((outcome.engine for outcome in outcomes if outcome.engine is not None), None),
-            promised=self._slots.reservations(),
+            reservations=self._slots.reservations(),
             # Asked again: what was begun under a term that is over by now was refused.
             is_acting=term is not None and self._leadership.holds(term),
         )
@@ -253,7 +255,9 @@ class ClusterPass:
         if self._log_once.is_news(part, boundary.error) and boundary.error is not None:
             log.warning("pass_part_failed", part=part, error=str(boundary.error))
 
-    def _keep(self, requests: Sequence[PassRequest], reports: Mapping[JobKey, JobPassReport], now_ms: int) -> None:
+    def _add_to_history(
+        self, requests: Sequence[PassRequest], reports: Mapping[JobKey, JobPassReport], now_ms: int
+    ) -> None:
         """Hand what was measured and decided to the history."""
         if self._deps.history is not None:
             contexts = [request.context for request in requests if request.context.job_key in reports]
@@ -276,23 +280,23 @@ class ClusterPass:
     ) -> tuple[tuple[JobAutoScalerContext, ...], tuple[JobKey, ...]]:
         gone = self._roster.update(job_list)
         for context in gone:
-            self._best_effort(f"clean-up of {context.job_key}", partial(self._drop, context.job_key))
+            self._best_effort(f"clean-up of {context.job_key}", partial(self._drop_job, context.job_key))
         if term is None:
-            self._vanished.hand_over()
+            self._vanished.reload_marks()
             return gone, ()
         gone_keys = [context.job_key for context in gone]
         try:
-            with self._leadership.acting(term):
-                present = job_list.present | commands.followed(job_list)
+            with self._leadership.bound_to_term(term):
+                present = job_list.present | commands.former_keys_in_use(job_list)
                 deleted = self._vanished.update(present, gone_keys, is_complete=not job_list.problems)
-                self._commands.tidy(now_ms)
+                self._commands.remove_expired(now_ms)
                 return gone, deleted
         except StoreError as error:
             # Nothing is lost: what is due is done in a later pass, and who watches the store says that it is away.
             log.debug("clean_up_put_off", error=str(error))
             return gone, ()
 
-    def _drop(self, job_key: JobKey) -> None:
+    def _drop_job(self, job_key: JobKey) -> None:
         self._autoscaler.drop(job_key)
         if self._deps.recorder is not None:
             self._deps.recorder.forget(job_key)
@@ -306,7 +310,7 @@ class ClusterPass:
         now_ms: int,
     ) -> list[PassRequest]:
         """Return what the engine is asked about the jobs, with their usual load and what is known of them elsewhere."""
-        self._commands.note_shared_names(contexts)
+        self._commands.log_shared_names(contexts)
         requests = []
         recorder = None if term is None else self._deps.recorder
         for context in contexts:
@@ -314,19 +318,19 @@ class ClusterPass:
             with ErrorBoundary() as boundary:
                 if self._roster.is_under_way(job_key):
                     raise NotReadyError("still under way since an earlier pass")
-                recorded = None if recorder is None else recorder.recorded(job_key)
+                recorded = None if recorder is None else recorder.last_recorded(job_key)
                 request = self._autoscaler.request(
-                    context, now_ms, term=term, orders=commands.of(context), recorded=recorded
+                    context, now_ms, term=term, orders=commands.orders_for(context), recorded=recorded
                 )
                 requests.append(request)
             if boundary.error is not None:
                 failures[job_key] = boundary.error
         if self._deps.forecasts is not None:
             requests = self._deps.forecasts.with_profiles(requests, now_ms)
-        return self._deps.lags.added(requests)
+        return self._deps.external_metrics.enrich(requests)
 
 
-def _without(
+def _without_failed(
     failures: Mapping[JobKey, AutoscalerError], requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome]
 ) -> tuple[list[PassRequest], tuple[PassOutcome, ...]]:
     """Leave out the jobs that have failed since they were asked for."""

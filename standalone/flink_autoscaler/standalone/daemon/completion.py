@@ -20,8 +20,8 @@ from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.core.supervise.suspension import suspensions
+from flink_autoscaler.standalone.daemon.job_state_cleaner import JobTracker
 from flink_autoscaler.standalone.daemon.pass_report import job_facts
-from flink_autoscaler.standalone.daemon.vanished import Roster
 from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.standalone.records.writer import PassRecorder
 
@@ -29,22 +29,22 @@ T = TypeVar("T")
 
 Pair = tuple[PassRequest, PassOutcome]
 
-LEAST_TOGETHER: Final = 2
+MIN_BATCH: Final = 2
 """Jobs for which recording together is worth it."""
 
 
 @dataclass
-class _Run:
+class _CompletionRun:
     """The outcomes of one pass while they are carried out.
 
     Attributes:
-        until: When to wait no longer, by ``time.monotonic``.
+        deadline: When to wait no longer, by ``time.monotonic``.
         failures: Takes why a job has no report.
     """
 
     term: int
-    until: float
-    roster: Roster
+    deadline: float
+    tracker: JobTracker
     failures: dict[JobKey, AutoscalerError]
     reports: dict[JobKey, JobPassReport]
 
@@ -89,7 +89,7 @@ class Completion:
         outcomes: Sequence[PassOutcome],
         failures: dict[JobKey, AutoscalerError],
         term: int,
-        roster: Roster,
+        roster: JobTracker,
     ) -> dict[JobKey, JobPassReport]:
         """Carry out the outcomes of a pass and return what became of them.
 
@@ -100,16 +100,16 @@ class Completion:
             term: Under which that is done.
             roster: Knows what is under way, also after this has returned.
         """
-        run = _Run(term, time.monotonic() + self._deadline, roster, failures, {})
+        run = _CompletionRun(term, time.monotonic() + self._deadline, roster, failures, {})
         pairs = list(zip(requests, outcomes, strict=True))
-        growing = [pair for pair in pairs if _is_growing(pair[1])]
-        others = [pair for pair in pairs if not _is_growing(pair[1])]
-        planned = self._begin(run, [pair for pair in others if isinstance(pair[1].decision, Rescale)])
-        held = self._record_together(run, [pair for pair in others if not isinstance(pair[1].decision, Rescale)])
-        self._finish(run, planned)
-        self._finish(run, held)
+        growing = [pair for pair in pairs if _needs_more_slots(pair[1])]
+        others = [pair for pair in pairs if not _needs_more_slots(pair[1])]
+        planned = self._submit(run, [pair for pair in others if isinstance(pair[1].decision, Rescale)])
+        held = self._record_batch(run, [pair for pair in others if not isinstance(pair[1].decision, Rescale)])
+        self._await_results(run, planned)
+        self._await_results(run, held)
         # What gives slots back has come first, so that they are there for what takes some.
-        self._finish(run, self._begin(run, growing))
+        self._await_results(run, self._submit(run, growing))
         keys = (request.context.job_key for request in requests)
         return {job_key: run.reports[job_key] for job_key in keys if job_key in run.reports}
 
@@ -117,27 +117,29 @@ class Completion:
         """Release the idle workers; work under way is not waited for."""
         self._workers.shutdown(wait=False, cancel_futures=True)
 
-    def _begin(
-        self, run: _Run, pairs: Iterable[Pair], recorded: frozenset[JobKey] = frozenset()
+    def _submit(
+        self, run: _CompletionRun, pairs: Iterable[Pair], recorded: frozenset[JobKey] = frozenset()
     ) -> dict[JobKey, Future[JobPassReport]]:
         work = {}
         for request, outcome in pairs:
             job_key = request.context.job_key
             is_recorded = job_key in recorded
-            work[job_key] = self._workers.submit(self._complete, request, outcome, run.term, is_recorded=is_recorded)
-            run.roster.begin(job_key, work[job_key])  # type: ignore[arg-type]
+            work[job_key] = self._workers.submit(
+                self._complete_job, request, outcome, run.term, is_recorded=is_recorded
+            )
+            run.tracker.track_work(job_key, work[job_key])  # type: ignore[arg-type]
         return work
 
-    def _finish(self, run: _Run, work: Mapping[JobKey, Future[JobPassReport]]) -> None:
-        wait(work.values(), timeout=max(0.0, run.until - time.monotonic()))
+    def _await_results(self, run: _CompletionRun, work: Mapping[JobKey, Future[JobPassReport]]) -> None:
+        wait(work.values(), timeout=max(0.0, run.deadline - time.monotonic()))
         for job_key, future in work.items():
-            found = self._result(future)
+            found = self._result_of(future)
             if isinstance(found, AutoscalerError):
                 run.failures[job_key] = found
             else:
                 run.reports[job_key] = found
 
-    def _result(self, future: Future[T]) -> T | AutoscalerError:
+    def _result_of(self, future: Future[T]) -> T | AutoscalerError:
         """Return what came of work that was waited for."""
         # Cancelling what has not begun keeps a hanging job from filling the queue pass by pass.
         if future.cancel():
@@ -146,39 +148,39 @@ class Completion:
             return NotReadyError(f"still under way after {self._deadline:g} s")
         return try_call(future.result)
 
-    def _record_together(self, run: _Run, pairs: Sequence[Pair]) -> dict[JobKey, Future[JobPassReport]]:
+    def _record_batch(self, run: _CompletionRun, pairs: Sequence[Pair]) -> dict[JobKey, Future[JobPassReport]]:
         """Record jobs together, and begin with those of them for which there is more to do."""
-        if len(pairs) < LEAST_TOGETHER:
-            return self._begin(run, pairs)
-        together = self._workers.submit(self._recorded, pairs, run.term)
+        if len(pairs) < MIN_BATCH:
+            return self._submit(run, pairs)
+        together = self._workers.submit(self._save_batch, pairs, run.term)
         for request, _ in pairs:
-            run.roster.begin(request.context.job_key, together)  # type: ignore[arg-type]
-        wait([together], timeout=max(0.0, run.until - time.monotonic()))
-        found = self._result(together)
+            run.tracker.track_work(request.context.job_key, together)  # type: ignore[arg-type]
+        wait([together], timeout=max(0.0, run.deadline - time.monotonic()))
+        found = self._result_of(together)
         if isinstance(found, AutoscalerError):
             run.failures.update((request.context.job_key, found) for request, _ in pairs)
             return {}
         reports, recorded = found
         run.reports.update(reports)
         rest = [pair for pair in pairs if pair[0].context.job_key not in reports]
-        return self._begin(run, rest, recorded)
+        return self._submit(run, rest, recorded)
 
-    def _recorded(self, pairs: Sequence[Pair], term: int) -> tuple[Mapping[JobKey, JobPassReport], frozenset[JobKey]]:
+    def _save_batch(self, pairs: Sequence[Pair], term: int) -> tuple[Mapping[JobKey, JobPassReport], frozenset[JobKey]]:
         """Record jobs in one transaction; return the reports of those that are done, and all that were recorded."""
-        with self._leadership.acting(term):
+        with self._leadership.bound_to_term(term):
             recorded = self._autoscaler.record_all({request.context.job_key: outcome for request, outcome in pairs})
-        quiet = [pair for pair in pairs if pair[0].context.job_key in recorded and _is_quiet(pair[1])]
+        quiet = [pair for pair in pairs if pair[0].context.job_key in recorded and _has_no_effects(pair[1])]
         reports = {
-            request.context.job_key: self._complete(request, outcome, term, is_recorded=True)
+            request.context.job_key: self._complete_job(request, outcome, term, is_recorded=True)
             for request, outcome in quiet
         }
         return reports, recorded
 
-    def _complete(
+    def _complete_job(
         self, request: PassRequest, outcome: PassOutcome, term: int, *, is_recorded: bool = False
     ) -> JobPassReport:
         context = request.context
-        with bound_contextvars(**job_facts(context)), self._leadership.acting(term):
+        with bound_contextvars(**job_facts(context)), self._leadership.bound_to_term(term):
             report = try_call(partial(self._autoscaler.complete, context, outcome, is_recorded=is_recorded))
             if isinstance(report, AutoscalerError):
                 return JobPassReport(context.job_key, outcome, None, (report,))
@@ -188,11 +190,11 @@ class Completion:
             return replace(report, suspensions=alone) if alone else report
 
 
-def _is_quiet(outcome: PassOutcome) -> bool:
+def _has_no_effects(outcome: PassOutcome) -> bool:
     """Tell whether an outcome is only to be recorded: nobody is told about it, and nothing is realized."""
     return not (outcome.wanted or outcome.wanted_config or outcome.events) and outcome.report is None
 
 
-def _is_growing(outcome: PassOutcome) -> bool:
+def _needs_more_slots(outcome: PassOutcome) -> bool:
     slots = more_slots(outcome)
     return slots is not None and slots[1] > slots[0]

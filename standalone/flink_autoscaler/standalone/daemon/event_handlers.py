@@ -18,7 +18,7 @@ from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.stores.logging_handler import REPORT_REASON
 
 log = structlog.get_logger(__name__)
@@ -44,7 +44,7 @@ class EventHandlers:
         Raises:
             AutoscalerError: A handler failed; all others were told.
         """
-        _each([partial(handler.handle_event, context, event) for handler in self._handlers])
+        _call_all([partial(handler.handle_event, context, event) for handler in self._handlers])
 
     def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:
         """Take one report.
@@ -52,23 +52,23 @@ class EventHandlers:
         Raises:
             AutoscalerError: A handler failed; all others were told.
         """
-        _each([partial(handler.handle_scaling_report, context, report) for handler in self._handlers])
+        _call_all([partial(handler.handle_scaling_report, context, report) for handler in self._handlers])
 
     def close(self) -> None:
         """Release the resources of every handler. May raise :class:`AutoscalerError`; all others are released."""
-        _each([handler.close for handler in self._handlers])
+        _call_all([handler.close for handler in self._handlers])
 
 
-def _each(actions: Sequence[Callable[[], object]]) -> None:
+def _call_all(actions: Sequence[Callable[[], object]]) -> None:
     """Do all of it; foreign code may raise anything."""
-    errors = [error for action in actions if (error := _attempt(action)) is not None]
+    errors = [error for action in actions if (error := _try_action(action)) is not None]
     if len(errors) == 1:
         raise errors[0]
     if errors:
         raise PluginError("; ".join(map(str, errors))) from errors[0]
 
 
-def _attempt(action: Callable[[], object]) -> AutoscalerError | None:
+def _try_action(action: Callable[[], object]) -> AutoscalerError | None:
     with ErrorBoundary() as boundary:
         action()
     return boundary.error
@@ -100,7 +100,7 @@ class RecentEvents:
 
     def handle_event(self, context: JobAutoScalerContext, event: Event) -> None:
         """Take one event; one that is repeated takes the place of the one before."""
-        message = str(masked(event.message))[:MAX_MESSAGE]
+        message = str(mask_secrets(event.message))[:MAX_MESSAGE]
         identity = (context.job_key, event.reason, event.key or message)
         with self._lock:
             before = self._events.pop(identity, None)
@@ -117,7 +117,7 @@ class RecentEvents:
     def close(self) -> None:
         """Release nothing."""
 
-    def newest(self) -> list[RecentEvent]:
+    def list_newest(self) -> list[RecentEvent]:
         """Return all of them, the newest first."""
         with self._lock:
             return list(reversed(self._events.values()))
@@ -141,4 +141,4 @@ class ServiceEvents:
         with ErrorBoundary() as boundary:
             self._handler.handle_event(self._context, event)
         if boundary.error is not None:
-            log.warning("event_not_told", reason=event.reason, error=masked(str(boundary.error)))
+            log.warning("event_not_told", reason=event.reason, error=mask_secrets(str(boundary.error)))

@@ -17,12 +17,12 @@ from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
 from flink_autoscaler.core.ports.passes import PassRequest
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.stores.sql.database.failures import RowError
 
 log = structlog.get_logger(__name__)
 
-LOOK_INTERVAL: Final = 300.0
+REVISION_CHECK_INTERVAL: Final = 300.0
 """Seconds between looks for new profiles: they are made once a night."""
 
 
@@ -43,7 +43,7 @@ class JobForecasts:
         store: ForecastStore,
         *,
         is_ready: Callable[[], bool] = lambda: True,
-        interval: float = LOOK_INTERVAL,
+        interval: float = REVISION_CHECK_INTERVAL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -75,21 +75,23 @@ class JobForecasts:
         wanted = frozenset(context.job_key for context in contexts if _has_forecast(context))
         is_due = self._clock() >= self._next_look or not wanted <= self._known
         if wanted and is_due and self._is_ready():
-            self._look(wanted)
+            self._check_revisions(wanted)
         found: dict[JobKey, Profiles] = {}
         for job_key in self._loaded.keys() & wanted:
             with ErrorBoundary() as boundary:  # a store of somebody else may have put anything into a profile
                 found[job_key] = profiles_around(self._loaded[job_key][1], now)
-            self._note(job_key, "is used", boundary.error)
+            self._log_step(job_key, "is used", boundary.error)
         return found
 
-    def _look(self, wanted: frozenset[JobKey]) -> None:
+    def _check_revisions(self, wanted: frozenset[JobKey]) -> None:
         self._known, self._next_look = wanted, self._clock() + self._interval
         try:
             self._reload(wanted, self._store.revisions())
         except StoreError as error:
             if not self._is_failing:
-                log.warning("profiles_unreadable", error=masked(str(error)), effect="jobs go on with what was read")
+                log.warning(
+                    "profiles_unreadable", error=mask_secrets(str(error)), effect="jobs go on with what was read"
+                )
             self._is_failing = True
         else:
             self._is_failing = False
@@ -102,18 +104,18 @@ class JobForecasts:
             if job_key not in self._loaded or self._loaded[job_key][0] != revisions[job_key]:
                 with ErrorBoundary() as boundary:
                     results = self._store.load(job_key)
-                    _tell(results)
+                    _warn_unusable(results)
                     self._loaded[job_key] = revisions[job_key], results
                 if isinstance(boundary.error, StoreError) and not isinstance(boundary.error, RowError):
                     raise boundary.error  # the store is away, for all jobs
-                self._note(job_key, "is read", boundary.error)
+                self._log_step(job_key, "is read", boundary.error)
 
-    def _note(self, job_key: JobKey, step: str, error: AutoscalerError | None) -> None:
+    def _log_step(self, job_key: JobKey, step: str, error: AutoscalerError | None) -> None:
         if self._log_once.is_news(f"{job_key} {step}", error) and error is not None:
-            log.warning("job_profiles_unusable", job_key=job_key, error=masked(str(error)))
+            log.warning("job_profiles_unusable", job_key=job_key, error=mask_secrets(str(error)))
 
 
-def _tell(results: Profiles) -> None:
+def _warn_unusable(results: Profiles) -> None:
     """Warn about what the store has and nobody can use; what is missing is told in every decision."""
     for each in results.values():
         if not each.is_readable:

@@ -24,12 +24,12 @@ class PassReport:
         reports: What was found out, by job; jobs that failed before are missing.
         failures: Why a job has no report, by job key; also of jobs that could not be read.
         gaps: Parts of the cluster that could not be listed, and why.
-        gone: Jobs that have left the cluster.
-        deleted: Jobs whose state was deleted, because they have been gone for long enough.
-        began: When the pass began, in seconds of ``time.monotonic``.
+        removed_jobs: Jobs that have left the cluster.
+        deleted_states: Jobs whose state was deleted, because they have been gone for long enough.
+        started_at: When the pass began, in seconds of ``time.monotonic``.
         seconds: How long it took.
         engine: Where its jobs were evaluated, and why there; None where there was none to read.
-        promised: Slots that jobs are about to have, where the daemon keeps count of them.
+        reservations: Slots that jobs are about to have, where the daemon keeps count of them.
         is_acting: Whether what was decided was carried out; a daemon that stands by only looks on.
         error: Why the pass did not get to the jobs at all; None when it did.
     """
@@ -40,12 +40,12 @@ class PassReport:
     reports: Mapping[JobKey, JobPassReport] = field(default_factory=dict)
     failures: Mapping[JobKey, AutoscalerError] = field(default_factory=dict)
     gaps: Mapping[str, AutoscalerError] = field(default_factory=dict)
-    gone: tuple[JobAutoScalerContext, ...] = ()
-    deleted: tuple[JobKey, ...] = ()
-    began: float = 0.0
+    removed_jobs: tuple[JobAutoScalerContext, ...] = ()
+    deleted_states: tuple[JobKey, ...] = ()
+    started_at: float = 0.0
     seconds: float = 0.0
     engine: EngineUse | None = None
-    promised: tuple[Reservation, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
     is_acting: bool = True
     error: AutoscalerError | None = None
 
@@ -53,15 +53,15 @@ class PassReport:
     def is_clean(self) -> bool:
         """True when cluster and jobs could be read and nothing failed."""
         is_whole = self.error is None and not self.failures and not self.gaps
-        return is_whole and not any(problems(each) for each in self.reports.values())
+        return is_whole and not any(report_problems(each) for each in self.reports.values())
 
     @property
-    def stuck(self) -> int:
+    def unfinished_count(self) -> int:
         """Number of jobs that are still under way, or waited in vain for a worker."""
         return sum(isinstance(error, NotReadyError) for error in self.failures.values())
 
 
-def problems(report: JobPassReport) -> tuple[str, ...]:
+def report_problems(report: JobPassReport) -> tuple[str, ...]:
     """Return what a person should look at; a job that is not ready yet is none of it."""
     errors = tuple(str(error) for error in report.errors if not isinstance(error, NotReadyError))
     if report.outcome.phase is PassPhase.INVALID_CONFIG:

@@ -20,10 +20,10 @@ from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.load_profile import ProfileResult, zone_named
 from flink_autoscaler.core.options.forecast import ForecastOptions
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
-from flink_autoscaler.standalone.daemon.clock_steps import ClockWatch
+from flink_autoscaler.standalone.daemon.clock_jumps import ClockJumpGuard
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.schema.types import AUTO, OFF, cron_trigger
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.worker_process import WorkerProcess
 
 log = structlog.get_logger(__name__)
@@ -112,8 +112,8 @@ class ProfileSchedule:
         self._is_stopping = False
         self._schedule = effective_schedule(settings)
         self._scheduler = BackgroundScheduler(timezone=UTC, executors={"default": ThreadPoolExecutor(1)})
-        self._scheduler.add_listener(lambda _: self._skip(), EVENT_JOB_MAX_INSTANCES)
-        self._clock_watch = ClockWatch(self._scheduler)
+        self._scheduler.add_listener(lambda _: self._record_skip(), EVENT_JOB_MAX_INSTANCES)
+        self._clock_watch = ClockJumpGuard(self._scheduler)
 
     def start(self) -> None:
         """Begin to keep the schedule; nothing where it is off."""
@@ -149,14 +149,14 @@ class ProfileSchedule:
         if not self._may_act():
             log.debug("forecast_build_left_to_the_leader")
             return
-        log.info("forecast_build_started", history=masked(self._settings.history.path))
+        log.info("forecast_build_started", history=mask_secrets(self._settings.history.path))
         began = time.perf_counter()
-        self._note(running=True)
+        self._update_status(running=True)
         done = try_call(self._build)  # a store of somebody else may raise anything: the schedule goes on
         if isinstance(done, AutoscalerError):
-            self._failed(str(done), time.perf_counter() - began)
+            self._record_failure(str(done), time.perf_counter() - began)
         else:
-            self._succeeded(done, time.perf_counter() - began)
+            self._record_success(done, time.perf_counter() - began)
 
     def _build(self) -> _Run:
         process = WorkerProcess(_BUILDER, (self._settings, self._clock()))
@@ -167,14 +167,14 @@ class ProfileSchedule:
         try:
             if is_too_late:
                 raise AutoscalerError("the daemon ends")
-            self._store.save(self._received(process, run))
+            self._store.save(self._receive_results(process, run))
         finally:
             with self._lock:
                 self._process = None
             process.close()
         return run
 
-    def _received(self, process: WorkerProcess, run: _Run) -> Iterator[ProfileResult]:
+    def _receive_results(self, process: WorkerProcess, run: _Run) -> Iterator[ProfileResult]:
         for result in process.messages():
             if not self._may_act():
                 raise NotLeaderError("another daemon leads now")
@@ -184,11 +184,11 @@ class ProfileSchedule:
         if not run.sources:
             raise AutoscalerError("there are no samples in that time; history info shows what there is")
 
-    def _succeeded(self, run: _Run, seconds: float) -> None:
+    def _record_success(self, run: _Run, seconds: float) -> None:
         log.info("forecast_build_finished", sources=run.sources, profiles=run.profiles, seconds=round(seconds, 3))
         text = f"{run.profiles} profiles of {run.sources} sources in {seconds:.1f} s"
         self._tell(Event(EventType.NORMAL, "ForecastsBuilt", text))
-        self._note(
+        self._update_status(
             running=False,
             successes=self._status.successes + 1,
             last_success_timestamp_seconds=self._clock(),
@@ -197,20 +197,20 @@ class ProfileSchedule:
             last_profiles=run.profiles,
         )
 
-    def _failed(self, problem: str, seconds: float) -> None:
+    def _record_failure(self, problem: str, seconds: float) -> None:
         if self._is_stopping:
-            self._note(running=False)
+            self._update_status(running=False)
             log.info("forecast_build_ended_early", seconds=round(seconds, 3))
             return
-        log.warning("forecast_build_failed", error=masked(problem), seconds=round(seconds, 3))
-        self._tell(Event(EventType.WARNING, "ForecastBuildFailed", masked(problem)))
-        self._note(running=False, failures=self._status.failures + 1, last_seconds=seconds)
+        log.warning("forecast_build_failed", error=mask_secrets(problem), seconds=round(seconds, 3))
+        self._tell(Event(EventType.WARNING, "ForecastBuildFailed", mask_secrets(problem)))
+        self._update_status(running=False, failures=self._status.failures + 1, last_seconds=seconds)
 
-    def _skip(self) -> None:
+    def _record_skip(self) -> None:
         log.warning("forecast_build_skipped", reason="the one before is still under way")
         self._tell(Event(EventType.WARNING, "ForecastBuildSkipped", "the one before is still under way"))
-        self._note(skipped=self._status.skipped + 1)
+        self._update_status(skipped=self._status.skipped + 1)
 
-    def _note(self, **changes: Any) -> None:
+    def _update_status(self, **changes: Any) -> None:
         with self._lock:
             self._status = replace(self._status, **changes)

@@ -24,7 +24,7 @@ from flink_autoscaler.realizers.taskmanagers.providers import (
     compose_provider,
 )
 from flink_autoscaler.realizers.taskmanagers.providers.command import COUNT, DOCKER_COMPOSE
-from flink_autoscaler.standalone.settings.credentials import Access
+from flink_autoscaler.standalone.settings.credentials import Credentials
 from flink_autoscaler.standalone.settings.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
 
@@ -34,7 +34,7 @@ NONE: Final = "none"
 """The provider of a cluster whose TaskManagers nobody changes."""
 
 
-class Supplies:
+class TaskManagerSupplyRegistry:
     """Gives the TaskManager supply of a cluster by the cluster's name. Usable from several threads.
 
     Args:
@@ -90,10 +90,10 @@ class Supplies:
             "parameters": settings.parameters,
         }
         group = PluginGroup.TASK_MANAGER_PROVIDERS
-        return TaskManagerSupply(make_plugin(group, settings.type, offered, cluster=cluster), rules_of(settings))
+        return TaskManagerSupply(make_plugin(group, settings.type, offered, cluster=cluster), supply_rules(settings))
 
 
-def rules_of(settings: ProviderSettings) -> SupplyRules:
+def supply_rules(settings: ProviderSettings) -> SupplyRules:
     """Return the rules that the settings of a provider make."""
     return SupplyRules(
         spare=settings.spare_taskmanagers,
@@ -112,52 +112,56 @@ def _close(provider: TaskManagerProvider) -> None:
         log.warning("close_failed", part="task_manager_provider", error=str(boundary.error))
 
 
-def command(cluster: str, provider: ProviderSettings) -> CommandProvider:
+def make_command_provider(cluster: str, provider: ProviderSettings) -> CommandProvider:
     """Make a provider that runs commands with a count. May raise :class:`ConfigError`."""
     if not any(COUNT in argument for argument in provider.command):
-        raise ConfigError(f"{_keys(cluster)}command: expected a program and arguments, one of them with {COUNT}")
+        raise ConfigError(f"{_key_prefix(cluster)}command: expected a program and arguments, one of them with {COUNT}")
     return CommandProvider(
         CommandSpec(
             provider.command,
             describe=provider.describe_command,
             timeout=provider.command_timeout,
             describe_timeout=provider.timeout,
-            limits=_limits(cluster, provider),
+            limits=_provider_limits(cluster, provider),
         )
     )
 
 
-def http(
+def make_http_provider(
     cluster: str, provider: ProviderSettings, loop: EventLoopThread, may_write: Callable[[float], bool]
 ) -> HttpProvider:
     """Make a provider that asks an HTTP service. May raise :class:`ConfigError`."""
-    url = _required(cluster, "url", next(iter(provider.url), None))
-    access, plain = Access(provider, _keys(cluster)), Endpoint(url, timeout=provider.timeout)
-    return HttpProvider(lambda: access.secured(plain), loop, limits=_limits(cluster, provider), may_write=may_write)
-
-
-def compose(cluster: str, provider: ProviderSettings) -> CommandProvider:
-    """Make a provider that scales a service of Docker Compose. May raise :class:`ConfigError`."""
-    return compose_provider(
-        _required(cluster, "service", provider.service),
-        provider.command or DOCKER_COMPOSE,
-        timeout=provider.command_timeout,
-        limits=_limits(cluster, provider),
+    url = _require_option(cluster, "url", next(iter(provider.url), None))
+    access, plain = Credentials(provider, _key_prefix(cluster)), Endpoint(url, timeout=provider.timeout)
+    return HttpProvider(
+        lambda: access.with_credentials(plain), loop, limits=_provider_limits(cluster, provider), may_write=may_write
     )
 
 
-def _limits(cluster: str, provider: ProviderSettings) -> ProviderLimits:
+def make_compose_provider(cluster: str, provider: ProviderSettings) -> CommandProvider:
+    """Make a provider that scales a service of Docker Compose. May raise :class:`ConfigError`."""
+    return compose_provider(
+        _require_option(cluster, "service", provider.service),
+        provider.command or DOCKER_COMPOSE,
+        timeout=provider.command_timeout,
+        limits=_provider_limits(cluster, provider),
+    )
+
+
+def _provider_limits(cluster: str, provider: ProviderSettings) -> ProviderLimits:
     least, most = provider.min_taskmanagers, provider.max_taskmanagers
     if least > most:
-        raise ConfigError(f"{_keys(cluster)}min-taskmanagers is {least}, more than max-taskmanagers, which is {most}")
+        raise ConfigError(
+            f"{_key_prefix(cluster)}min-taskmanagers is {least}, more than max-taskmanagers, which is {most}"
+        )
     return ProviderLimits(least, most, provider.slots_per_taskmanager, provider.typical_startup)
 
 
-def _required(cluster: str, name: str, value: str | None) -> str:
+def _require_option(cluster: str, name: str, value: str | None) -> str:
     if value is None:
-        raise ConfigError(f"{_keys(cluster)}{name} is not set")
+        raise ConfigError(f"{_key_prefix(cluster)}{name} is not set")
     return value
 
 
-def _keys(cluster: str) -> str:
+def _key_prefix(cluster: str) -> str:
     return f"cluster '{cluster}': provider."

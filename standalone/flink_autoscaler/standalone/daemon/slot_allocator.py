@@ -100,7 +100,7 @@ class SlotAllocator:
         failures.update(failed)
         wanted = sum(claim.wanted - claim.held for claim in claims.values())
         waited_for = sum(each.waits_for.most for each in outcomes if each.waits_for is not None)
-        coming = self._supply(requests, wanted + waited_for)
+        coming = self._adjust_supply(requests, wanted + waited_for)
         self._allocation, settled = arbitrate(self._allocation, requests, outcomes, claims, coming, self._clock())
         return settled
 
@@ -108,7 +108,7 @@ class SlotAllocator:
         """Return what jobs are about to have, as the last pass left it; nothing where slots are not counted."""
         return tuple(self._allocation.reservations())
 
-    def _supply(self, requests: Sequence[PassRequest], wanted: int) -> Reason | None:
+    def _adjust_supply(self, requests: Sequence[PassRequest], wanted: int) -> Reason | None:
         """Have TaskManagers added or idle ones taken away; return why plans should wait, where they should."""
         capacity, free = self._allocation.capacity, self._allocation.free
         if self._source is None or capacity is None or not requests:

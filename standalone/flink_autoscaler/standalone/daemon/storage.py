@@ -16,8 +16,14 @@ from flink_autoscaler.core.ports.forecast_store import ForecastStore
 from flink_autoscaler.core.ports.order_store import OrderStore
 from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
 from flink_autoscaler.standalone.ha.databases import open_database
-from flink_autoscaler.standalone.ha.leadership import RENEWALS, GuardedEventHandler, Leadership, LeaseLeadership
-from flink_autoscaler.standalone.ha.store_watch import WORKING, StoreStatus, StoreWatch, WatchedStore, watched
+from flink_autoscaler.standalone.ha.leadership import RENEWALS, LeaderOnlyEventHandler, Leadership, LeaseLeadership
+from flink_autoscaler.standalone.ha.store_health import (
+    WORKING,
+    FailFastStore,
+    StoreHealthMonitor,
+    StoreStatus,
+    fail_fast,
+)
 from flink_autoscaler.standalone.settings.schema.settings import JDBC, Settings, needs_database
 from flink_autoscaler.stores.heap import HeapForecastStore, HeapOrderStore, HeapRecordStore, HeapTombstones
 from flink_autoscaler.stores.outbox import HeapOutbox
@@ -47,10 +53,10 @@ class Storage:
     def __init__(self, settings: Settings, *, on_close: Callable[[Callable[[], object]], None]) -> None:
         self._settings = settings
         self._on_close = on_close
-        self._database = self._open() if needs_database(settings) else None
+        self._database = self._open_database() if needs_database(settings) else None
         self.is_shared = settings.ha.enabled
         self._sole_use = self._make_sole_use()
-        self._watch = None if self._database is None else self._make_watch(self._database)
+        self._watch = None if self._database is None else self._make_health_monitor(self._database)
         self._fence: Fence | None = self._sole_use
         self._write_error: Callable[[], StoreError | None] = lambda: None
         self.leadership = self._make_leadership() if self.is_shared else Leadership()
@@ -71,30 +77,30 @@ class Storage:
         """The database where it keeps events."""
         return self._database if JDBC in self._settings.event_handler_names else None
 
-    def offered(self) -> Mapping[str, object]:
+    def plugin_arguments(self) -> Mapping[str, object]:
         """Return what plug-ins may ask for by name."""
         event_ttl = self._settings.standalone.jdbc_event_handler_ttl
         offered: dict[str, object] = {"writer": self._settings.ha.name, "event_ttl": event_ttl, "fence": self._fence}
         return offered if self._database is None else {**offered, "database": self._database}
 
-    def watched_store(self, store: AutoScalerStateStore) -> AutoScalerStateStore:
+    def fail_fast_store(self, store: AutoScalerStateStore) -> AutoScalerStateStore:
         """Return a store, watched where it is in the database."""
         if self._watch is None or self._settings.standalone.state_store != JDBC:
             return store
         self._write_error = getattr(store, "write_error", self._write_error)
-        return WatchedStore(store, self._watch)
+        return FailFastStore(store, self._watch)
 
-    def guarded_events(self, handlers: Mapping[str, AutoScalerEventHandler]) -> AutoScalerEventHandler:
+    def leader_event_handlers(self, handlers: Mapping[str, AutoScalerEventHandler]) -> AutoScalerEventHandler:
         """Return event handlers by name as one: watched in the database, all silent while another daemon leads."""
         watch = self._watch
         told = [
-            watched(handler, watch) if watch is not None and name == JDBC else handler
+            fail_fast(handler, watch) if watch is not None and name == JDBC else handler
             for name, handler in handlers.items()
         ]
         all_of_them = EventHandlers(told)
-        return GuardedEventHandler(all_of_them, self.leadership) if self.is_shared else all_of_them
+        return LeaderOnlyEventHandler(all_of_them, self.leadership) if self.is_shared else all_of_them
 
-    def order_events(self, handlers: Mapping[str, AutoScalerEventHandler]) -> AutoScalerEventHandler:
+    def command_event_handlers(self, handlers: Mapping[str, AutoScalerEventHandler]) -> AutoScalerEventHandler:
         """Return event handlers by name as one that is told of orders, also while another daemon leads.
 
         A book in the database writes the event with the order itself, so that there is none without the other.
@@ -123,7 +129,7 @@ class Storage:
         """Tell whether what changes a cluster and takes so many seconds may be sent now."""
         # Also of a daemon that is alone: one that was held up may have been succeeded by another on its file.
         is_sole = self.is_shared or self._sole_use is None or self._sole_use.may_act(seconds)
-        return is_sole and self.leadership.may_act(seconds)
+        return is_sole and self.leadership.is_leader(seconds)
 
     def require_up(self) -> None:
         """Make sure that the database works. May raise :class:`StoreError`."""
@@ -134,16 +140,16 @@ class Storage:
         """Return what is known about the database; without one, everything works."""
         return WORKING if self._watch is None else self._watch.status()
 
-    def is_in_doubt(self, since: float = math.inf) -> bool:
+    def is_degraded(self, since: float = math.inf) -> bool:
         """Tell whether the database may be away, or was at any time from an instant of ``time.monotonic`` on."""
-        return self._watch is not None and self._watch.is_in_doubt(since)
+        return self._watch is not None and self._watch.is_degraded(since)
 
-    def _open(self, **limits: Any) -> Database:
+    def _open_database(self, **limits: Any) -> Database:
         database = open_database(self._settings, **limits)
         self._on_close(database.close)
         return database
 
-    def _make_watch(self, database: Database) -> StoreWatch:
+    def _make_health_monitor(self, database: Database) -> StoreHealthMonitor:
         from flink_autoscaler.stores.sql.database.failures import is_lasting  # noqa: PLC0415
         from flink_autoscaler.stores.sql.schema import require_current  # noqa: PLC0415
         from flink_autoscaler.stores.sql.writability import require_writable  # noqa: PLC0415
@@ -165,7 +171,7 @@ class Storage:
             if self._sole_use is not None and not self.is_shared:
                 self._sole_use.renew()
 
-        return StoreWatch(
+        return StoreHealthMonitor(
             prepare,
             look,
             write_error=self._last_write_error,
@@ -188,14 +194,14 @@ class Storage:
         ha = self._settings.ha
         # A connection of its own: a renewal must not wait for a free one. Two attempts fit between two renewals.
         patience = ha.ttl / RENEWALS / 2
-        database = self._open(
+        database = self._open_database(
             beside=self._database, pool_size=1, pool_timeout=patience, connect_timeout=patience, query_timeout=patience
         )
         # For people, and like no other: a process that is started again must not be taken for the one before.
         owner = f"{socket.gethostname()[:100]}:{os.getpid()}:{uuid.uuid4().hex[:12]}"
         lease = Lease(database, name=ha.name, owner=owner, ttl=ha.ttl)
         leadership = LeaseLeadership(lease, ttl=ha.ttl)
-        self._fence = LeaseFence(lease, leadership.acting_term)
+        self._fence = LeaseFence(lease, leadership.bound_term)
         return leadership
 
     def _make_outbox(self, database: Database) -> Outbox:
@@ -203,9 +209,9 @@ class Storage:
         from flink_autoscaler.stores.sql.outbox import SqlOutbox  # noqa: PLC0415
 
         outbox = SqlOutbox(database, writer=self._settings.ha.name, fence=self._fence)
-        return outbox if self._watch is None else watched(outbox, self._watch)
+        return outbox if self._watch is None else fail_fast(outbox, self._watch)
 
-    def _keep_in_database(self, database: Database, watch: StoreWatch) -> None:
+    def _keep_in_database(self, database: Database, watch: StoreHealthMonitor) -> None:
         """Keep what is known about jobs beside their states where those are."""
         from flink_autoscaler.stores.sql.forecasts import SqlForecastStore  # noqa: PLC0415
         from flink_autoscaler.stores.sql.orders import SqlOrderStore  # noqa: PLC0415
@@ -213,7 +219,7 @@ class Storage:
 
         self.tombstones = SqlTombstones(database, fence=self._fence, writer=self._settings.ha.name)
         book = SqlOrderStore(database, fence=self._fence, keeps_events=self.events_database is not None)
-        self.order_book = watched(book, watch)
+        self.order_book = fail_fast(book, watch)
         self.orders_set_aside = lambda: book.set_aside_count
         self.forecasts = SqlForecastStore(database)
         if self._settings.records.enabled:

@@ -32,14 +32,14 @@ from flink_autoscaler.realizers.taskmanagers.slots import SlotSupply
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.event_handlers import RecentEvents, ServiceEvents
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
+from flink_autoscaler.standalone.daemon.job_state_cleaner import JobStateCleaner
 from flink_autoscaler.standalone.daemon.providers import NONE as NO_PROVIDER
-from flink_autoscaler.standalone.daemon.providers import Supplies
+from flink_autoscaler.standalone.daemon.providers import TaskManagerSupplyRegistry
 from flink_autoscaler.standalone.daemon.storage import Storage
-from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
+from flink_autoscaler.standalone.external_metrics.provider import ExternalMetricsProvider, build_sources
 from flink_autoscaler.standalone.extras import missing_library
 from flink_autoscaler.standalone.fetchers.listing import build_fetcher
-from flink_autoscaler.standalone.ha.leadership import GuardedRealizer
-from flink_autoscaler.standalone.lags.book import LagBook, build_sources
+from flink_autoscaler.standalone.ha.leadership import LeaderOnlyRealizer
 from flink_autoscaler.standalone.notifications.notifier import Notifier
 from flink_autoscaler.standalone.settings.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-WHY_NOT_SPARK: Final = "a single pass does not wait for Spark to start"
+INLINE_REASON: Final = "a single pass does not wait for Spark to start"
 
 _NOTIFICATIONS: Final = " notifications"
 _RECENT: Final = " recent events"
@@ -99,9 +99,9 @@ class Wiring(AbstractContextManager["Wiring"]):
             self.on_close(self.loop.close)
             self.clients = ClientCache(self.loop, may_write=self.storage.may_write)
             self.on_close(self.clients.close)
-            self.supplies = Supplies(self.loop, may_write=self.storage.may_write)
+            self.supplies = TaskManagerSupplyRegistry(self.loop, may_write=self.storage.may_write)
             self.on_close(self.supplies.close)
-            self._lags = LagBook(build_sources(settings, self.loop))
+            self._lags = ExternalMetricsProvider(build_sources(settings, self.loop))
             self.on_close(self._lags.close)
             self.realizer = self._build_realizer()
             self.notifier = self._build_notifier()
@@ -141,15 +141,15 @@ class Wiring(AbstractContextManager["Wiring"]):
             selects=selects,
             dependencies=PassDependencies(
                 self.storage.leadership,
-                self._vanished_jobs(cluster),
+                self._make_state_cleaner(cluster),
                 now_ms,
-                standing=standing_orders(self._settings),
+                default_orders=default_orders(self._settings),
                 order_book=self.storage.order_book,
                 recorder=self.storage.recorder,
                 history=self._history_sink(),
                 slot_source=self._slot_source(cluster),
                 forecasts=JobForecasts(self.storage.forecasts, is_ready=self._is_store_up),
-                lags=self._lags,
+                external_metrics=self._lags,
             ),
         )
         self._passes.add(passes)
@@ -166,7 +166,7 @@ class Wiring(AbstractContextManager["Wiring"]):
 
     def fetcher(self, cluster: Cluster) -> JobListFetcher:
         """Make the fetcher of a cluster; the caller closes it. May raise :class:`ConfigError`."""
-        return build_fetcher(cluster, {**self._offered(), "job_key": self._settings.job_key})
+        return build_fetcher(cluster, {**self._plugin_arguments(), "job_key": self._settings.job_key})
 
     def close(self) -> None:
         """Close everything, the last part first. A part that fails to close does not keep the others open."""
@@ -181,11 +181,11 @@ class Wiring(AbstractContextManager["Wiring"]):
             # Never a plug-in: that nothing is changed must not depend on somebody else's code.
             return LogOnlyRealizer()
         realizer: ScalingRealizer = self._plugin(PluginGroup.REALIZERS, self._settings.realizer)
-        return GuardedRealizer(realizer, self.storage.leadership) if self.storage.is_shared else realizer
+        return LeaderOnlyRealizer(realizer, self.storage.leadership) if self.storage.is_shared else realizer
 
     def _build_notifier(self) -> Notifier:
         storage, settings = self.storage, self._settings
-        may_act = storage.leadership.may_act
+        may_act = storage.leadership.is_leader
         notifier = Notifier(settings.notifications, storage.outbox, source=settings.ha.name, may_act=may_act)
         self.on_close(notifier.close)
         return notifier
@@ -195,15 +195,15 @@ class Wiring(AbstractContextManager["Wiring"]):
         plain_store = self._plugin(PluginGroup.STORES, settings.state_store or HEAP)
         orders = self.storage.orders_set_aside
         self.set_aside_count: Callable[[], int] = lambda: int(getattr(plain_store, "set_aside_count", 0)) + orders()
-        store = self.storage.watched_store(plain_store)
+        store = self.storage.fail_fast_store(plain_store)
         names = self._settings.event_handler_names
         handlers: dict[str, AutoScalerEventHandler] = {
             name: self._plugin(PluginGroup.EVENT_HANDLERS, name) for name in names
         }
         handlers[_NOTIFICATIONS] = self.notifier
         handlers[_RECENT] = self.recent_events = RecentEvents()
-        self.order_events = self.storage.order_events(handlers)
-        handler = self.storage.guarded_events(handlers)
+        self.order_events = self.storage.command_event_handlers(handlers)
+        handler = self.storage.leader_event_handlers(handlers)
         self.events = ServiceEvents(handler, self._settings.ha.name)
         self.cluster_events = partial(ServiceEvents, handler)
         return JobAutoScaler(store=store, realizer=self.realizer, event_handler=handler)
@@ -212,12 +212,12 @@ class Wiring(AbstractContextManager["Wiring"]):
         """Return who adds TaskManagers to a cluster; nobody does in a dry run."""
         if cluster.settings.provider.type == NO_PROVIDER or self._settings.dry_run:
             return None
-        may_act = self.storage.leadership.may_act
+        may_act = self.storage.leadership.is_leader
         return SlotSupply(self.clients, self.loop, self.supplies, may_act=may_act)
 
-    def _vanished_jobs(self, cluster: Cluster) -> VanishedJobs:
+    def _make_state_cleaner(self, cluster: Cluster) -> JobStateCleaner:
         gone = self._settings.jobs_gone
-        return VanishedJobs(
+        return JobStateCleaner(
             cluster.name,
             autoscaler=self._autoscaler,
             tombstones=self.storage.tombstones,
@@ -236,13 +236,13 @@ class Wiring(AbstractContextManager["Wiring"]):
         return self.storage.store_status().up
 
     def _plugin(self, group: PluginGroup, name: str) -> Any:
-        part = make_plugin(group, name, self._offered())
+        part = make_plugin(group, name, self._plugin_arguments())
         self.on_close(part.close)
         return part
 
-    def _offered(self) -> dict[str, object]:
+    def _plugin_arguments(self) -> dict[str, object]:
         own = {"settings": self._settings, "loop": self.loop, "clients": self.clients, "supplies": self.supplies}
-        return {**own, **self.storage.offered()}
+        return {**own, **self.storage.plugin_arguments()}
 
     def engine_of(self, cluster: Cluster) -> EvaluationEngine:
         """Return the engine of a cluster; clusters of one kind share it."""
@@ -319,7 +319,7 @@ class Wiring(AbstractContextManager["Wiring"]):
             self._history = HistorySink(
                 self._settings.history,
                 sessions=self._history_session,
-                may_maintain=self.storage.leadership.may_act,
+                may_maintain=self.storage.leadership.is_leader,
                 tell=self.events,
             )
         return self._history
@@ -335,7 +335,7 @@ class Wiring(AbstractContextManager["Wiring"]):
         self._open.callback(_close_quietly, close)
 
 
-def standing_orders(settings: Settings) -> Orders:
+def default_orders(settings: Settings) -> Orders:
     """Return the orders that the settings give for every job."""
     if not settings.dry_run:
         return NO_ORDERS

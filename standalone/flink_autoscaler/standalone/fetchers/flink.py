@@ -19,9 +19,9 @@ from flink_autoscaler.core.log_once import LogOnce
 from flink_autoscaler.core.model.job import ClusterCapacity, Endpoint, JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.fetchers.job_contexts import JobContexts, KnownJobs, tell_unknown
-from flink_autoscaler.standalone.fetchers.job_keys import keyed_jobs, selected_jobs
-from flink_autoscaler.standalone.settings.credentials import Access, MetricAccess
+from flink_autoscaler.standalone.fetchers.job_contexts import JobContexts, JobListReconciler, log_fact_state
+from flink_autoscaler.standalone.fetchers.job_keys import assign_keys, select_jobs
+from flink_autoscaler.standalone.settings.credentials import Credentials, MetricSources
 from flink_autoscaler.standalone.settings.schema.clusters import Growth
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
 
@@ -33,7 +33,7 @@ LOST_FOR: Final = 180.0
 _UNAUTHORIZED: Final = 401
 
 
-class Listing(NamedTuple):
+class JobManagerListing(NamedTuple):
     """The jobs of a cluster, ended and unreadable ones too, and who listed them."""
 
     client: FlinkRestClient
@@ -60,37 +60,39 @@ class JobManagers:
         self._name = cluster.name
         self._loop = loop
         self._clients = clients
-        self._access = Access(cluster.settings, f"cluster '{cluster.name}': ")
-        self._metrics = MetricAccess(cluster.settings, f"cluster '{cluster.name}': ")
+        self._access = Credentials(cluster.settings, f"cluster '{cluster.name}': ")
+        self._metrics = MetricSources(cluster.settings, f"cluster '{cluster.name}': ")
         self._endpoint = cluster.endpoint
         self._urls = cluster.settings.url or (cluster.endpoint.url,)
         self._url = self._urls[0]
 
-    def list_jobs(self) -> Listing:
+    def list_jobs(self) -> JobManagerListing:
         """Return the jobs and who listed them. May raise :class:`ConfigError` and :class:`FlinkRestError`."""
         try:
-            return self._ask_alone(self._client(self._url))
+            return self._list_from_one(self._client(self._url))
         except FlinkRestError as error:
             if len(self._urls) == 1:
                 raise
-            return self._ask_others(error)
+            return self._list_from_others(error)
 
     def _client(self, url: str) -> FlinkRestClient:
-        return self._clients(self._metrics.sourced(self._access.secured(replace(self._endpoint, url=url))))
+        return self._clients(
+            self._metrics.with_metric_source(self._access.with_credentials(replace(self._endpoint, url=url)))
+        )
 
-    def _ask_alone(self, client: FlinkRestClient) -> Listing:
+    def _list_from_one(self, client: FlinkRestClient) -> JobManagerListing:
         try:
-            return Listing(client, self._loop.run(client.job_listing()))
+            return JobManagerListing(client, self._loop.run(client.job_listing()))
         except RefusedError as error:
             renewed = self._client(self._url) if error.status == _UNAUTHORIZED else client
             if renewed.endpoint == client.endpoint:
                 raise
             # The credentials were replaced after this pass had read them.
-            return Listing(renewed, self._loop.run(renewed.job_listing()))
+            return JobManagerListing(renewed, self._loop.run(renewed.job_listing()))
 
-    def _ask_others(self, first: FlinkRestError) -> Listing:
+    def _list_from_others(self, first: FlinkRestError) -> JobManagerListing:
         clients = [self._client(url) for url in self._urls if url != self._url]
-        listing, errors = self._loop.run(_first_answer(clients))
+        listing, errors = self._loop.run(_first_listing(clients))
         if listing is None:
             raise FlinkRestError("no JobManager lists its jobs: " + "; ".join(map(str, (first, *errors)))) from first
         url = listing.client.endpoint.url
@@ -99,14 +101,14 @@ class JobManagers:
         return listing
 
 
-async def _first_answer(clients: Sequence[FlinkRestClient]) -> tuple[Listing | None, list[FlinkRestError]]:
+async def _first_listing(clients: Sequence[FlinkRestClient]) -> tuple[JobManagerListing | None, list[FlinkRestError]]:
     """Return the first answer in the order of the clients, and why those before it failed."""
     requests = [asyncio.ensure_future(client.job_listing()) for client in clients]
     errors: list[FlinkRestError] = []
     try:
         for client, request in zip(clients, requests, strict=True):
             try:
-                return Listing(client, await request), errors
+                return JobManagerListing(client, await request), errors
             except FlinkRestError as error:
                 errors.append(error)
         return None, errors
@@ -145,7 +147,7 @@ class FlinkClusterFetcher:
         self._job_key = job_key
         self._jobmanagers = JobManagers(cluster, loop=loop, clients=clients)
         self._contexts = JobContexts(cluster, clock=clock)
-        self._known, self._log_once = KnownJobs(), LogOnce()
+        self._known, self._log_once = JobListReconciler(), LogOnce()
         self._clock, self._most_seen, self._seen_at = clock, 0, clock()
         growth = cluster.settings.slots
         self._is_fixed = None if growth is Growth.AUTO else growth is Growth.FIXED
@@ -158,10 +160,10 @@ class FlinkClusterFetcher:
             FlinkRestError: The list could not be read.
         """
         client, listing = self._jobmanagers.list_jobs()
-        listed = self._known.take(listing)
-        keyed = keyed_jobs(self._cluster.name, listed.all, self._job_key)
-        jobs, left_out = selected_jobs(keyed, self._cluster.settings)
-        readable, unreadable = listed.divided(jobs)
+        listed = self._known.update(listing)
+        keyed = assign_keys(self._cluster.name, listed.all, self._job_key)
+        jobs, left_out = select_jobs(keyed, self._cluster.settings)
+        readable, unreadable = listed.partition(jobs)
         contexts, failures = self._loop.run(self._read(client, readable))
         return JobList(contexts, {**failures, **unreadable}, left_out, listed.problems)
 
@@ -172,14 +174,14 @@ class FlinkClusterFetcher:
             self._contexts.contexts(client, jobs), read_capacity(client)
         )
         if isinstance(capacity, ClusterCapacity):
-            capacity = self._with_losses(capacity)
+            capacity = self._with_lost_taskmanagers(capacity)
         error = capacity if isinstance(capacity, AutoscalerError) else None
         if self._log_once.is_news(TASKMANAGERS, error):
-            tell_unknown(self._cluster.name, TASKMANAGERS, error)
+            log_fact_state(self._cluster.name, TASKMANAGERS, error)
         given, refused = with_capacities(contexts, capacity, is_fixed=self._is_fixed)
         return given, {**failures, **refused}
 
-    def _with_losses(self, capacity: ClusterCapacity) -> ClusterCapacity:
+    def _with_lost_taskmanagers(self, capacity: ClusterCapacity) -> ClusterCapacity:
         """Return the figures with the TaskManagers that were there in the last minutes and are not now."""
         now = self._clock()
         if capacity.taskmanagers >= self._most_seen or now - self._seen_at > LOST_FOR:

@@ -22,22 +22,22 @@ from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.options.lag import GROUP_PARAMETERS, LagOptions
 from flink_autoscaler.standalone.settings.schema.options import JOB_PREFIXES, job_keys
 from flink_autoscaler.standalone.settings.secrets import MASK
-from flink_autoscaler.standalone.settings.sources.layer import HALF_CHARACTER
+from flink_autoscaler.standalone.settings.sources.layer import SURROGATE
 
 CACHED_FOR_MS: Final = 60_000
 """Time after a change of a job for which the cache is distrusted: far more than its usual life."""
 
-MOST_OPTIONS: Final = 5_000
-MOST_CHARACTERS: Final = 1 << 20
+MAX_OPTIONS: Final = 5_000
+MAX_CHARACTERS: Final = 1 << 20
 """Of what a job says about itself, keys and values together: the list of options of Flink has some hundreds."""
 
 _TABLE_GROUP: Final = "properties.group.id"
 """Option of a table of Flink's Kafka connector."""
 
-_STAND_IN: Final = (JobStatus.INITIALIZING, JobStatus.CREATED, JobStatus.RECONCILING, JobStatus.SUSPENDED)
+_PLACEHOLDER_STATES: Final = (JobStatus.INITIALIZING, JobStatus.CREATED, JobStatus.RECONCILING, JobStatus.SUSPENDED)
 
 
-def with_reported(defaults: Mapping[str, str], reported: Mapping[str, str]) -> dict[str, str]:
+def merge_reported(defaults: Mapping[str, str], reported: Mapping[str, str]) -> dict[str, str]:
     """Put what a JobManager reports over the defaults, key by key, as the Java process does.
 
     Flink shows secrets as asterisks: those would overwrite the real values.
@@ -45,58 +45,58 @@ def with_reported(defaults: Mapping[str, str], reported: Mapping[str, str]) -> d
     Raises:
         ResponseError: The configuration is larger than one that is read.
     """
-    return {**defaults, **_bounded({key: value for key, value in reported.items() if value != MASK})}
+    return {**defaults, **_limit_size({key: value for key, value in reported.items() if value != MASK})}
 
 
-def own_options(user_config: Mapping[str, str]) -> dict[str, str]:
+def autoscaler_options(user_config: Mapping[str, str]) -> dict[str, str]:
     """Return what of a job's global parameters are options of the autoscaler or name its consumer group, unmasked.
 
     Raises:
         ResponseError: They are more than are read.
     """
-    return _bounded({key: value for key, value in user_config.items() if _is_wanted(key) and value != MASK})
+    return _limit_size({key: value for key, value in user_config.items() if _is_relevant_key(key) and value != MASK})
 
 
-def _is_wanted(key: str) -> bool:
+def _is_relevant_key(key: str) -> bool:
     return key.startswith(JOB_PREFIXES) or key in GROUP_PARAMETERS
 
 
-def _bounded(texts: Mapping[str, str]) -> dict[str, str]:
+def _limit_size(texts: Mapping[str, str]) -> dict[str, str]:
     """Return what a job says, as text that can be written down; of much, only what may be read of it.
 
     It is kept for every job, recorded with every pass and sent to Spark. What no option of ours or of Flink that is
     read here has gets lost first: a job may bring along what it likes, such as a query of megabytes.
     """
     if _is_small(texts):
-        return {_well_formed(key): _well_formed(value) for key, value in texts.items()}
-    known = {key: value for key, value in texts.items() if _is_wanted(key) or key in _read_of_flink()}
+        return {_replace_surrogates(key): _replace_surrogates(value) for key, value in texts.items()}
+    known = {key: value for key, value in texts.items() if _is_relevant_key(key) or key in _known_flink_keys()}
     if _is_small(known):
-        return _bounded(known)
+        return _limit_size(known)
     raise ResponseError(
         f"the configuration of the job has {len(known)} options of {_size(known)} characters, of which at most"
-        f" {MOST_OPTIONS} of {MOST_CHARACTERS} characters are read"
+        f" {MAX_OPTIONS} of {MAX_CHARACTERS} characters are read"
     )
 
 
 def _is_small(texts: Mapping[str, str]) -> bool:
-    return len(texts) <= MOST_OPTIONS and _size(texts) <= MOST_CHARACTERS
+    return len(texts) <= MAX_OPTIONS and _size(texts) <= MAX_CHARACTERS
 
 
 def _size(texts: Mapping[str, str]) -> int:
     return sum(len(key) + len(value) for key, value in texts.items())
 
 
-def _well_formed(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     """Return a text without halves of characters, which JSON can escape and nobody can store."""
-    return text if text.isascii() else HALF_CHARACTER.sub("\ufffd", text)
+    return text if text.isascii() else SURROGATE.sub("\ufffd", text)
 
 
 @cache
-def _read_of_flink() -> frozenset[str]:
+def _known_flink_keys() -> frozenset[str]:
     return frozenset(key for option in FlinkOptions.all_options() for key in option.keys)
 
 
-def with_own_options(configuration: Mapping[str, str], own: Mapping[str, str]) -> Mapping[str, str]:
+def merge_job_options(configuration: Mapping[str, str], own: Mapping[str, str]) -> Mapping[str, str]:
     """Put options of a job over a configuration; by whichever of its keys an option is set, this one counts."""
     if not own:
         return configuration
@@ -104,19 +104,19 @@ def with_own_options(configuration: Mapping[str, str], own: Mapping[str, str]) -
     return {**{key: value for key, value in configuration.items() if key not in hidden}, **own}
 
 
-def is_stand_in(state: str) -> bool:
+def is_placeholder(state: str) -> bool:
     """Tell whether Flink has no more than a stand-in for a job in this state."""
-    return JobStatus.of(state) in _STAND_IN
+    return JobStatus.of(state) in _PLACEHOLDER_STATES
 
 
-class Own(NamedTuple):
-    """The options of a job; ``is_sure`` tells whether they are all of them, or may just not be known yet."""
+class JobOptions(NamedTuple):
+    """The options of a job; ``is_complete`` tells whether they are all of them, or may just not be known yet."""
 
     options: Mapping[str, str]
-    is_sure: bool = True
+    is_complete: bool = True
 
 
-class OwnOptions:
+class JobOptionsReader:
     """Reads what jobs bring along.
 
     Args:
@@ -136,7 +136,7 @@ class OwnOptions:
         self._defaults = defaults
         self._now_ms = now_ms
 
-    async def read(self, client: FlinkRestClient, job: JobOverview, before: Mapping[str, str]) -> Own:
+    async def read(self, client: FlinkRestClient, job: JobOverview, before: Mapping[str, str]) -> JobOptions:
         """Return the options of a job.
 
         Args:
@@ -148,46 +148,48 @@ class OwnOptions:
             FlinkRestError: The JobManager did not tell.
         """
         if not self._is_wanted:
-            return Own({})
-        own = await self._brought(client, job, before)
-        if not _lacks_a_group({**self._defaults, **own.options}):
+            return JobOptions({})
+        own = await self._fetch(client, job, before)
+        if not _lacks_consumer_group({**self._defaults, **own.options}):
             return own
-        return own._replace(options={**own.options, **await _group_of_tables(client, job)})
+        return own._replace(options={**own.options, **await _table_consumer_group(client, job)})
 
-    async def _brought(self, client: FlinkRestClient, job: JobOverview, before: Mapping[str, str]) -> Own:
-        if options := await _read(client, job):
-            return Own(options)
+    async def _fetch(self, client: FlinkRestClient, job: JobOverview, before: Mapping[str, str]) -> JobOptions:
+        if options := await _read_user_config(client, job):
+            return JobOptions(options)
         if JobStatus.of(job.state).is_terminal:
-            return Own(before)
-        if is_stand_in(job.state):
-            return Own(before, is_sure=False)
+            return JobOptions(before)
+        if is_placeholder(job.state):
+            return JobOptions(before, is_complete=False)
         if self._now_ms() - job.last_modification_ms >= CACHED_FOR_MS:
-            return Own({})
-        return await self._looked_at_twice(client, job, before)
+            return JobOptions({})
+        return await self._fetch_with_details(client, job, before)
 
-    async def _looked_at_twice(self, client: FlinkRestClient, job: JobOverview, before: Mapping[str, str]) -> Own:
+    async def _fetch_with_details(
+        self, client: FlinkRestClient, job: JobOverview, before: Mapping[str, str]
+    ) -> JobOptions:
         """Find out whether an empty answer was about the job itself: the details come from the same cache."""
         details = await client.job_details(job.job_id)
-        if is_stand_in(details.state):
-            return Own(before, is_sure=False)
-        return Own(await _read(client, job))
+        if is_placeholder(details.state):
+            return JobOptions(before, is_complete=False)
+        return JobOptions(await _read_user_config(client, job))
 
 
-async def _read(client: FlinkRestClient, job: JobOverview) -> Mapping[str, str]:
-    return own_options(await client.job_user_config(job.job_id))
+async def _read_user_config(client: FlinkRestClient, job: JobOverview) -> Mapping[str, str]:
+    return autoscaler_options(await client.job_user_config(job.job_id))
 
 
-def _lacks_a_group(configuration: Mapping[str, str]) -> bool:
+def _lacks_consumer_group(configuration: Mapping[str, str]) -> bool:
     """Tell whether lag is asked for, and nobody names a consumer group."""
     asks = any(configuration.get(key) for key in LagOptions.lag_sources.keys)
     return asks and not any(configuration.get(key) for key in (*LagOptions.lag_kafka_group.keys, *GROUP_PARAMETERS))
 
 
-async def _group_of_tables(client: FlinkRestClient, job: JobOverview) -> Mapping[str, str]:
+async def _table_consumer_group(client: FlinkRestClient, job: JobOverview) -> Mapping[str, str]:
     """Return the consumer group that all tables with a hint name alike; nothing where that cannot be told."""
     try:
         tables = await client.hinted_options(job.job_id)
     except FlinkRestError:  # the pass will tell what is wrong
         return {}
     groups = {table[_TABLE_GROUP] for table in tables if table.get(_TABLE_GROUP)}
-    return _bounded({_TABLE_GROUP: groups.pop()}) if len(groups) == 1 else {}
+    return _limit_size({_TABLE_GROUP: groups.pop()}) if len(groups) == 1 else {}

@@ -24,13 +24,13 @@ from flink_autoscaler.core.model.job import Headroom, JobKey, JobStatus, effecti
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.standalone.fetchers.job_configuration import (
-    Own,
-    OwnOptions,
-    is_stand_in,
-    with_own_options,
-    with_reported,
+    JobOptions,
+    JobOptionsReader,
+    is_placeholder,
+    merge_job_options,
+    merge_reported,
 )
-from flink_autoscaler.standalone.settings.removed import removed_key
+from flink_autoscaler.standalone.settings.removals import removed_key_problem
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
 log = structlog.get_logger(__name__)
@@ -52,7 +52,7 @@ class ListedJobs:
     unreadable: Mapping[str, AutoscalerError] = field(default_factory=dict)
     problems: Mapping[str, AutoscalerError] = field(default_factory=dict)
 
-    def divided(
+    def partition(
         self, jobs: Mapping[JobKey, JobOverview]
     ) -> tuple[dict[JobKey, JobOverview], dict[JobKey, AutoscalerError]]:
         """Return those of some of the jobs that can be looked after, and why the others cannot."""
@@ -60,7 +60,7 @@ class ListedJobs:
         return readable, {key: self.unreadable[job.job_id] for key, job in jobs.items() if key not in readable}
 
 
-def tell_unknown(cluster: str, fact: str, error: AutoscalerError | None) -> None:
+def log_fact_state(cluster: str, fact: str, error: AutoscalerError | None) -> None:
     """Say that something that only helps is not known, or is again; jobs are looked after all the same."""
     if error is None:
         log.info("cluster_fact_known", cluster=cluster, fact=fact)
@@ -68,19 +68,19 @@ def tell_unknown(cluster: str, fact: str, error: AutoscalerError | None) -> None
         log.warning("cluster_fact_unknown", cluster=cluster, fact=fact, error=str(error))
 
 
-class KnownJobs:
+class JobListReconciler:
     """Remembers the jobs of a JobManager from list to list. Belongs to one thread at a time."""
 
     def __init__(self) -> None:
         self._known: dict[str, JobOverview] = {}
 
-    def take(self, listing: JobListing) -> ListedJobs:
+    def update(self, listing: JobListing) -> ListedJobs:
         """Take a list; tell which jobs there are."""
         jobs = {job.job_id: job for job in listing.jobs}
         unreadable: dict[str, AutoscalerError] = {}
         problems: dict[str, AutoscalerError] = {}
         for entry in listing.unreadable:
-            job, believed = self._identified(entry), self._believed(entry)
+            job, believed = self._match(entry), self._resolve_conflict(entry)
             if believed is not None and believed.job_id not in unreadable:
                 jobs[believed.job_id] = believed
             if job is None or believed is not None:
@@ -95,13 +95,13 @@ class KnownJobs:
         self._known = jobs
         return ListedJobs(tuple(jobs.values()), unreadable, problems)
 
-    def _believed(self, entry: UnreadableJob) -> JobOverview | None:
+    def _resolve_conflict(self, entry: UnreadableJob) -> JobOverview | None:
         """Return the one of two entries with the id of a job that has the name it had before; None where both have."""
         known = None if entry.job_id is None else self._known.get(entry.job_id)
         claims = [claim for claim in entry.claims if known is not None and claim.name == known.name]
         return claims[0] if len(claims) == 1 else None
 
-    def _identified(self, entry: UnreadableJob) -> JobOverview | None:
+    def _match(self, entry: UnreadableJob) -> JobOverview | None:
         """Return what is known about a job whose entry cannot be read; None where nobody knows which one it is."""
         if entry.job_id is None:
             return None
@@ -121,19 +121,19 @@ NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CachedConfiguration:
     """Configuration of a job, as it was read.
 
     Attributes:
-        own: The part that the job brought along itself.
-        is_certain: Whether the job may be scaled by this configuration.
+        job_options: The part that the job brought along itself.
+        is_complete: Whether the job may be scaled by this configuration.
     """
 
     configuration: Mapping[str, str]
-    own: Own
+    job_options: JobOptions
     read_at: float
     last_modification_ms: int
-    is_certain: bool = True
+    is_complete: bool = True
 
 
 class JobContexts:
@@ -150,8 +150,8 @@ class JobContexts:
     def __init__(self, cluster: Cluster, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._cluster = cluster
         self._clock = clock
-        self._own_options = OwnOptions(is_wanted=cluster.settings.job_user_config, defaults=cluster.job_defaults)
-        self._known: dict[str, dict[str, _Known]] = {}
+        self._own_options = JobOptionsReader(is_wanted=cluster.settings.job_user_config, defaults=cluster.job_defaults)
+        self._known: dict[str, dict[str, _CachedConfiguration]] = {}
         self._validation_interval = AutoscalerOptions(cluster.job_defaults).scaling_event_interval
 
     async def contexts(
@@ -193,7 +193,7 @@ class JobContexts:
             context_of(
                 job_key=job_key,
                 job_id=job.job_id,
-                status=_status(job, known[job.job_id]),
+                status=_context_status(job, known[job.job_id]),
                 configuration=known[job.job_id].configuration,
                 job_name=job.name,
                 task_count=job.tasks.get("total"),
@@ -210,59 +210,61 @@ class JobContexts:
         self._known = {url: known for url, known in self._known.items() if url in urls}
 
     async def _refresh(
-        self, client: FlinkRestClient, known: dict[str, _Known], jobs: Iterable[JobOverview]
+        self, client: FlinkRestClient, known: dict[str, _CachedConfiguration], jobs: Iterable[JobOverview]
     ) -> dict[str, AutoscalerError]:
         """Read what is not known, or not any more, and return what failed by job id."""
         due = [job for job in jobs if self._is_outdated(known.get(job.job_id), job)]
         # Few enough that no request waits for its connection until it times out, also with 5,000 jobs.
         places = asyncio.Semaphore(client.endpoint.max_connections)
 
-        async def read(job: JobOverview) -> _Known | AutoscalerError:
+        async def read(job: JobOverview) -> _CachedConfiguration | AutoscalerError:
             async with places:
                 return await try_await(self._read(client, job, known.get(job.job_id)), what=f"job {job.job_id}")
 
         found = await asyncio.gather(*map(read, due))
         results = {job.job_id: result for job, result in zip(due, found, strict=True)}
-        known |= {job_id: result for job_id, result in results.items() if isinstance(result, _Known)}
+        known |= {job_id: result for job_id, result in results.items() if isinstance(result, _CachedConfiguration)}
         return {job_id: result for job_id, result in results.items() if isinstance(result, AutoscalerError)}
 
-    def _is_outdated(self, entry: _Known | None, job: JobOverview) -> bool:
+    def _is_outdated(self, entry: _CachedConfiguration | None, job: JobOverview) -> bool:
         if entry is None or entry.last_modification_ms != job.last_modification_ms:
             return True
-        is_worth_asking = not entry.own.is_sure and not is_stand_in(job.state)
+        is_worth_asking = not entry.job_options.is_complete and not is_placeholder(job.state)
         return is_worth_asking or self._clock() - entry.read_at >= REFRESH_AFTER
 
-    async def _read(self, client: FlinkRestClient, job: JobOverview, before: _Known | None) -> _Known:
+    async def _read(
+        self, client: FlinkRestClient, job: JobOverview, before: _CachedConfiguration | None
+    ) -> _CachedConfiguration:
         reported, own = await asyncio.gather(
             client.job_configuration(job.job_id),
-            self._own_options.read(client, job, before.own.options if before else {}),
+            self._own_options.read(client, job, before.job_options.options if before else {}),
         )
-        configuration = with_own_options(with_reported(self._cluster.job_defaults, reported), own.options)
+        configuration = merge_job_options(merge_reported(self._cluster.job_defaults, reported), own.options)
         if before is None or before.configuration != configuration:
-            self._tell_removed(job, configuration)
-        read_at = self._clock() - (0.0 if before else SPREAD * REFRESH_AFTER * _share(job.job_id))
-        known = _Known(configuration, own, read_at, job.last_modification_ms)
-        if own.is_sure or own.options or not _is_disabled(configuration):
+            self._warn_removed_options(job, configuration)
+        read_at = self._clock() - (0.0 if before else SPREAD * REFRESH_AFTER * _hash_fraction(job.job_id))
+        known = _CachedConfiguration(configuration, own, read_at, job.last_modification_ms)
+        if own.is_complete or own.options or not _is_disabled(configuration):
             return known
         # The job may enable the autoscaler itself, and a disabled one deletes what it knows about the job. So it
         # counts as enabled, and the job as not running: together that leaves everything as it is.
-        return replace(known, configuration={**configuration, AutoscalerOptions.enabled.key: "true"}, is_certain=False)
+        return replace(known, configuration={**configuration, AutoscalerOptions.enabled.key: "true"}, is_complete=False)
 
-    def _tell_removed(self, job: JobOverview, configuration: Mapping[str, str]) -> None:
+    def _warn_removed_options(self, job: JobOverview, configuration: Mapping[str, str]) -> None:
         """Say which options of a job no longer count: nobody can refuse what is in the configuration of Flink."""
         for key in configuration:
-            if (problem := removed_key(key)) is not None:
+            if (problem := removed_key_problem(key)) is not None:
                 log.warning("job_option_removed", cluster=self._cluster.name, job=job.name, key=key, problem=problem)
 
 
-def _share(job_id: str) -> float:
+def _hash_fraction(job_id: str) -> float:
     """Return a number from 0 to 1 that is always the same for a job and another one for others."""
     return zlib.crc32(job_id.encode()) / 0xFFFFFFFF
 
 
-def _status(job: JobOverview, known: _Known) -> JobStatus:
+def _context_status(job: JobOverview, known: _CachedConfiguration) -> JobStatus:
     status = effective_status(job.state, job.tasks)
-    return JobStatus.CREATED if status is JobStatus.RUNNING and not known.is_certain else status
+    return JobStatus.CREATED if status is JobStatus.RUNNING and not known.is_complete else status
 
 
 def _is_disabled(configuration: Mapping[str, str]) -> bool:

@@ -20,14 +20,14 @@ _DIGEST = 16
 _NOWHERE = ""
 
 
-class PlacedJob(NamedTuple):
+class ApplicationJob(NamedTuple):
     """A job, and the application that runs it; without an application in a cluster that has no such thing."""
 
     application_id: str
     job: JobOverview
 
 
-def keyed_jobs(cluster: str, jobs: Sequence[JobOverview], mode: JobKeyMode) -> dict[JobKey, JobOverview]:
+def assign_keys(cluster: str, jobs: Sequence[JobOverview], mode: JobKeyMode) -> dict[JobKey, JobOverview]:
     """Give every job its key.
 
     With ``name`` a key is ``<cluster>/<job name>``, so that a resubmitted job continues where it was. Of live jobs that
@@ -43,69 +43,74 @@ def keyed_jobs(cluster: str, jobs: Sequence[JobOverview], mode: JobKeyMode) -> d
     Returns:
         Jobs by key, in the order given. Keys have at most 191 printable characters.
     """
-    return {key: placed.job for key, placed in keyed_application_jobs(cluster, {_NOWHERE: jobs}, mode).items()}
+    return {key: placed.job for key, placed in assign_application_keys(cluster, {_NOWHERE: jobs}, mode).items()}
 
 
-def keyed_application_jobs(
+def assign_application_keys(
     cluster: str, applications: Mapping[str, Sequence[JobOverview]], mode: JobKeyMode
-) -> dict[JobKey, PlacedJob]:
+) -> dict[JobKey, ApplicationJob]:
     """Give every job of several applications its key.
 
-    As :func:`keyed_jobs`, over all applications together. Only within an application is a job id unique: where the id
+    As :func:`assign_keys`, over all applications together. Only within an application is a job id unique: where the id
     is part of a key and not of one job alone, ``@<application id>`` is appended. With ``job-id`` that is always done
     for the id that Flink gives to many jobs, so that such a job does not take over the key of another one that ends.
 
     Args:
         cluster: Name of the cluster.
         applications: Jobs by application id.
-        mode: As for :func:`keyed_jobs`.
+        mode: As for :func:`assign_keys`.
     """
-    jobs = [PlacedJob(application_id, job) for application_id, listed in applications.items() for job in listed]
+    jobs = [ApplicationJob(application_id, job) for application_id, listed in applications.items() for job in listed]
     common = {job_id for job_id, count in Counter(each.job.job_id for each in jobs).items() if count > 1}
     if mode is JobKeyMode.JOB_ID:
         return {_id_key(placed, common | {SHARED_JOB_ID}): placed for placed in jobs}
-    first = {_name(placed): placed for placed in sorted(jobs, key=_seniority, reverse=True) if not _has_ended(placed)}
-    latest = {_name(placed): placed for placed in sorted(jobs, key=lambda placed: placed.job.start_ms)}
+    first = {
+        _job_name(placed): placed for placed in sorted(jobs, key=_seniority, reverse=True) if not _has_ended(placed)
+    }
+    latest = {_job_name(placed): placed for placed in sorted(jobs, key=lambda placed: placed.job.start_ms)}
     listed = [
-        each for each in jobs if not _has_ended(each) or (_name(each) not in first and latest[_name(each)] is each)
+        each
+        for each in jobs
+        if not _has_ended(each) or (_job_name(each) not in first and latest[_job_name(each)] is each)
     ]
     return {
-        _limited(
-            f"{cluster}/{_name(each)}" + ("" if first.get(_name(each), each) is each else f"#{_id_key(each, common)}")
+        _limit_length(
+            f"{cluster}/{_job_name(each)}"
+            + ("" if first.get(_job_name(each), each) is each else f"#{_id_key(each, common)}")
         ): each
         for each in listed
     }
 
 
-def _seniority(placed: PlacedJob) -> tuple[bool, int, str, str]:
+def _seniority(placed: ApplicationJob) -> tuple[bool, int, str, str]:
     """Return a key that puts the job that began first before the others, and one of which that is not known last."""
     job = placed.job
     return job.start_ms < 0, job.start_ms, job.job_id, placed.application_id
 
 
-def _id_key(placed: PlacedJob, common: set[str]) -> str:
+def _id_key(placed: ApplicationJob, common: set[str]) -> str:
     """Return the id of a job, with that of its application where others have the same."""
     is_enough = placed.job.job_id not in common or placed.application_id == _NOWHERE
     return placed.job.job_id if is_enough else f"{placed.job.job_id}@{placed.application_id}"
 
 
-def _limited(key: str) -> JobKey:
+def _limit_length(key: str) -> JobKey:
     if len(key) <= KEY_LIMIT:
         return key
     digest = hashlib.sha256(key.encode()).hexdigest()[:_DIGEST]
     return f"{key[: KEY_LIMIT - _DIGEST - 1]}~{digest}"
 
 
-def printable(text: str) -> str:
+def to_printable(text: str) -> str:
     """Return a text fit for terminals and databases: no control characters, no half of a surrogate pair."""
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
-def _name(placed: PlacedJob) -> str:
-    return printable(placed.job.name)
+def _job_name(placed: ApplicationJob) -> str:
+    return to_printable(placed.job.name)
 
 
-def _has_ended(placed: PlacedJob) -> bool:
+def _has_ended(placed: ApplicationJob) -> bool:
     return JobStatus.of(placed.job.state).is_terminal
 
 
@@ -118,7 +123,7 @@ def is_selected(name: str, settings: ClusterSettings) -> bool:
     return is_included and not _matches(name, settings.exclude)
 
 
-def selected_jobs(
+def select_jobs(
     jobs: Mapping[JobKey, JobOverview], settings: ClusterSettings
 ) -> tuple[dict[JobKey, JobOverview], frozenset[JobKey]]:
     """Return the jobs that are looked after, in the order given, and the keys of the others."""

@@ -17,11 +17,11 @@ from flink_autoscaler.core.ports.deployment import JobList, JobListFetcher
 from flink_autoscaler.standalone.settings.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
 
-MOST_AT_ONCE: Final = 16
+MAX_CONCURRENT: Final = 16
 """Clusters that are asked at the same time."""
 
 
-class Listing(AbstractContextManager["Listing"]):
+class JobLister(AbstractContextManager["JobLister"]):
     """Resources for listing jobs; a context manager that closes them."""
 
     def __init__(self, settings: Settings) -> None:
@@ -62,17 +62,17 @@ def list_jobs(
 
     A cluster that cannot be listed has its error among the problems of an empty list.
     """
-    with ThreadPoolExecutor(min(len(clusters), MOST_AT_ONCE)) as pool:
-        yield from zip(clusters, pool.map(partial(_listed, fetcher_of), clusters), strict=True)
+    with ThreadPoolExecutor(min(len(clusters), MAX_CONCURRENT)) as pool:
+        yield from zip(clusters, pool.map(partial(_fetch_job_list, fetcher_of), clusters), strict=True)
 
 
-def _listed(fetcher_of: Callable[[Cluster], JobListFetcher], cluster: Cluster) -> JobList:
+def _fetch_job_list(fetcher_of: Callable[[Cluster], JobListFetcher], cluster: Cluster) -> JobList:
     with ErrorBoundary() as boundary, closing(fetcher_of(cluster)) as fetcher:  # the fetcher may be somebody else's
         return fetcher.fetch()
     return JobList((), problems={f"cluster {cluster.name}": boundary.error or PluginError("no list")})
 
 
-def chosen_clusters(settings: Settings, name: str | None) -> tuple[Cluster, ...]:
+def select_clusters(settings: Settings, name: str | None) -> tuple[Cluster, ...]:
     """Return the clusters with a name, or all of them without one.
 
     Raises:

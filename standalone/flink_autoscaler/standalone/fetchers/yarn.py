@@ -25,24 +25,24 @@ from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.job_contexts import JobContexts
-from flink_autoscaler.standalone.fetchers.job_keys import PlacedJob, is_selected, keyed_application_jobs
+from flink_autoscaler.standalone.fetchers.job_keys import ApplicationJob, assign_application_keys, is_selected
 from flink_autoscaler.standalone.fetchers.yarn_applications import (
     ApplicationDependencies,
-    ApplicationRoll,
-    Look,
+    ApplicationSnapshot,
+    ApplicationTracker,
     YarnEndpoints,
 )
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
 
 log = structlog.get_logger(__name__)
 
-LOOKS_AT_ONCE: Final = 64
+MAX_CONCURRENT_LISTINGS: Final = 64
 """Applications that are looked at at the same time, those that have not answered for some seconds not counted."""
 
 _NUMBERS: Final = re.compile(r"[0-9]+")
 
 
-Read = tuple[tuple[JobAutoScalerContext, ...], dict[JobKey, AutoscalerError]]
+ApplicationContexts = tuple[tuple[JobAutoScalerContext, ...], dict[JobKey, AutoscalerError]]
 """The contexts of the jobs of one application, and why others could not be made."""
 
 
@@ -73,7 +73,7 @@ class YarnFetcher:
         yarn = cluster.settings.yarn
         self._wanted = ApplicationFilter(yarn.types, yarn.queues, yarn.users, yarn.tags, yarn.names)
         self._endpoints = YarnEndpoints(cluster)
-        self._roll = ApplicationRoll(clock=clock)
+        self._roll = ApplicationTracker(clock=clock)
         self._contexts = JobContexts(cluster, clock=clock)
         self._log_once = LogOnce()
         self._keys: dict[str, frozenset[JobKey]] = {}
@@ -100,15 +100,15 @@ class YarnFetcher:
         listed, illegible = await rm.applications(self._wanted)
         if before not in (None, rm.active_url):
             log.warning("resource_manager_changed", cluster=self._cluster.name, before=before, now=rm.active_url)
-        await self._learn_hosts(rm, listed)
+        await self._refresh_vouched_hosts(rm, listed)
         (absent, moved), capacity, (seen, problems) = await asyncio.gather(
-            self._roll.absent(rm, self._wanted, {each.application_id for each in listed} | illegible.keys()),
+            self._roll.check_missing(rm, self._wanted, {each.application_id for each in listed} | illegible.keys()),
             self._yarn_capacity(rm, listed),
-            self._look_at_all(listed),
+            self._list_all(listed),
         )
         for application_id, found in seen.items():
             problems |= {f"{application_id}: {part}": error for part, error in found.jobs.problems.items()}
-        jobs = self._keyed(seen)
+        jobs = self._assign_keys(seen)
         read, unreadable, failed = await self._read_all(seen, jobs, capacity)
         self._contexts.keep_only({watched.url for _, watched in self._roll.items()})
         left_out = {key for key, placed in jobs.items() if not is_selected(placed.job.name, self._cluster.settings)}
@@ -129,7 +129,7 @@ class YarnFetcher:
                 await before.aclose()
         return self._rm
 
-    async def _learn_hosts(self, rm: ResourceManagerClient, listed: Sequence[Application]) -> None:
+    async def _refresh_vouched_hosts(self, rm: ResourceManagerClient, listed: Sequence[Application]) -> None:
         """Ask which hosts may have credentials, where applications are on others than those that are known."""
         if not self._endpoints.needs_hosts(listed):
             return
@@ -153,21 +153,23 @@ class YarnFetcher:
                 log.warning("yarn_headroom_unknown", cluster=self._cluster.name, error=str(error))
         return None if isinstance(capacity, AutoscalerError) else capacity
 
-    async def _look_at_all(self, listed: Sequence[Application]) -> tuple[dict[str, Look], dict[str, AutoscalerError]]:
+    async def _list_all(
+        self, listed: Sequence[Application]
+    ) -> tuple[dict[str, ApplicationSnapshot], dict[str, AutoscalerError]]:
         """Look at all applications at the same time, those that failed before last."""
-        problems = _with_the_same_address(listed)
+        problems = _duplicate_addresses(listed)
         applications = {each.application_id: each for each in listed if each.application_id not in problems}
         around = ApplicationDependencies(
             self._clients,
-            looks=Admission(jobs=LOOKS_AT_ONCE),
-            proxied=Admission(jobs=self._cluster.endpoint.max_connections),
+            listings=Admission(jobs=MAX_CONCURRENT_LISTINGS),
+            proxy_requests=Admission(jobs=self._cluster.endpoint.max_connections),
             application_ids=applications.keys(),
         )
 
-        async def look(application: Application) -> Look | AutoscalerError:
+        async def look(application: Application) -> ApplicationSnapshot | AutoscalerError:
             watched = self._roll[application.application_id]
             with ErrorBoundary() as boundary:
-                return await watched.look(application, self._endpoints.ways(application), around)
+                return await watched.list_jobs(application, self._endpoints.routes(application), around)
             return boundary.error or NotReadyError("not looked at")
 
         in_turn = sorted(applications.values(), key=lambda each: self._roll[each.application_id].failures)
@@ -175,20 +177,20 @@ class YarnFetcher:
         seen = {}
         for application_id, application in applications.items():
             match results[application]:
-                case Look() as found:
+                case ApplicationSnapshot() as found:
                     seen[application_id] = found
                 case error:
                     problems[application_id] = error
         return seen, problems
 
-    def _keyed(self, seen: Mapping[str, Look]) -> dict[JobKey, PlacedJob]:
+    def _assign_keys(self, seen: Mapping[str, ApplicationSnapshot]) -> dict[JobKey, ApplicationJob]:
         """Give the jobs their keys.
 
         Those of applications that cannot be read at the moment take part: otherwise another job of the same name would
         have its name for itself for a while, and take over what was learned.
         """
         known = {each: seen[each].jobs.all if each in seen else watched.jobs for each, watched in self._roll.items()}
-        keyed = keyed_application_jobs(self._cluster.name, known, self._job_key)
+        keyed = assign_application_keys(self._cluster.name, known, self._job_key)
         keys: dict[str, set[JobKey]] = defaultdict(set)
         for key, placed in keyed.items():
             keys[placed.application_id].add(key)
@@ -196,17 +198,20 @@ class YarnFetcher:
         return {key: placed for key, placed in keyed.items() if placed.application_id in seen}
 
     async def _read_all(
-        self, seen: Mapping[str, Look], jobs: Mapping[JobKey, PlacedJob], capacity: YarnCapacity | None
-    ) -> tuple[list[Read], dict[JobKey, AutoscalerError], dict[str, AutoscalerError]]:
+        self,
+        seen: Mapping[str, ApplicationSnapshot],
+        jobs: Mapping[JobKey, ApplicationJob],
+        capacity: YarnCapacity | None,
+    ) -> tuple[list[ApplicationContexts], dict[JobKey, AutoscalerError], dict[str, AutoscalerError]]:
         """Return what was read of each application, why some of their jobs cannot be, and which cannot be at all."""
-        admission = Admission(jobs=LOOKS_AT_ONCE)
+        admission = Admission(jobs=MAX_CONCURRENT_LISTINGS)
         selected: dict[str, dict[JobKey, JobOverview]] = {each: {} for each in seen}
         for key, placed in jobs.items():
             if is_selected(placed.job.name, self._cluster.settings):
                 selected[placed.application_id][key] = placed.job
-        divided = {each: seen[each].jobs.divided(mine) for each, mine in selected.items()}
+        divided = {each: seen[each].jobs.partition(mine) for each, mine in selected.items()}
 
-        async def read(application_id: str) -> Read:
+        async def read(application_id: str) -> ApplicationContexts:
             async with admission():
                 return await self._read(seen[application_id], divided[application_id][0], capacity)
 
@@ -217,7 +222,9 @@ class YarnFetcher:
             {each: error for each, error in found.items() if isinstance(error, AutoscalerError)},
         )
 
-    async def _read(self, look: Look, jobs: Mapping[JobKey, JobOverview], capacity: YarnCapacity | None) -> Read:
+    async def _read(
+        self, look: ApplicationSnapshot, jobs: Mapping[JobKey, JobOverview], capacity: YarnCapacity | None
+    ) -> ApplicationContexts:
         application = look.application
         contexts, failures = await self._contexts.contexts(
             look.client,
@@ -231,16 +238,16 @@ class YarnFetcher:
             taskmanager_cpu=look.facts.taskmanager_cpu,
         )
         if failures and not contexts:
-            self._roll[application.application_id].failed(next(iter(failures.values())))
+            self._roll[application.application_id].record_failure(next(iter(failures.values())))
         # Flink asks YARN for TaskManagers itself: there is no fixed number of slots to share.
         given, refused = with_capacities(contexts, look.facts.capacity, is_fixed=False)
         return given, {**failures, **refused}
 
 
-def _with_the_same_address(listed: Sequence[Application]) -> dict[str, AutoscalerError]:
+def _duplicate_addresses(listed: Sequence[Application]) -> dict[str, AutoscalerError]:
     """Return a problem for each application whose address is that of a later one: no two JobManagers share one."""
     latest: dict[str, str] = {}
-    for application in sorted(listed, key=lambda each: _age(each.application_id)):
+    for application in sorted(listed, key=lambda each: _application_number(each.application_id)):
         if application.am_rpc_address:
             latest[application.am_rpc_address] = application.application_id
     return {
@@ -253,5 +260,5 @@ def _with_the_same_address(listed: Sequence[Application]) -> dict[str, Autoscale
     }
 
 
-def _age(application_id: str) -> list[int]:
+def _application_number(application_id: str) -> list[int]:
     return list(map(int, _NUMBERS.findall(application_id)))

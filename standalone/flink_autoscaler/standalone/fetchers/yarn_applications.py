@@ -38,36 +38,36 @@ from flink_autoscaler.core.errors import (
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.job import ClusterCapacity, Endpoint
 from flink_autoscaler.core.options.flink import FlinkOptions
-from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER, KnownJobs, ListedJobs
-from flink_autoscaler.standalone.settings.credentials import DELEGATION_TOKEN, Access, MetricAccess
+from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER, JobListReconciler, ListedJobs
+from flink_autoscaler.standalone.settings.credentials import DELEGATION_TOKEN, Credentials, MetricSources
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
 DIRECT_SHARE: Final = 0.25
 """Of the timeout of a request, what direct access may take while the proxy is still to be tried: where nodes cannot
 be reached, packets are often dropped without a word."""
 
-LONGEST_WAIT: Final = 16
+MAX_SKIPPED_PASSES: Final = 16
 """Passes from one attempt to reach an application to the next, at most."""
 
 _HA_ID: Final = "high-availability.cluster-id"
 """Flink sets it to the application id unless the user has set it."""
 
-UNKNOWN_FOR: Final = 300.0
+UNKNOWN_RETENTION: Final = 300.0
 """Seconds for which an application is kept that the ResourceManager does not know: longer than a fail-over takes.
 Those that have ended it remembers for long, so that only one without recovery, after a restart, has none of them."""
 
-ASKED_AT_ONCE: Final = 64
+MAX_LOOKUPS: Final = 64
 """Applications that are asked for in one pass, so that a list that is empty for once costs no thousand requests."""
 
 _HTTPS: Final = "https"
 
 
-Answer = tuple[FlinkRestClient, JobListing]
+JobsResponse = tuple[FlinkRestClient, JobListing]
 """The client on the way that worked, and the jobs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class Routes:
     """On which ways the JobManager of an application may be reached.
 
     Attributes:
@@ -106,9 +106,9 @@ class YarnEndpoints:
     def __init__(self, cluster: Cluster) -> None:
         self._settings = cluster.settings.yarn
         self._plain = replace(cluster.endpoint, url="")
-        self._access = Access(cluster.settings, f"cluster '{cluster.name}': ")
-        self._metrics = MetricAccess(cluster.settings, f"cluster '{cluster.name}': ")
-        self._yarn_access = Access(self._settings, f"cluster '{cluster.name}': yarn.")
+        self._access = Credentials(cluster.settings, f"cluster '{cluster.name}': ")
+        self._metrics = MetricSources(cluster.settings, f"cluster '{cluster.name}': ")
+        self._yarn_access = Credentials(self._settings, f"cluster '{cluster.name}': yarn.")
         # Over http anybody on the way could read what is meant to be encrypted.
         self._schemes = (_HTTPS,) if cluster.settings.tls.model_fields_set else ("http", _HTTPS)
         self._origins = [origin(url) for url in self._settings.url]
@@ -118,24 +118,24 @@ class YarnEndpoints:
 
     def needs_hosts(self, listed: Iterable[Application]) -> bool:
         """Tell whether credentials would go to a host that nobody has vouched for yet."""
-        return any(not self._is_safe(each) for application in listed for each in self._possible(application))
+        return any(not self._is_safe(each) for application in listed for each in self._possible_routes(application))
 
     def renew(self) -> None:
         """Read credentials from where the settings say. May raise :class:`ConfigError`."""
-        plain = self._metrics.sourced(self._plain)
-        self._jobmanager = self._access.secured(plain)
-        self._resource_manager = self._yarn_access.secured(plain)
+        plain = self._metrics.with_metric_source(self._plain)
+        self._jobmanager = self._access.with_credentials(plain)
+        self._resource_manager = self._yarn_access.with_credentials(plain)
         self.resource_managers = tuple(replace(self._resource_manager, url=url) for url in self._settings.url)
 
-    def ways(self, application: Application) -> Ways:
+    def routes(self, application: Application) -> Routes:
         """Return on which ways an application may be reached.
 
         Raises:
             NotReadyError: Its ApplicationMaster has not registered yet.
             ResponseError: It has, but the ResourceManager does not tell what the configured way needs.
         """
-        possible = self._possible(application)
-        ways = Ways(
+        possible = self._possible_routes(application)
+        ways = Routes(
             tuple(filter(self._is_safe, possible.direct)),
             possible.proxy if possible.proxy is not None and self._is_safe(possible.proxy) else None,
         )
@@ -146,7 +146,7 @@ class YarnEndpoints:
                 f"its address {unsafe.url!r:.200} is on no host that the ResourceManager lists, so no credentials are"
                 " sent there; add the host to yarn.trusted-hosts if it is one of the cluster's"
             )
-        raise _no_way(application, self._settings.access)
+        raise _unreachable_error(application, self._settings.access)
 
     def _is_safe(self, endpoint: Endpoint) -> bool:
         """Tell whether an endpoint has no credentials, or is on a host that may have them."""
@@ -156,16 +156,16 @@ class YarnEndpoints:
         is_known = host in self.vouched_hosts or any(host == known[1] for known in self._origins)
         return is_known or any(fnmatchcase(host, pattern.lower()) for pattern in self._settings.trusted_hosts)
 
-    def _possible(self, application: Application) -> Ways:
+    def _possible_routes(self, application: Application) -> Routes:
         access = self._settings.access
         urls = [url for scheme in self._schemes if (url := direct_url(application, scheme)) is not None]
         direct = () if access == "proxy" else tuple(replace(self._jobmanager, url=url) for url in urls)
         proxy = None
         if access != "direct" and (url := proxy_url(application)) is not None:
-            proxy = replace(self._proxied(url), put_url=next(iter(urls), None))
-        return Ways(direct, proxy)
+            proxy = replace(self._proxy_endpoint(url), put_url=next(iter(urls), None))
+        return Routes(direct, proxy)
 
-    def _proxied(self, url: str) -> Endpoint:
+    def _proxy_endpoint(self, url: str) -> Endpoint:
         scheme, host, _ = there = origin(url)
         endpoint = replace(self._resource_manager, url=url, approves_proxy=self._settings.approve_proxy)
         if there not in self._origins:
@@ -177,7 +177,7 @@ class YarnEndpoints:
         return endpoint
 
 
-def _no_way(application: Application, access: str) -> AutoscalerError:
+def _unreachable_error(application: Application, access: str) -> AutoscalerError:
     has_registered = application.am_rpc_address or application.tracking_url
     if not has_registered:
         return NotReadyError("its ApplicationMaster has not registered with YARN yet")
@@ -205,7 +205,7 @@ class ApplicationFacts(NamedTuple):
     read_at: float
 
 
-class Look(NamedTuple):
+class ApplicationSnapshot(NamedTuple):
     """Result of one look at an application: all its jobs, and the client on the route that worked."""
 
     application: Application
@@ -220,18 +220,18 @@ class ApplicationDependencies:
 
     Attributes:
         clients: Gives the client of an endpoint.
-        looks: Bounds how many applications are looked at at the same time.
-        proxied: Bounds the requests through the web proxy, which serves all applications.
+        listings: Bounds how many applications are looked at at the same time.
+        proxy_requests: Bounds the requests through the web proxy, which serves all applications.
         application_ids: All applications of the pass.
     """
 
     clients: ClientCache
-    looks: Admission
-    proxied: Admission
+    listings: Admission
+    proxy_requests: Admission
     application_ids: Collection[str]
 
 
-class WatchedApplication:
+class TrackedApplication:
     """Remembers about one application what the next pass needs. Belongs to one event loop; looks do not overlap.
 
     The way that worked is kept until it fails, or until another attempt of the application has registered. What
@@ -246,7 +246,7 @@ class WatchedApplication:
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.jobs: tuple[JobOverview, ...] = ()
-        self._listed = KnownJobs()
+        self._listed = JobListReconciler()
         self.failures = 0
         self.url = ""
         self._clock = clock
@@ -255,7 +255,9 @@ class WatchedApplication:
         self._to_skip = 0
         self._error: AutoscalerError = ConnectError("not looked at yet")
 
-    async def look(self, application: Application, ways: Ways, around: ApplicationDependencies) -> Look:
+    async def list_jobs(
+        self, application: Application, ways: Routes, around: ApplicationDependencies
+    ) -> ApplicationSnapshot:
         """List the jobs, or raise at once the error of the last look when it is too early for another."""
         if application.attempt != self._attempt:
             self._attempt = application.attempt
@@ -266,25 +268,27 @@ class WatchedApplication:
             self._to_skip -= 1
             raise self._error.with_traceback(None)
         with ErrorBoundary(ResponseError) as boundary:
-            async with around.looks():
-                look = await self._look(application, ways, around)
+            async with around.listings():
+                look = await self._list_jobs(application, ways, around)
         if boundary.error is not None:
-            self.failed(boundary.error)
+            self.record_failure(boundary.error)
             raise boundary.error
         self.failures = 0
         self.jobs = look.jobs.all
         return look
 
-    def failed(self, error: AutoscalerError) -> None:
+    def record_failure(self, error: AutoscalerError) -> None:
         """Take note that the application cannot be read, and put the next look off."""
         self.failures += 1
-        self._to_skip = min(1 << (self.failures - 1), LONGEST_WAIT) - 1
+        self._to_skip = min(1 << (self.failures - 1), MAX_SKIPPED_PASSES) - 1
         self._error = error
         self.url = ""
         self._facts = None
 
-    async def _look(self, application: Application, ways: Ways, around: ApplicationDependencies) -> Look:
-        client, listing = await self._first_answer(ways, around)
+    async def _list_jobs(
+        self, application: Application, ways: Routes, around: ApplicationDependencies
+    ) -> ApplicationSnapshot:
+        client, listing = await self._first_response(ways, around)
         facts = self._facts
         # A job without TaskManagers is starting: they will be there soon.
         is_starting = (
@@ -294,16 +298,16 @@ class WatchedApplication:
             and not facts.capacity.taskmanagers
         )
         if facts is None or is_starting or self._clock() - facts.read_at >= REFRESH_AFTER:
-            async with _gate(client.endpoint, ways, around):
+            async with _proxy_limit(client.endpoint, ways, around):
                 self._facts = facts = await self._read_facts(client, application, around.application_ids)
         self.url = client.endpoint.url
-        return Look(application, client, self._listed.take(listing), facts)
+        return ApplicationSnapshot(application, client, self._listed.update(listing), facts)
 
-    async def _first_answer(self, ways: Ways, around: ApplicationDependencies) -> Answer:
+    async def _first_response(self, ways: Routes, around: ApplicationDependencies) -> JobsResponse:
         """Ask for the jobs, on the way that worked last, or else on one after the other."""
         proven = [endpoint for endpoint in ways if endpoint.url == self.url]
         if proven:
-            return await _answer(proven[0], ways, around, proven[0].timeout)
+            return await _request_jobs(proven[0], ways, around, proven[0].timeout)
         loop = asyncio.get_running_loop()
         timeout = next(iter(ways)).timeout
         # All direct ways share a part of the time, as long as there is another one to try.
@@ -314,7 +318,7 @@ class WatchedApplication:
             if seconds <= 0:
                 continue
             try:
-                return await _answer(endpoint, ways, around, seconds)
+                return await _request_jobs(endpoint, ways, around, seconds)
             except AutoscalerError as error:
                 errors.append(error)
         raise errors[0] if len(errors) == 1 else FlinkRestError("; ".join(map(str, errors)))
@@ -345,12 +349,16 @@ def taskmanager_cpu(configuration: Mapping[str, str]) -> float | None:
     return next((float(value) for value in (cores, vcores, slots) if value > 0), None)
 
 
-def _gate(endpoint: Endpoint, ways: Ways, around: ApplicationDependencies) -> AbstractAsyncContextManager[None]:
-    return around.proxied() if endpoint == ways.proxy else nullcontext()
+def _proxy_limit(
+    endpoint: Endpoint, ways: Routes, around: ApplicationDependencies
+) -> AbstractAsyncContextManager[None]:
+    return around.proxy_requests() if endpoint == ways.proxy else nullcontext()
 
 
-async def _answer(endpoint: Endpoint, ways: Ways, around: ApplicationDependencies, seconds: float) -> Answer:
-    async with _gate(endpoint, ways, around):
+async def _request_jobs(
+    endpoint: Endpoint, ways: Routes, around: ApplicationDependencies, seconds: float
+) -> JobsResponse:
+    async with _proxy_limit(endpoint, ways, around):
         try:
             async with asyncio.timeout(seconds):
                 client = await around.clients.get(endpoint)
@@ -360,7 +368,7 @@ async def _answer(endpoint: Endpoint, ways: Ways, around: ApplicationDependencie
             raise ConnectError(f"GET {endpoint.url}/jobs/overview: no complete answer in time") from error
 
 
-class ApplicationRoll:
+class ApplicationTracker:
     """The applications that are looked after, from when they are listed until they have ended.
 
     Belongs to one event loop; calls do not overlap.
@@ -368,20 +376,20 @@ class ApplicationRoll:
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._watched: dict[str, WatchedApplication] = {}
+        self._watched: dict[str, TrackedApplication] = {}
         self._unknown_since: dict[str, float] = {}
 
-    def __getitem__(self, application_id: str) -> WatchedApplication:
+    def __getitem__(self, application_id: str) -> TrackedApplication:
         """Return what is remembered about an application; it is looked after from now on."""
         if application_id not in self._watched:
-            self._watched[application_id] = WatchedApplication(clock=self._clock)
+            self._watched[application_id] = TrackedApplication(clock=self._clock)
         return self._watched[application_id]
 
-    def items(self) -> Iterable[tuple[str, WatchedApplication]]:
+    def items(self) -> Iterable[tuple[str, TrackedApplication]]:
         """Give every application that is looked after, with its id."""
         return self._watched.items()
 
-    async def absent(
+    async def check_missing(
         self, rm: ResourceManagerClient, wanted: ApplicationFilter, listed: Collection[str]
     ) -> tuple[dict[str, AutoscalerError], frozenset[str]]:
         """Find out about the applications that are not listed, and forget those that have ended. Never raises.
@@ -393,8 +401,8 @@ class ApplicationRoll:
         for application_id in self._unknown_since.keys() & set(listed):
             del self._unknown_since[application_id]
         missing = [application_id for application_id in self._watched if application_id not in listed]
-        asked, put_off = missing[:ASKED_AT_ONCE], missing[ASKED_AT_ONCE:]
-        found = await asyncio.gather(*(self._verdict(rm, wanted, application_id) for application_id in asked))
+        asked, put_off = missing[:MAX_LOOKUPS], missing[MAX_LOOKUPS:]
+        found = await asyncio.gather(*(self._check_missing(rm, wanted, application_id) for application_id in asked))
         problems: dict[str, AutoscalerError] = {
             each: NotReadyError("not listed, not asked for yet") for each in put_off
         }
@@ -403,7 +411,7 @@ class ApplicationRoll:
         self._watched = {each: self._watched[each] for each in (*put_off, *self._watched) if each in self._watched}
         return problems, frozenset(asked) & self._watched.keys() - problems.keys()
 
-    async def _verdict(
+    async def _check_missing(
         self, rm: ResourceManagerClient, wanted: ApplicationFilter, application_id: str
     ) -> AutoscalerError | None:
         application = await try_await(rm.application(application_id), ResponseError)
@@ -411,7 +419,7 @@ class ApplicationRoll:
             return application
         if application is None:
             since = self._unknown_since.setdefault(application_id, self._clock())
-            if self._clock() - since < UNKNOWN_FOR:
+            if self._clock() - since < UNKNOWN_RETENTION:
                 return NotReadyError("the ResourceManager does not know it; it may have failed over to an older state")
         self._unknown_since.pop(application_id, None)
         if application is None or application.has_ended:

@@ -32,7 +32,7 @@ from flink_autoscaler.core.ports.deployment import (
     RealizationTerms,
     ScalingRealizer,
 )
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 
 if TYPE_CHECKING:
     from flink_autoscaler.stores.sql.lease import Lease
@@ -42,9 +42,9 @@ log = structlog.get_logger(__name__)
 RENEWALS: Final = 3
 """Renewals within the time to live: two in a row may fail."""
 
-_LONGEST_LOOK: Final = 1.0
-_SHORTEST_LOOK: Final = 0.05
-_LOOKS: Final = 30
+_MAX_POLL_INTERVAL: Final = 1.0
+_MIN_POLL_INTERVAL: Final = 0.05
+_POLLS_PER_TTL: Final = 30
 """A daemon that waits looks so often within the time to live, at least every second: a lease that was given up is
 taken at once."""
 
@@ -89,12 +89,12 @@ class Leadership:
         """Tell whether this daemon still acts under a term, as far as it knows."""
         return term == self.term()
 
-    def acting(self, term: int) -> AbstractContextManager[None]:
+    def bound_to_term(self, term: int) -> AbstractContextManager[None]:
         """Bind what the calling thread does to a term: it is refused as soon as another one has begun."""
         del term
         return nullcontext()
 
-    def may_act(self, seconds: float = 0.0) -> bool:
+    def is_leader(self, seconds: float = 0.0) -> bool:
         """Tell whether something that takes so many seconds may be begun now."""
         del seconds
         return True
@@ -123,9 +123,9 @@ class LeaseLeadership(Leadership):
         self._ttl = ttl
         self._error: str | None = None
         self._is_known = False
-        self._told: LeadershipState | None = None
+        self._logged_state: LeadershipState | None = None
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._keep_up, name="leadership", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="leadership", daemon=True)
 
     def start(self) -> None:
         """Try once to become the leader, and keep trying in the background."""
@@ -153,14 +153,14 @@ class LeaseLeadership(Leadership):
             self._lease.release()
             log.info("lease_released", term=token)
         except StoreError as error:
-            log.warning("lease_not_released", error=masked(str(error)), ttl=self._ttl)
+            log.warning("lease_not_released", error=mask_secrets(str(error)), ttl=self._ttl)
 
     def term(self) -> int | None:
         """Return the token of the lease, until it is known to be lost."""
         return self._lease.token
 
     @contextmanager
-    def acting(self, term: int) -> Iterator[None]:
+    def bound_to_term(self, term: int) -> Iterator[None]:
         """Bind what the calling thread does, and what it has an event loop do, to a term."""
         binding = _TERM.set(term)
         try:
@@ -168,25 +168,25 @@ class LeaseLeadership(Leadership):
         finally:
             _TERM.reset(binding)
 
-    def acting_term(self) -> int | None:
+    def bound_term(self) -> int | None:
         """Return the term that the calling thread is bound to, else the present one."""
         bound = _TERM.get()
         # Only work of a pass is bound. Falling back to the present token for a pass would let one that outlived its
         # term write under the next one, with a state that it read before somebody else wrote.
         return self._lease.token if bound is None else bound
 
-    def may_act(self, seconds: float = 0.0) -> bool:
+    def is_leader(self, seconds: float = 0.0) -> bool:
         """Tell whether the lease surely lasts that long, and is of the term that the caller is bound to."""
         # Read once: the lease may be lost and taken again, under another token, between two looks at it.
         token = self._lease.token
         # The token alone is not enough: it stays after the time has run out, since a renewal may still succeed when
         # nobody else took the lease. Nor is the time alone, which may be that of a later term. The seconds are there
         # so that a request that is sent now is over before anybody else begins.
-        return token is not None and token == self.acting_term() and self._lease.remaining() > seconds
+        return token is not None and token == self.bound_term() and self._lease.remaining() > seconds
 
-    def standing(self) -> LeadershipState:
+    def state(self) -> LeadershipState:
         """Return what this daemon is at this moment."""
-        if self.may_act():
+        if self.is_leader():
             return LeadershipState.LEADER
         # With a token and no time left nobody knows who leads: it is this daemon again if its next renewal succeeds.
         is_standby = self._lease.token is None and self._is_known
@@ -195,7 +195,7 @@ class LeaseLeadership(Leadership):
     def status(self) -> LeadershipStatus:
         """Return what the readiness page shows."""
         remaining = round(self._lease.remaining(), 3)
-        return LeadershipStatus(self.standing(), self._lease.holder, remaining, self._error)
+        return LeadershipStatus(self.state(), self._lease.holder, remaining, self._error)
 
     def step(self) -> None:
         """Renew the lease, or take it if it is free. Never raises."""
@@ -207,28 +207,28 @@ class LeaseLeadership(Leadership):
             self._error, self._is_known = None, True
         except StoreError as error:
             # The token stays: whether the renewal arrived is not known, and time runs out by itself if it did not.
-            self._error, self._is_known = masked(str(error)), False
+            self._error, self._is_known = mask_secrets(str(error)), False
         except Exception as error:
             # Whatever a driver raises: without this thread nobody would ever lead again.
-            self._error, self._is_known = f"{type(error).__name__}: {masked(str(error))}", False
-        self._tell()
+            self._error, self._is_known = f"{type(error).__name__}: {mask_secrets(str(error))}", False
+        self._log_transition()
 
-    def pause(self) -> float:
+    def next_delay(self) -> float:
         """Return the seconds until the next step."""
         if self._error is None and self._lease.token is not None:
             return self._ttl / RENEWALS
         # A leader that failed to renew hurries as well: a third of its time is gone, and the database may be back.
-        return min(_LONGEST_LOOK, max(_SHORTEST_LOOK, self._ttl / _LOOKS))
+        return min(_MAX_POLL_INTERVAL, max(_MIN_POLL_INTERVAL, self._ttl / _POLLS_PER_TTL))
 
-    def _keep_up(self) -> None:
-        while not self._stopping.wait(self.pause()):
+    def _run(self) -> None:
+        while not self._stopping.wait(self.next_delay()):
             self.step()
 
-    def _tell(self) -> None:
-        before, now = self._told, self.standing()
+    def _log_transition(self) -> None:
+        before, now = self._logged_state, self.state()
         if now is before:
             return
-        self._told = now
+        self._logged_state = now
         if now is LeadershipState.LEADER:
             log.info("leadership_gained", term=self._lease.token)
         elif before is LeadershipState.LEADER:
@@ -239,7 +239,7 @@ class LeaseLeadership(Leadership):
             log.warning("leadership_unknown", error=self._error)
 
 
-class GuardedRealizer:
+class LeaderOnlyRealizer:
     """Realizes while this daemon leads (a ``ScalingRealizer``).
 
     The transport looks once more, immediately before it sends a PUT. This guard is for realizers that act by other
@@ -268,11 +268,11 @@ class GuardedRealizer:
 
     def _check(self, context: JobAutoScalerContext) -> None:
         # By the time of a whole request: one that is sent at the last moment must not arrive under another leader.
-        if not self._leadership.may_act(context.endpoint.timeout):
+        if not self._leadership.is_leader(context.endpoint.timeout):
             raise NotLeaderError(f"{context.job_key} is left alone: this daemon is not the leader for certain")
 
 
-class GuardedEventHandler:
+class LeaderOnlyEventHandler:
     """Tells while this daemon leads, else nothing: the leader tells (an ``AutoScalerEventHandler``)."""
 
     def __init__(self, handler: AutoScalerEventHandler, leadership: Leadership) -> None:
@@ -281,12 +281,12 @@ class GuardedEventHandler:
 
     def handle_event(self, context: JobAutoScalerContext, event: Event) -> None:
         """Take one event."""
-        if self._leadership.may_act():
+        if self._leadership.is_leader():
             self._handler.handle_event(context, event)
 
     def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:
         """Take one report."""
-        if self._leadership.may_act():
+        if self._leadership.is_leader():
             self._handler.handle_scaling_report(context, report)
 
     def close(self) -> None:

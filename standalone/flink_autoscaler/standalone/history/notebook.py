@@ -14,7 +14,7 @@ from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.pipeline.data_source import endpoint_options
 from flink_autoscaler.standalone.fetchers.flink import JobManagers
 from flink_autoscaler.standalone.fetchers.listing import build_fetcher
-from flink_autoscaler.standalone.settings.credentials import Access
+from flink_autoscaler.standalone.settings.credentials import Credentials
 from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
@@ -41,9 +41,9 @@ def metrics_options(config: str | Path | None, overrides: Sequence[str] = ()) ->
     try:
         for cluster in settings.effective_clusters():
             if cluster.settings.type == "flink":
-                found[cluster.name] = _of_session(cluster, loop, clients)
+                found[cluster.name] = _session_endpoint(cluster, loop, clients)
             else:
-                found |= _of_others(cluster, offered)
+                found |= _application_endpoints(cluster, offered)
     finally:
         clients.close()
         loop.close()
@@ -52,14 +52,14 @@ def metrics_options(config: str | Path | None, overrides: Sequence[str] = ()) ->
     return endpoint_options(found)
 
 
-def _of_session(cluster: Cluster, loop: EventLoopThread, clients: ClientCache) -> Endpoint:
+def _session_endpoint(cluster: Cluster, loop: EventLoopThread, clients: ClientCache) -> Endpoint:
     try:
         return JobManagers(cluster, loop=loop, clients=clients).list_jobs().client.endpoint
     except FlinkRestError:  # the data source says so, or leaves it out
-        return Access(cluster.settings, f"cluster '{cluster.name}': ").secured(cluster.endpoint)
+        return Credentials(cluster.settings, f"cluster '{cluster.name}': ").with_credentials(cluster.endpoint)
 
 
-def _of_others(cluster: Cluster, offered: Mapping[str, Any]) -> dict[str, Endpoint]:
+def _application_endpoints(cluster: Cluster, offered: Mapping[str, Any]) -> dict[str, Endpoint]:
     """Return the JobManagers that run jobs at the moment, such as one per YARN application."""
     with closing(build_fetcher(cluster, offered)) as fetcher:
         jobs = fetcher.fetch().jobs

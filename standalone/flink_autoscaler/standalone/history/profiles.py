@@ -17,12 +17,12 @@ from flink_autoscaler.pipeline.profiles.run import build_profiles, samples_at
 from flink_autoscaler.pipeline.spark.settings import CONNECT_PREFIX
 from flink_autoscaler.standalone.settings.logs import configure_logging
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.settings.spark import spark_settings
 from flink_autoscaler.standalone.worker_process import init_worker
 
 
-def profile_build(settings: Settings, path: str, end: float) -> Callable[..., Iterator[ProfileResult]]:
+def history_profile_builder(settings: Settings, path: str, end: float) -> Callable[..., Iterator[ProfileResult]]:
     """Return what makes the profiles once it is called; it may be given who opens the Spark session.
 
     Args:
@@ -49,7 +49,7 @@ def _scheduled_build(settings: Settings, end: float) -> Iterator[ProfileResult]:
     if settings.engine.spark_master.startswith(CONNECT_PREFIX):
         engine = settings.engine.model_copy(update={"spark_master": "local[*]"})
         settings = settings.model_copy(update={"engine": engine})
-    return profile_build(settings, path, end)()
+    return history_profile_builder(settings, path, end)()
 
 
 def main() -> None:
@@ -61,7 +61,7 @@ def main() -> None:
             send(result)
         send(None)
     except AutoscalerError as error:
-        send(AutoscalerError(masked(str(error))))
+        send(AutoscalerError(mask_secrets(str(error))))
 
 
 if __name__ == "__main__":

@@ -28,24 +28,24 @@ from flink_autoscaler.pipeline.history.rows import NamedRow, is_eventful, rows_o
 from flink_autoscaler.pipeline.history.store import PENDING, append
 from flink_autoscaler.standalone.background import BackgroundWriter
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 
 log = structlog.get_logger(__name__)
 
-MOST_PASSES: Final = 200
+MAX_PASSES: Final = 200
 """Passes that wait to become rows; when the thread does not keep up, the oldest of them are given up."""
 
-MOST_OUTCOMES: Final = 20_000
+MAX_OUTCOMES: Final = 20_000
 """Jobs in the passes that wait, where these are more than one."""
 
-BATCHES_KEPT: Final = 4
+MAX_BATCHES: Final = 4
 """Batches of the greatest size that wait for a path that is away; then the oldest ones are given up."""
 
 RETRY_SECONDS: Final = 60.0
 TOLERANCE: Final = 0.9
 """A pass counts as one interval later although it comes a little early: passes jitter."""
 
-LEAST_INTERVAL: Final = 60.0
+MIN_INTERVAL: Final = 60.0
 """Seconds; rates may cover less than that where the metric window of a job does."""
 
 _FORGOTTEN_MS: Final = 86_400_000
@@ -117,7 +117,7 @@ class HistorySink(BackgroundWriter[_Pass]):
         clock: Callable[[], float] = time.time,
         retry: float = RETRY_SECONDS,
     ) -> None:
-        super().__init__("history", limit=MOST_OUTCOMES)
+        super().__init__("history", limit=MAX_OUTCOMES)
         self._interval = settings.interval
         self._writer = _HistoryWriter(settings, sessions, may_maintain, tell, clock, retry)
         self._buffer = self._writer.buffer
@@ -153,16 +153,16 @@ class HistorySink(BackgroundWriter[_Pass]):
 
     def close(self, timeout: float = 10.0) -> None:
         """Write what waits, for so many seconds at most, and end; the spill folder keeps what is not written."""
-        is_written = self._end(timeout)
+        is_written = self._close_within(timeout)
         self._writer.close(timeout)
         if not is_written:
             log.warning("history_not_flushed", rows=self._writer.rows, is_spilled=self._writer.spill is not None)
 
     def _size(self, each: _Pass) -> int:
         """Return the jobs of a pass; a small one counts as its share of all passes that may wait."""
-        return max(len(each.outcomes), MOST_OUTCOMES // MOST_PASSES)
+        return max(len(each.outcomes), MAX_OUTCOMES // MAX_PASSES)
 
-    def _drop(self, _pass: _Pass) -> None:
+    def _on_dropped(self, _pass: _Pass) -> None:
         self._passes_lost += 1
         log.warning("history_pass_lost", lost=self._passes_lost)
 
@@ -172,42 +172,42 @@ class HistorySink(BackgroundWriter[_Pass]):
             error = self._add(list(chain.from_iterable(rows.values())), each.now_ms)
             for job_key, of_job in rows.items():
                 # Together is quicker; where that fails, all but the job whose values fit no column are added.
-                self._note_job(job_key, None if error is None else self._add(of_job, each.now_ms))
+                self._log_job_failure(job_key, None if error is None else self._add(of_job, each.now_ms))
 
     def _rows(self, each: _Pass) -> Iterator[tuple[JobKey, list[NamedRow]]]:
         """Yield the rows of the jobs whose turn it is; a job of which no rows can be made is left out."""
         self._last_ms = {key: at_ms for key, at_ms in self._last_ms.items() if each.now_ms - at_ms < _FORGOTTEN_MS}
         for outcome, context in zip(each.outcomes, each.contexts, strict=True):
             with ErrorBoundary() as boundary:  # a plug-in may have put anything into an outcome
-                span_ms = round(1000 * interval_of(self._interval, context))
+                span_ms = round(1000 * sampling_interval(self._interval, context))
                 last_ms = self._last_ms.get(context.job_key)
                 is_soon = last_ms is not None and 0 <= each.now_ms - last_ms < span_ms * TOLERANCE
                 if not is_soon or is_eventful(outcome, each.now_ms):
-                    rows = list(rows_of(outcome, context, each.now_ms, span_ms=span_ms, mask=masked))
+                    rows = list(rows_of(outcome, context, each.now_ms, span_ms=span_ms, mask=mask_secrets))
                     self._last_ms[context.job_key] = each.now_ms
                     yield context.job_key, rows
             if boundary.error is not None:
-                self._note_job(context.job_key, boundary.error)
+                self._log_job_failure(context.job_key, boundary.error)
 
     def _add(self, rows: Sequence[NamedRow], now_ms: int) -> AutoscalerError | None:
         added = try_call(partial(self._buffer.add, rows, now_ms))
         return added if isinstance(added, AutoscalerError) else None
 
-    def _note_job(self, job_key: JobKey, error: AutoscalerError | None) -> None:
+    def _log_job_failure(self, job_key: JobKey, error: AutoscalerError | None) -> None:
         """Tell which jobs cannot be kept, each once for as long as it is for the same reason."""
         if self._log_once.is_news(job_key, error) and error is not None:
             log.warning("history_pass_left_out", job_key=job_key, error=str(error))
 
 
-def interval_of(wanted: float, context: JobAutoScalerContext) -> float:
+def sampling_interval(wanted: float, context: JobAutoScalerContext) -> float:
     """Return the seconds between two kept passes of a job: no more than its samples reach back, or rates had gaps."""
-    if wanted <= LEAST_INTERVAL:
+    if wanted <= MIN_INTERVAL:
         return wanted
     try:
         window = context.options.metrics_window.exact_seconds
     except ConfigError:
         return wanted  # the pass comes upon it, too, and tells
-    return min(wanted, max(window, LEAST_INTERVAL))
+    return min(wanted, max(window, MIN_INTERVAL))
 
 
 class _HistoryWriter(BackgroundWriter[SpilledBatch]):
@@ -228,9 +228,7 @@ class _HistoryWriter(BackgroundWriter[SpilledBatch]):
     ) -> None:
         if settings.path is None:
             raise ConfigError("autoscaler.history.path is not set, but autoscaler.history.enabled is true")
-        super().__init__(
-            "history-writer", limit=BATCHES_KEPT * settings.flush_rows, batch=BATCHES_KEPT + 1, retry=retry
-        )
+        super().__init__("history-writer", limit=MAX_BATCHES * settings.flush_rows, batch=MAX_BATCHES + 1, retry=retry)
         self._path = settings.path
         self._settings = settings
         self._sessions = sessions
@@ -251,16 +249,16 @@ class _HistoryWriter(BackgroundWriter[SpilledBatch]):
     def close(self, timeout: float) -> None:
         """Write what waits, for so many seconds at most, and leave the rest in the spill folder to the next process."""
         self.buffer.close_batch()
-        self._end(timeout)
+        self._close_within(timeout)
         if not self._thread.is_alive():
-            for _, spill in self._unwritten():
+            for _, spill in self._pending_items():
                 if spill is not None:
                     spill.close()
 
     @property
     def rows(self) -> int:
         """Rows that are not written yet."""
-        return self.buffer.rows + sum(map(self._size, self._unwritten()))
+        return self.buffer.rows + sum(map(self._size, self._pending_items()))
 
     def status(self) -> HistoryStatus:
         """Tell how it goes, apart from passes; from any thread."""
@@ -268,7 +266,7 @@ class _HistoryWriter(BackgroundWriter[SpilledBatch]):
             self._status,
             up=self._failing_since is None,
             rows_waiting=self.rows,
-            batches_waiting=len(self._unwritten()),
+            batches_waiting=len(self._pending_items()),
             spilled_bytes=0 if self.spill is None else size_of(self.spill),
             last_write_age_seconds=None if self._written_at is None else max(0.0, self._clock() - self._written_at),
         )
@@ -276,20 +274,22 @@ class _HistoryWriter(BackgroundWriter[SpilledBatch]):
     def _size(self, item: SpilledBatch) -> int:
         return item[0].rows
 
-    def _drop(self, item: SpilledBatch) -> None:
+    def _on_dropped(self, item: SpilledBatch) -> None:
         batch, spill = item
         if spill is not None:
             spill.remove()
         self._status.rows_lost += batch.rows
         log.warning("history_rows_lost", rows=batch.rows, lost=self._status.rows_lost)
 
-    def _tell_outage(self, error: AutoscalerError | None) -> None:
+    def _report_outage(self, error: AutoscalerError | None) -> None:
         if error is None:
-            log.info("history_available", path=masked(self._path))
+            log.info("history_available", path=mask_secrets(self._path))
         else:
-            log.warning("history_unavailable", path=masked(self._path), error=masked(str(error)), rows=self.rows)
+            log.warning(
+                "history_unavailable", path=mask_secrets(self._path), error=mask_secrets(str(error)), rows=self.rows
+            )
 
-    def _until_upkeep(self) -> float | None:
+    def _seconds_to_maintenance(self) -> float | None:
         """Return the seconds until the history is compacted, at most 0 where that is due; None where it is not done."""
         interval = self._settings.compaction_interval
         if interval <= 0 or self._failing_since is not None:
@@ -298,23 +298,23 @@ class _HistoryWriter(BackgroundWriter[SpilledBatch]):
         # More than an interval is left where the clock was set back: what was due by it may be so in years.
         return left if left <= interval else 0.0
 
-    def _idle(self) -> float:
+    def _max_idle_seconds(self) -> float:
         """Return the seconds after which something may be due although nothing came."""
-        left = self._until_upkeep()
+        left = self._seconds_to_maintenance()
         return min(_IDLE_SECONDS, self._settings.flush_interval, *([] if left is None else [max(0.0, left)]))
 
-    def _upkeep(self) -> None:
+    def _run_maintenance(self) -> None:
         self.buffer.close_due(round(self._clock() * 1000))
-        left = self._until_upkeep()
+        left = self._seconds_to_maintenance()
         if left is not None and left <= 0:
             self._upkeep_at = self._clock() + self._settings.compaction_interval
-            with ErrorBoundary(StoreError) as boundary, self._counting_failures():
-                self._maintain()
+            with ErrorBoundary(StoreError) as boundary, self._count_failures():
+                self._compact_and_expire()
             if boundary.error is not None:
-                self._note(boundary.error)
+                self._track_outage(boundary.error)
 
     @contextmanager
-    def _counting_failures(self) -> Iterator[None]:
+    def _count_failures(self) -> Iterator[None]:
         try:
             yield
         except Exception:  # opening a session raises whatever Spark does
@@ -326,7 +326,7 @@ class _HistoryWriter(BackgroundWriter[SpilledBatch]):
 
     def _write(self, items: list[SpilledBatch]) -> None:
         began = time.perf_counter()
-        with self._counting_failures(), opened(self._path, self._sessions) as files:
+        with self._count_failures(), opened(self._path, self._sessions) as files:
             while items:
                 batch, spill = items[0]
                 count = append(files, batch, self._settings.partition)
@@ -339,7 +339,7 @@ class _HistoryWriter(BackgroundWriter[SpilledBatch]):
                 self._written_at = self._clock()
                 log.debug("history_written", rows=batch.rows, files=count)
 
-    def _maintain(self) -> None:
+    def _compact_and_expire(self) -> None:
         """Compact the history and remove what is too old, where this daemon leads and no other process does it."""
         if not self._may_maintain():
             log.debug("history_left_to_the_leader")
@@ -356,7 +356,7 @@ class _HistoryWriter(BackgroundWriter[SpilledBatch]):
             return
         except Exception as error:
             self._status.compaction_failures += 1
-            text = masked(str(error)) or type(error).__name__
+            text = mask_secrets(str(error)) or type(error).__name__
             self._tell(Event(EventType.WARNING, "HistoryCompactionFailed", text))
             raise
         seconds = self._status.last_compaction_seconds = time.perf_counter() - began

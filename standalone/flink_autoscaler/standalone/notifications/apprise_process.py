@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
-from flink_autoscaler.standalone.settings.apprise import APPRISE_LOG, apprise, service_of
+from flink_autoscaler.standalone.settings.apprise import APPRISE_LOG, apprise_service, load_apprise
 from flink_autoscaler.standalone.worker_process import WorkerProcess, init_worker
 
-MOST_MEMORY: Final = 256 << 20
+MAX_MEMORY: Final = 256 << 20
 """Bytes of data that the process may have; Apprise itself takes a third of it."""
 
 
@@ -34,7 +34,7 @@ class Message:
     is_warning: bool
 
 
-def begin(message: Message) -> WorkerProcess:
+def start_process(message: Message) -> WorkerProcess:
     """Begin to send. Its first message says that it begins, the second holds why nothing was sent, or None.
 
     Raises:
@@ -48,22 +48,22 @@ def main() -> None:
     message, send = init_worker()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing has to be put in order
     try:
-        apprise()
+        load_apprise()
         _follow_no_redirects()
     except ConfigError as error:
         send("begun")
         send((str(error),))
         return
-    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY, MAX_MEMORY))
     send("begun")
     send((_result(message),))
 
 
 def _result(message: Message) -> str | None:
     try:
-        return _notify(message)
+        return _send(message)
     except MemoryError:
-        return f"the answer takes more than {MOST_MEMORY >> 20} MiB of memory"
+        return f"the answer takes more than {MAX_MEMORY >> 20} MiB of memory"
     except AutoscalerError as error:
         return str(error)
 
@@ -75,16 +75,16 @@ def _follow_no_redirects() -> None:
     requests.Session.get_redirect_target = lambda *_: None  # type: ignore[method-assign]
 
 
-def _notify(message: Message) -> str | None:
+def _send(message: Message) -> str | None:
     """Send; return why it was not, as far as that was said, and None when it was."""
-    service = service_of(message.url)
+    service = apprise_service(message.url)
     if service is None:
         return "url: not a URL of a service that Apprise knows"
-    library = apprise()
+    library = load_apprise()
     sender = library.Apprise(asset=service.asset)
     sender.add(service)
     kind = library.NotifyType.WARNING if message.is_warning else library.NotifyType.INFO
-    with APPRISE_LOG.listening() as said:
+    with APPRISE_LOG.capture() as said:
         is_sent = sender.notify(
             body=message.text, title=message.title, notify_type=kind, body_format=library.NotifyFormat.TEXT
         )

@@ -17,21 +17,21 @@ import structlog
 from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import AutoscalerError, NotLeaderError, StoreError
 from flink_autoscaler.core.model.notifications import Notification, NotificationBatch
-from flink_autoscaler.standalone.notifications.targets import NotSentError, Target
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.notifications.targets import DeliveryError, NotificationTarget
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 
 log = structlog.get_logger(__name__)
 
-LOOK: Final = 1.0
+POLL_INTERVAL: Final = 1.0
 """Seconds after which a daemon that does not lead looks whether it does now."""
 
 STORE_PAUSE: Final = 5.0
 FIRST_PAUSE: Final = 5.0
-LONGEST_PAUSE: Final = 600.0
-_LONGEST_WISH: Final = 3600.0
+MAX_PAUSE: Final = 600.0
+_MAX_RETRY_AFTER: Final = 3600.0
 _IDLE: Final = 60.0
-_LEAST: Final = 0.05
-_MOST_DOUBLINGS: Final = 20
+_MIN_PAUSE: Final = 0.05
+_MAX_DOUBLINGS: Final = 20
 CLAIM_MARGIN: Final = 60.0
 """Seconds for which a claim lasts beyond the time that sending takes: to note what came of it, also while the database
 is away for a moment."""
@@ -44,19 +44,19 @@ class Outbox(Protocol):
         """Keep notices, apart from repetitions within their interval and those that are kept already."""
         ...
 
-    def claim(self, target: str, seconds: float) -> NotificationBatch | float:
+    def lease(self, target: str, seconds: float) -> NotificationBatch | float:
         """Claim what waits for so many seconds, for nobody else; else return those until there may be something."""
         ...
 
-    def settle(self, claim: str) -> None:
+    def ack(self, claim: str) -> None:
         """Take note that what was claimed was sent, or is given up. Idempotent."""
         ...
 
-    def release(self, claim: str) -> None:
+    def nack(self, claim: str) -> None:
         """Let what was claimed wait again. Idempotent."""
         ...
 
-    def waiting(self, target: str) -> int:
+    def pending_count(self, target: str) -> int:
         """Return how many notices of a target are neither sent nor given up."""
         ...
 
@@ -79,7 +79,7 @@ class Delivery:
 
     def __init__(
         self,
-        target: Target,
+        target: NotificationTarget,
         outbox: Outbox,
         *,
         may_act: Callable[[], bool],
@@ -124,19 +124,19 @@ class Delivery:
         """Do what is due; return the seconds until the next step. Never raises."""
         pause = self._not_before - self._clock()
         try:
-            self._settle()
+            self._ack_pending()
             if not self._may_act():
-                self._counts.stands_by()
-                return LOOK
-            self._counts.waits(self._outbox.waiting(self._target.name))
+                self._counts.set_standby()
+                return POLL_INTERVAL
+            self._counts.set_waiting(self._outbox.pending_count(self._target.name))
             if pause > 0:
                 return pause
             begun = self._clock()
-            batch = self._outbox.claim(self._target.name, self._claim_seconds)
+            batch = self._outbox.lease(self._target.name, self._claim_seconds)
         except StoreError as error:
-            log.debug("notifications_wait", target=self._target.name, error=masked(str(error)))
+            log.debug("notifications_wait", target=self._target.name, error=mask_secrets(str(error)))
             return STORE_PAUSE
-        return min(max(batch, _LEAST), _IDLE) if isinstance(batch, float) else self._send(batch, begun)
+        return min(max(batch, _MIN_PAUSE), _IDLE) if isinstance(batch, float) else self._send(batch, begun)
 
     def _run(self) -> None:
         while not self._is_stopping:
@@ -144,15 +144,15 @@ class Delivery:
                 self._wake.wait(self.step())
                 self._wake.clear()
             if boundary.error is not None:
-                log.error("notifications_failed", target=self._target.name, error=masked(str(boundary.error)))
+                log.error("notifications_failed", target=self._target.name, error=mask_secrets(str(boundary.error)))
                 self._wake.wait(STORE_PAUSE)
         with ErrorBoundary():
-            self._settle()
+            self._ack_pending()
 
     def _send(self, batch: NotificationBatch, begun: float) -> float:
         """Send what was claimed."""
         if self._failures:
-            self._counts.retried()
+            self._counts.record_retry()
 
         def may_send() -> bool:
             return self._may_act() and self._clock() - begun < self._claim_seconds - self._target.timeout
@@ -160,51 +160,51 @@ class Delivery:
         with ErrorBoundary() as boundary:
             self._target.send([json.loads(text) for text in batch.texts], may_send)
         if isinstance(boundary.error, NotLeaderError):
-            return self._note(partial(self._outbox.release, batch.claim), LOOK)
+            return self._resolve_lease(partial(self._outbox.nack, batch.claim), POLL_INTERVAL)
         if boundary.error is None:
-            return self._note_sent(batch)
-        return self._note_failure(batch, boundary.error)
+            return self._on_sent(batch)
+        return self._on_failure(batch, boundary.error)
 
-    def _note_sent(self, batch: NotificationBatch) -> float:
+    def _on_sent(self, batch: NotificationBatch) -> float:
         if self._failures:
             log.info("notifications_sent_again", target=self._target.name, failures=self._failures)
-        self._counts.took(len(batch.texts))
+        self._counts.record_sent(len(batch.texts))
         self._failures = 0
         log.debug("notification_sent", target=self._target.name, events=len(batch.texts))
-        return self._note(partial(self._outbox.settle, batch.claim), _LEAST)
+        return self._resolve_lease(partial(self._outbox.ack, batch.claim), _MIN_PAUSE)
 
-    def _note_failure(self, batch: NotificationBatch, error: AutoscalerError) -> float:
-        name, text, events = self._target.name, masked(str(error)), len(batch.texts)
-        self._counts.failed()
-        if isinstance(error, NotSentError) and error.is_final:
+    def _on_failure(self, batch: NotificationBatch, error: AutoscalerError) -> float:
+        name, text, events = self._target.name, mask_secrets(str(error)), len(batch.texts)
+        self._counts.record_failure()
+        if isinstance(error, DeliveryError) and error.is_final:
             log.warning("notification_refused", target=name, error=text, events=events, effect="it is given up")
-            self._counts.dropped(events)
-            return self._note(partial(self._outbox.settle, batch.claim), _LEAST)
+            self._counts.record_dropped(events)
+            return self._resolve_lease(partial(self._outbox.ack, batch.claim), _MIN_PAUSE)
         self._failures += 1
-        pause = self._pause(error)
+        pause = self._retry_delay(error)
         tell = log.warning if self._failures == 1 else log.debug
         tell("notification_not_sent", target=name, error=text, events=events, effect="it is tried again", pause=pause)
         self._not_before = self._clock() + pause
-        return self._note(partial(self._outbox.release, batch.claim), pause)
+        return self._resolve_lease(partial(self._outbox.nack, batch.claim), pause)
 
-    def _pause(self, error: AutoscalerError) -> float:
+    def _retry_delay(self, error: AutoscalerError) -> float:
         """Return the seconds until the next attempt: twice as many every time, and not the same for all daemons."""
-        pause = min(LONGEST_PAUSE, self._first_pause * 2.0 ** min(self._failures - 1, _MOST_DOUBLINGS))
-        wish = error.retry_after if isinstance(error, NotSentError) else None
+        pause = min(MAX_PAUSE, self._first_pause * 2.0 ** min(self._failures - 1, _MAX_DOUBLINGS))
+        wish = error.retry_after if isinstance(error, DeliveryError) else None
         spread = random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, keeps no secret
-        return round(max(pause * spread, min(wish or 0.0, _LONGEST_WISH)), 3)
+        return round(max(pause * spread, min(wish or 0.0, _MAX_RETRY_AFTER)), 3)
 
-    def _note(self, note: Callable[[], None], pause: float) -> float:
+    def _resolve_lease(self, note: Callable[[], None], pause: float) -> float:
         """Write down what came of a claim; where the database is away, as soon as it is back."""
         self._unsettled.append(note)
         try:
-            self._settle()
+            self._ack_pending()
         except StoreError as error:
-            log.debug("notification_not_noted", target=self._target.name, error=masked(str(error)))
+            log.debug("notification_not_noted", target=self._target.name, error=mask_secrets(str(error)))
             return STORE_PAUSE
         return pause
 
-    def _settle(self) -> None:
+    def _ack_pending(self) -> None:
         while self._unsettled:
             self._unsettled[0]()
             self._unsettled.popleft()
@@ -243,32 +243,32 @@ class TargetCounts:
         """Counts of the delivery."""
         return self._status
 
-    def took(self, events: int) -> None:
+    def record_sent(self, events: int) -> None:
         """The target took a message with so many events."""
         with self._lock:
             self._status = replace(self._status, sent=self._status.sent + events, failing=False)
 
-    def failed(self) -> None:
+    def record_failure(self) -> None:
         """The target did not take a message."""
         with self._lock:
             self._status = replace(self._status, failed=self._status.failed + 1, failing=True)
 
-    def retried(self) -> None:
+    def record_retry(self) -> None:
         """A message is sent again."""
         with self._lock:
             self._status = replace(self._status, retried=self._status.retried + 1)
 
-    def dropped(self, events: int) -> None:
+    def record_dropped(self, events: int) -> None:
         """The target will not be told about so many events."""
         with self._lock:
             self._status = replace(self._status, dropped=self._status.dropped + events)
 
-    def waits(self, events: int) -> None:
+    def set_waiting(self, events: int) -> None:
         """So many events wait for it."""
         with self._lock:
             self._status = replace(self._status, waiting=events)
 
-    def stands_by(self) -> None:
+    def set_standby(self) -> None:
         """Another daemon sends: it knows what waits, and whether that works."""
         with self._lock:
             self._status = replace(self._status, waiting=None, failing=False)

@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.numbers import finite
 from flink_autoscaler.core.model.syntax import escape_text
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.stores.logging_handler import REPORT_KEY, REPORT_REASON
 
 TYPE: Final = "flink-autoscaler.event."
@@ -23,9 +23,9 @@ ONE: Final = "application/cloudevents+json; charset=utf-8"
 SEVERAL: Final = "application/cloudevents-batch+json; charset=utf-8"
 SIGNATURE: Final = "X-Flink-Autoscaler-Signature"
 
-_LONGEST_MESSAGE: Final = 4000
-_LONGEST_LINE: Final = 500
-_MOST_LINES: Final = 20
+_MAX_MESSAGE_LENGTH: Final = 4000
+_MAX_LINE_LENGTH: Final = 500
+_MAX_LINES: Final = 20
 
 CloudEvent = Mapping[str, Any]
 """A CloudEvent as JSON has it; everything that people read is below ``data``."""
@@ -48,7 +48,7 @@ def cloud_event(context: JobAutoScalerContext, event: Event, *, event_id: str, s
         "cluster": context.cluster,
         "job": escape_text(context.job_name),
         "job_key": context.job_key,
-        "message": _cut(str(masked(event.message)), _LONGEST_MESSAGE),
+        "message": _truncate(str(mask_secrets(event.message)), _MAX_MESSAGE_LENGTH),
         "figures": {name: finite(value) for name, value in event.figures},
     }
     return {
@@ -64,25 +64,25 @@ def cloud_event(context: JobAutoScalerContext, event: Event, *, event_id: str, s
     }
 
 
-def event_of(report: ScalingReport) -> Event:
+def report_event(report: ScalingReport) -> Event:
     """Return the event that stands for a scaling report; of executed ones every one is told."""
     if report.is_executed:
         return Event(EventType.NORMAL, REPORT_REASON, report.text, REPORT_KEY)
     return Event(EventType.NORMAL, REPORT_REASON, report.text, report.parallelism_hash, report.interval)
 
 
-def body_of(events: Sequence[CloudEvent]) -> tuple[bytes, str]:
+def encode_body(events: Sequence[CloudEvent]) -> tuple[bytes, str]:
     """Return the body of a POST and its content type: one event in structured mode, several as a batch."""
     content, kind = (events[0], ONE) if len(events) == 1 else (list(events), SEVERAL)
     return json.dumps(content, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"), kind
 
 
-def signature_of(body: bytes, key: str) -> str:
+def sign(body: bytes, key: str) -> str:
     """Return what the header with the signature holds: HMAC-SHA256 of the body, in hexadecimal digits."""
     return "sha256=" + hmac.new(key.encode(), body, hashlib.sha256).hexdigest()
 
 
-def title_of(events: Sequence[CloudEvent]) -> str:
+def message_title(events: Sequence[CloudEvent]) -> str:
     """Return the headline for people."""
     if len(events) == 1:
         return f"flink-autoscaler: {events[0]['data']['reason']} {events[0]['data']['job_key']}"
@@ -90,10 +90,10 @@ def title_of(events: Sequence[CloudEvent]) -> str:
     return f"flink-autoscaler: {len(events)} events, {warnings} of them warning{'' if warnings == 1 else 's'}"
 
 
-def lines_of(events: Sequence[CloudEvent]) -> str:
+def message_lines(events: Sequence[CloudEvent]) -> str:
     """Return one line per event, oldest first, and one that counts those that are too many."""
-    lines = [_line(event) for event in events[:_MOST_LINES]]
-    more = len(events) - _MOST_LINES
+    lines = [_line(event) for event in events[:_MAX_LINES]]
+    more = len(events) - _MAX_LINES
     return "\n".join([*lines, f"and {more} more"] if more > 0 else lines)
 
 
@@ -101,10 +101,10 @@ def _line(event: CloudEvent) -> str:
     data = event["data"]
     sign = "WARNING " if data["severity"] == "warning" else ""
     text = " ".join(str(data["message"]).split())
-    return _cut(
-        f"{event['time'][:19].replace('T', ' ')} UTC {sign}{data['job_key']} {data['reason']}: {text}", _LONGEST_LINE
+    return _truncate(
+        f"{event['time'][:19].replace('T', ' ')} UTC {sign}{data['job_key']} {data['reason']}: {text}", _MAX_LINE_LENGTH
     )
 
 
-def _cut(text: str, longest: int) -> str:
+def _truncate(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3]}..."

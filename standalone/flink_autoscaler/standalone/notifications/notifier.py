@@ -30,22 +30,22 @@ from flink_autoscaler.standalone.notifications.delivery import (
     TargetCounts,
     TargetStatus,
 )
-from flink_autoscaler.standalone.notifications.messages import cloud_event, event_of
+from flink_autoscaler.standalone.notifications.messages import cloud_event, report_event
 from flink_autoscaler.standalone.notifications.targets import make_target
 from flink_autoscaler.standalone.settings.schema.clusters import NotificationSettings, RuleSettings, TargetSettings
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.stores.clock import elapsed
 
 log = structlog.get_logger(__name__)
 
-MOST_QUEUED: Final = 2000
+MAX_QUEUED: Final = 2000
 """Events that wait to be written into the outbox; beyond that the oldest are given up."""
 
 _BATCH: Final = 100
 _REMEMBERED: Final = 10_000
 """Events whose repetitions are recognised without a look into the outbox."""
 
-_CLEAN_UP_INTERVAL: Final = 60.0
+_CLEANUP_INTERVAL: Final = 60.0
 _STOP_TIMEOUT: Final = 5.0
 
 _Queued = tuple[Context, tuple[Notification, ...]]
@@ -72,13 +72,13 @@ class Notifier(BackgroundWriter[_Queued]):
         *,
         source: str,
         may_act: Callable[[], bool] = lambda: True,
-        most_queued: int = MOST_QUEUED,
+        most_queued: int = MAX_QUEUED,
         first_pause: float = FIRST_PAUSE,
         store_pause: float = STORE_PAUSE,
     ) -> None:
         super().__init__("notifier", limit=most_queued, batch=_BATCH, retry=store_pause)
         self._settings = settings
-        self._rules = Rules(settings)
+        self._rules = RoutingRules(settings)
         self._outbox = outbox
         self._source = source
         self._may_act = may_act
@@ -96,15 +96,15 @@ class Notifier(BackgroundWriter[_Queued]):
         """Begin to take events and to tell them, and go on with what waits since before."""
         self._loop = EventLoopThread("notifications")
         self._is_started = True
-        self._deliver()
+        self._update_deliveries()
         super().start()
 
-    def follow(self, settings: NotificationSettings) -> None:
+    def update_settings(self, settings: NotificationSettings) -> None:
         """Go on with other targets and rules. Never raises: what is wrong with a target is told when it is used."""
-        self._settings, self._rules = settings, Rules(settings)
+        self._settings, self._rules = settings, RoutingRules(settings)
         self._counts = {each.name: self._counts.get(each.name, TargetCounts()) for each in settings.targets}
         if self._is_started and not self._is_closed:
-            self._deliver()
+            self._update_deliveries()
 
     def handle_event(self, context: JobAutoScalerContext, event: Event) -> None:
         """Take one event; returns at once."""
@@ -114,7 +114,7 @@ class Notifier(BackgroundWriter[_Queued]):
         targets = self._rules.targets(context, event)
         identity = notification_identity(context.job_key, event)
         interval = 0.0 if event.interval is None else event.interval.exact_seconds
-        targets = tuple(name for name in targets if self._is_news(name, identity, interval))
+        targets = tuple(name for name in targets if self._is_due(name, identity, interval))
         if not targets:
             return
         event_id = str(uuid.uuid4())
@@ -124,11 +124,11 @@ class Notifier(BackgroundWriter[_Queued]):
 
     def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:
         """Take one report; returns at once."""
-        self.handle_event(context, event_of(report))
+        self.handle_event(context, report_event(report))
 
     def status(self) -> Mapping[str, TargetStatus]:
         """Return how the telling of every target goes, by its name. From any thread."""
-        queued = Counter(notice.target for _, notices in self._unwritten() for notice in notices)
+        queued = Counter(notice.target for _, notices in self._pending_items() for notice in notices)
         return {name: _with_queued(counts.status, queued[name]) for name, counts in self._counts.copy().items()}
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class Notifier(BackgroundWriter[_Queued]):
         if not self._is_started or self._is_closed:
             self._is_closed = True
             return
-        self._end(_STOP_TIMEOUT)
+        self._close_within(_STOP_TIMEOUT)
         stopped = [delivery for _, delivery in self._deliveries.values()]
         self._stop(tuple(self._deliveries))
         end = elapsed() + _STOP_TIMEOUT
@@ -148,7 +148,7 @@ class Notifier(BackgroundWriter[_Queued]):
         if self._loop is not None:
             self._loop.close()
 
-    def _is_news(self, target: str, identity: str, interval: float) -> bool:
+    def _is_due(self, target: str, identity: str, interval: float) -> bool:
         """Tell whether the same was not told to a target within an interval, as far as this process knows."""
         now = elapsed()
         with self._lock:
@@ -161,16 +161,16 @@ class Notifier(BackgroundWriter[_Queued]):
                 self._told_until.popitem(last=False)
         return True
 
-    def _drop(self, queued: _Queued) -> None:
+    def _on_dropped(self, queued: _Queued) -> None:
         self._dropped += 1
         for target, events in Counter(notice.target for notice in queued[1]).items():
             self._count_dropped(target, events)
 
     def _count_dropped(self, target: str, events: int) -> None:
         if target in self._counts:  # it may be configured no more
-            self._counts[target].dropped(events)
+            self._counts[target].record_dropped(events)
 
-    def _deliver(self) -> None:
+    def _update_deliveries(self) -> None:
         """Have a delivery for every target as it is configured now, and no other."""
         wanted = {target.name: target for target in self._settings.targets}
         self._stop([name for name, (target, _) in self._deliveries.items() if wanted.get(name) != target])
@@ -200,7 +200,7 @@ class Notifier(BackgroundWriter[_Queued]):
             context, notices = queued[0]
             with ErrorBoundary(StoreError) as boundary:
                 context.run(self._outbox.add, notices)
-            if boundary.error is not None and not _is_hopeless(boundary.error):
+            if boundary.error is not None and not _is_permanent_failure(boundary.error):
                 raise boundary.error
             for notice in notices:
                 if notice.target in self._deliveries:
@@ -210,26 +210,26 @@ class Notifier(BackgroundWriter[_Queued]):
             log.warning("notifications_dropped", events=self._dropped, effect="nobody is told about them")
             self._dropped = 0
 
-    def _tell_outage(self, error: AutoscalerError | None) -> None:
+    def _report_outage(self, error: AutoscalerError | None) -> None:
         if error is None:
             log.info("notifications_kept_again")
         else:
-            log.warning("notifications_not_kept", error=masked(str(error)), effect="they wait in memory")
+            log.warning("notifications_not_kept", error=mask_secrets(str(error)), effect="they wait in memory")
 
-    def _idle(self) -> float:
-        return _CLEAN_UP_INTERVAL
+    def _max_idle_seconds(self) -> float:
+        return _CLEANUP_INTERVAL
 
-    def _upkeep(self) -> None:
+    def _run_maintenance(self) -> None:
         if elapsed() < self._clean_up_at or not self._may_act():
             return
-        self._clean_up_at = elapsed() + _CLEAN_UP_INTERVAL
+        self._clean_up_at = elapsed() + _CLEANUP_INTERVAL
         with ErrorBoundary() as boundary:
             if given_up := self._outbox.expire(self._settings.retry_for):
                 log.warning("notifications_given_up", events=sum(given_up.values()), effect="nobody is told about them")
             for target, events in given_up.items():
                 self._count_dropped(target, events)
         if boundary.error is not None:
-            log.debug("notifications_not_cleaned_up", error=masked(str(boundary.error)))
+            log.debug("notifications_not_cleaned_up", error=mask_secrets(str(boundary.error)))
 
 
 def _with_queued(status: TargetStatus, queued: int) -> TargetStatus:
@@ -237,12 +237,12 @@ def _with_queued(status: TargetStatus, queued: int) -> TargetStatus:
     return replace(status, waiting=queued + (status.waiting or 0)) if queued else status
 
 
-def _is_hopeless(error: AutoscalerError) -> bool:
+def _is_permanent_failure(error: AutoscalerError) -> bool:
     """Tell whether an event will never be taken, and why that is right or has to be lived with."""
     from flink_autoscaler.stores.sql.database.failures import LeaseLostError, RowError  # noqa: PLC0415
 
     if isinstance(error, RowError):
-        log.warning("notification_not_kept", error=masked(str(error)))
+        log.warning("notification_not_kept", error=mask_secrets(str(error)))
     # Of a term that is over: whoever leads now sees for itself what there is to tell.
     return isinstance(error, LeaseLostError | RowError)
 
@@ -251,7 +251,7 @@ WITHOUT_RULES: Final = (RuleSettings(severities=(EventType.WARNING.value.lower()
 """What holds where no rule is given: every warning, to all targets."""
 
 
-class Rules:
+class RoutingRules:
     """Says who is told about an event. Immutable.
 
     Args:
@@ -271,20 +271,20 @@ class Rules:
         """
         if not self._names:
             return ()
-        fitting = [rule for rule in self._rules if _fits(rule, context, event)]
+        fitting = [rule for rule in self._rules if _rule_matches(rule, context, event)]
         return tuple(name for name in self._names if any(name in (rule.targets or self._names) for rule in fitting))
 
 
-def _fits(rule: RuleSettings, context: JobAutoScalerContext, event: Event) -> bool:
+def _rule_matches(rule: RuleSettings, context: JobAutoScalerContext, event: Event) -> bool:
     names = (context.job_key, context.job_name or context.job_key)
     return (
         (not rule.severities or event.type.value.lower() in rule.severities)
-        and _is_any(rule.reasons, event.reason.casefold(), is_folded=True)
-        and _is_any(rule.clusters, context.cluster)
-        and any(_is_any(rule.jobs, name) for name in names)
+        and _matches_any(rule.reasons, event.reason.casefold(), is_folded=True)
+        and _matches_any(rule.clusters, context.cluster)
+        and any(_matches_any(rule.jobs, name) for name in names)
     )
 
 
-def _is_any(patterns: Sequence[str], text: str, *, is_folded: bool = False) -> bool:
+def _matches_any(patterns: Sequence[str], text: str, *, is_folded: bool = False) -> bool:
     """Tell whether one of the patterns fits; none at all fits everything."""
     return not patterns or any(fnmatchcase(text, each.casefold() if is_folded else each) for each in patterns)

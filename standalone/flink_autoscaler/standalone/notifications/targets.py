@@ -25,21 +25,21 @@ from flink_autoscaler.standalone.notifications.apprise_process import Message
 from flink_autoscaler.standalone.notifications.messages import (
     SIGNATURE,
     CloudEvent,
-    body_of,
     cloud_event,
-    lines_of,
-    signature_of,
-    title_of,
+    encode_body,
+    message_lines,
+    message_title,
+    sign,
 )
-from flink_autoscaler.standalone.settings.credentials import Access, target_url
+from flink_autoscaler.standalone.settings.credentials import Credentials, target_url
 from flink_autoscaler.standalone.settings.schema.clusters import TargetSettings
-from flink_autoscaler.standalone.settings.secrets import MASK, from_either, masked, without_target
+from flink_autoscaler.standalone.settings.secrets import MASK, mask_secrets, mask_target_url, read_secret
 from flink_autoscaler.standalone.worker_process import WorkerProcess, WorkerProcessError
 
-_MOST_READ: Final = 4096
+_MAX_RESPONSE_BYTES: Final = 4096
 """Bytes of an answer."""
 
-_SHOWN: Final = 120
+_MAX_SHOWN_TEXT: Final = 120
 _GRACE: Final = 2.0
 _START_SECONDS: Final = 60.0
 """In which the process that sends has its libraries; not counted as time of the target."""
@@ -49,7 +49,7 @@ _FINAL: Final = frozenset({400, 410, 413, 415, 422})
 """Answers that the same message would have again, whatever the receiver does meanwhile."""
 
 
-class NotSentError(AutoscalerError):
+class DeliveryError(AutoscalerError):
     """A message was not taken; the text holds no secret.
 
     Attributes:
@@ -63,7 +63,7 @@ class NotSentError(AutoscalerError):
         self.retry_after = retry_after
 
 
-class Target(Protocol):
+class NotificationTarget(Protocol):
     """Somebody who is told. Called by one thread at a time."""
 
     @property
@@ -84,19 +84,19 @@ class Target(Protocol):
             may_send: Asked as late as possible before something is sent.
 
         Raises:
-            NotSentError: It was not taken, or nobody knows.
+            DeliveryError: It was not taken, or nobody knows.
             NotLeaderError: It may not be sent any more, and was not.
         """
         ...
 
 
-def make_target(settings: TargetSettings, loop: EventLoopThread) -> Target:
+def make_target(settings: TargetSettings, loop: EventLoopThread) -> NotificationTarget:
     """Return a target as it is configured; ``loop`` runs its requests and belongs to the caller."""
     return AppriseTarget(settings) if settings.type == "apprise" else WebhookTarget(settings, loop)
 
 
 class WebhookTarget:
-    """Gets CloudEvents by POST (a ``Target``); files and variables are read for every message.
+    """Gets CloudEvents by POST (a ``NotificationTarget``); files and variables are read for every message.
 
     Args:
         settings: Where, and how it is reached.
@@ -115,16 +115,16 @@ class WebhookTarget:
         answer = Posted(0, "", None)
         with ErrorBoundary() as boundary:
             url = target_url(settings, self._keys)
-            key = from_either(self._keys, "key", variable=settings.key_env_variable, file=settings.key_file) or ""
-            body, content_type = body_of(events)
-            signed = {SIGNATURE: signature_of(body, key)} if key else {}
+            key = read_secret(self._keys, "key", variable=settings.key_env_variable, file=settings.key_file) or ""
+            body, content_type = encode_body(events)
+            signed = {SIGNATURE: sign(body, key)} if key else {}
             answer = self._post(url, body, {"content-type": content_type, **signed}, may_send)
         _raise_redacted(boundary.error, url, key)
-        _check(answer, url, key)
+        _check_response(answer, url, key)
 
     def _post(self, url: str, body: bytes, headers: Mapping[str, str], may_send: Callable[[], bool]) -> Posted:
-        plain = Endpoint(url, timeout=self.timeout, max_response_bytes=_MOST_READ)
-        endpoint = Access(self._settings, self._keys).secured(plain)
+        plain = Endpoint(url, timeout=self.timeout, max_response_bytes=_MAX_RESPONSE_BYTES)
+        endpoint = Credentials(self._settings, self._keys).with_credentials(plain)
         return self._loop.run(post(endpoint, body, headers, may_send=may_send), self.timeout + _GRACE)
 
 
@@ -133,18 +133,18 @@ def _raise_redacted(error: AutoscalerError | None, url: str, *secrets: str) -> N
     if isinstance(error, NotLeaderError):
         raise error
     if error is not None:
-        raise NotSentError(redacted(str(error), url, *secrets)) from None
+        raise DeliveryError(redact_url(str(error), url, *secrets)) from None
 
 
-def _check(answer: Posted, url: str, *secrets: str) -> None:
+def _check_response(answer: Posted, url: str, *secrets: str) -> None:
     if answer.status in _OK:
         return
-    said = f": {redacted(answer.text[:_SHOWN], url, *secrets)!r}" if answer.text else ""
-    raise NotSentError(f"HTTP {answer.status}{said}", is_final=answer.status in _FINAL, retry_after=answer.retry_after)
+    said = f": {redact_url(answer.text[:_MAX_SHOWN_TEXT], url, *secrets)!r}" if answer.text else ""
+    raise DeliveryError(f"HTTP {answer.status}{said}", is_final=answer.status in _FINAL, retry_after=answer.retry_after)
 
 
 class AppriseTarget:
-    """Gets a title and lines of text through Apprise (a ``Target``), in a process that can be ended.
+    """Gets a title and lines of text through Apprise (a ``NotificationTarget``), in a process that can be ended.
 
     Args:
         settings: Where it is.
@@ -163,29 +163,29 @@ class AppriseTarget:
             if not may_send():
                 raise NotLeaderError(f"{self._keys}not sent, because another daemon may send it by now")
             is_warning = any(event["data"]["severity"] == "warning" for event in events)
-            said = self._sent(Message(url, title_of(events), lines_of(events), is_warning=is_warning))
+            said = self._send_message(Message(url, message_title(events), message_lines(events), is_warning=is_warning))
         _raise_redacted(boundary.error, url)
         if said is not None:
-            raise NotSentError(redacted(said, url))
+            raise DeliveryError(redact_url(said, url))
 
-    def _sent(self, message: Message) -> str | None:
+    def _send_message(self, message: Message) -> str | None:
         """Send a message; return why it was not, None when it was. What takes too long is killed."""
-        process = apprise_process.begin(message)
+        process = apprise_process.start_process(message)
         try:
-            with _ended_after(_START_SECONDS, process):
+            with _kill_after(_START_SECONDS, process):
                 process.message()  # it has read its libraries
-            with _ended_after(self.timeout, process) as is_over:
+            with _kill_after(self.timeout, process) as is_over:
                 try:
                     came: tuple[str | None] = process.message()
                 except WorkerProcessError as error:
-                    raise NotSentError(f"not sent within {self.timeout:g} s" if is_over() else str(error)) from error
+                    raise DeliveryError(f"not sent within {self.timeout:g} s" if is_over() else str(error)) from error
             return came[0]
         finally:
             process.close()
 
 
 @contextmanager
-def _ended_after(seconds: float, process: WorkerProcess) -> Iterator[Callable[[], bool]]:
+def _kill_after(seconds: float, process: WorkerProcess) -> Iterator[Callable[[], bool]]:
     """End a process when the block takes longer; give what tells whether that came to pass."""
     is_over = threading.Event()
 
@@ -202,23 +202,23 @@ def _ended_after(seconds: float, process: WorkerProcess) -> Iterator[Callable[[]
         timer.cancel()
 
 
-_SHORTEST: Final = 3
+_MIN_SECRET_LENGTH: Final = 3
 """Characters of a part that is looked for: shorter ones would mask half of every text."""
 
-_LONGEST_TEXT: Final = 300
+_MAX_TEXT_LENGTH: Final = 300
 _PARTS: Final = re.compile(r"[/:@?#&=;,]+")
 
 
-def redacted(text: str, url: str, *secrets: str) -> str:
+def redact_url(text: str, url: str, *secrets: str) -> str:
     """Return a text without any part of a URL behind its scheme, and without further secrets; bounded.
 
     The host of a web address stays. Anything else may be a token, whatever the place where the service has it.
     """
     for secret in sorted({*_secret_parts(url), *secrets}, key=len, reverse=True):
-        if len(secret) >= _SHORTEST:
+        if len(secret) >= _MIN_SECRET_LENGTH:
             text = text.replace(secret, MASK)
-    shown = str(masked(text))
-    return shown if len(shown) <= _LONGEST_TEXT else f"{shown[:_LONGEST_TEXT]}..."
+    shown = str(mask_secrets(text))
+    return shown if len(shown) <= _MAX_TEXT_LENGTH else f"{shown[:_MAX_TEXT_LENGTH]}..."
 
 
 def _secret_parts(url: str) -> Iterator[str]:
@@ -245,7 +245,7 @@ def _web_host(url: str) -> tuple[str, ...]:
         return ()
 
 
-_MOST_AT_ONCE: Final = 8
+_MAX_CONCURRENT: Final = 8
 _TEXT: Final = "This is a test of notifications: nothing has happened."
 
 
@@ -259,11 +259,11 @@ def send_test_messages(targets: Sequence[TargetSettings], source: str) -> list[d
     if not targets:
         return []
     loop = EventLoopThread("notifications")
-    with closing(loop), ThreadPoolExecutor(min(len(targets), _MOST_AT_ONCE)) as pool:
-        return list(pool.map(partial(_send_test, loop, _message(source)), targets))
+    with closing(loop), ThreadPoolExecutor(min(len(targets), _MAX_CONCURRENT)) as pool:
+        return list(pool.map(partial(_send_test, loop, _test_event(source)), targets))
 
 
-def _message(source: str) -> CloudEvent:
+def _test_event(source: str) -> CloudEvent:
     context = JobAutoScalerContext(source, None, JobStatus.UNKNOWN, {}, Endpoint(""))
     event = Event(EventType.NORMAL, "NotificationTest", _TEXT)
     return cloud_event(context, event, event_id=str(uuid.uuid4()), source=source, at=time.time())
@@ -272,13 +272,13 @@ def _message(source: str) -> CloudEvent:
 def _send_test(loop: EventLoopThread, message: CloudEvent, settings: TargetSettings) -> dict[str, Any]:
     with ErrorBoundary() as boundary:
         make_target(settings, loop).send([message], lambda: True)
-    error = None if boundary.error is None else str(masked(str(boundary.error)))
-    named = {"name": settings.name, "type": settings.type, "place": _place(settings)}
+    error = None if boundary.error is None else str(mask_secrets(str(boundary.error)))
+    named = {"name": settings.name, "type": settings.type, "place": _key_prefix(settings)}
     return {**named, "error": error, "is_sent": error is None}
 
 
-def _place(settings: TargetSettings) -> str:
+def _key_prefix(settings: TargetSettings) -> str:
     try:
-        return without_target(target_url(settings, ""))
+        return mask_target_url(target_url(settings, ""))
     except AutoscalerError:
         return "unknown"

@@ -15,7 +15,7 @@ from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.standalone.observability.job_series import MOST_JOBS, PREFIX, JobSeries
+from flink_autoscaler.standalone.observability.job_series import MAX_JOBS, PREFIX, JobMetricsCollector
 from flink_autoscaler.standalone.observability.status_series import StatusMetrics, StatusSeries
 from flink_autoscaler.standalone.observability.vertex_series import MAX_VERTICES, VertexMetrics
 
@@ -24,7 +24,7 @@ Family = TypeVar("Family", bound=MetricWrapperBase)
 NO_ENGINE: Final = "none"
 """Label of passes that had no job to read."""
 
-FOLLOWED: Final = {
+GAUGES: Final = {
     "loop_up": "Whether schedules are kept; what /healthz says.",
     "store_up": "Whether the state store works; without it nothing is scaled.",
     "leader": "Whether this daemon leads; the others of its group stand by.",
@@ -51,7 +51,7 @@ class _Registry(CollectorRegistry):
         self.collectors.append(collector)
 
 
-class _Only(Collector):
+class _SingleFamily(Collector):
     """The series of one name."""
 
     def __init__(self, family: Metric) -> None:
@@ -78,14 +78,14 @@ class Gauges:
         self,
         *,
         clock: Callable[[], float] = time.monotonic,
-        most_jobs: int = MOST_JOBS,
+        most_jobs: int = MAX_JOBS,
         most_vertices: int = MAX_VERTICES,
     ) -> None:
         self.registry = _Registry()
         self._of_clusters: list[MetricWrapperBase] = []
         self._metrics = VertexMetrics(most_vertices)
         self.registry.register(self._metrics)
-        self._series = JobSeries(ticks=clock, most_jobs=most_jobs)
+        self._series = JobMetricsCollector(ticks=clock, most_jobs=most_jobs)
         self.registry.register(self._series)
         ProcessCollector(namespace=PREFIX.rstrip("_"), registry=self.registry)
         self._declare_passes()
@@ -116,16 +116,16 @@ class Gauges:
         """Count a pass that was meant for Spark and ran in this process."""
         self._fallbacks.inc()
 
-    def follow(self, name: str, value: Callable[[], float]) -> None:
-        """Show a value at every scrape, under one of the names in :data:`FOLLOWED`."""
-        Gauge(PREFIX + name, FOLLOWED[name], registry=self.registry).set_function(value)
+    def register_gauge(self, name: str, value: Callable[[], float]) -> None:
+        """Show a value at every scrape, under one of the names in :data:`GAUGES`."""
+        Gauge(PREFIX + name, GAUGES[name], registry=self.registry).set_function(value)
 
-    def join_group(self, name: str) -> None:
+    def set_ha_group(self, name: str) -> None:
         """Show of which group of daemons this one is; one that is alone is of none."""
         text = "The group of daemons of which one leads; always 1."
         Gauge(PREFIX + "ha_info", text, ("ha_group",), registry=self.registry).labels(name).set(1)
 
-    def follow_status(self, series: StatusSeries, status: Callable[[], object]) -> None:
+    def register_status(self, series: StatusSeries, status: Callable[[], object]) -> None:
         """Show the fields of a status at every scrape, see :class:`StatusMetrics`."""
         self.registry.register(StatusMetrics(series, status))
 
@@ -136,7 +136,7 @@ class Gauges:
     def record_job(self, cluster: str, report: JobPassReport) -> None:
         """Take what one pass found out about one job."""
         outcome, job = report.outcome, (cluster, report.job_key)
-        self._series.put(cluster, report)
+        self._series.record(cluster, report)
         for stage, seconds in outcome.seconds.items():
             self._stage_seconds.labels(cluster, stage).observe(seconds)
         if outcome.topology is not None:
@@ -168,7 +168,7 @@ class Gauges:
             yield text.encode()
         for collector in list(self.registry.collectors):
             if collector is not self._metrics:
-                yield from (generate_latest(_Only(family)) for family in collector.collect())
+                yield from (generate_latest(_SingleFamily(family)) for family in collector.collect())
 
     def _declare_passes(self) -> None:
         self._up = self._gauge("cluster_up", "Whether the last pass could list the jobs and look at them.", _CLUSTER)

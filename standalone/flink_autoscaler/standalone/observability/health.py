@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flink_autoscaler.standalone.ha.leadership import LeadershipState, LeadershipStatus
-from flink_autoscaler.standalone.ha.store_watch import WORKING, StoreStatus
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.ha.store_health import WORKING, StoreStatus
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.spark.live import SparkStatus
@@ -80,36 +80,36 @@ class Health:
         self._succeeded_at: dict[str, float | None] = dict.fromkeys(stale_after)
         self._errors: dict[str, str] = {}
 
-    def follow(self, stale_after: Mapping[str, float]) -> None:
+    def set_clusters(self, stale_after: Mapping[str, float]) -> None:
         """Look after these clusters from now on; what is known about those among them that are not new is kept."""
         with self._lock:
             self._stale_after = dict(stale_after)
             self._succeeded_at = {cluster: self._succeeded_at.get(cluster) for cluster in stale_after}
             self._errors = {cluster: error for cluster, error in self._errors.items() if cluster in stale_after}
 
-    def succeeded(self, cluster: str) -> None:
+    def record_success(self, cluster: str) -> None:
         """Take note of a pass that worked; the last one of a cluster that is not looked after any more is none."""
         with self._lock:
             if cluster in self._stale_after:
                 self._succeeded_at[cluster] = self._clock()
                 self._errors.pop(cluster, None)
 
-    def failed(self, cluster: str, error: str) -> None:
+    def record_failure(self, cluster: str, error: str) -> None:
         """Take note of a pass that did not."""
         with self._lock:
             if cluster in self._stale_after:
-                self._errors[cluster] = masked(error)
+                self._errors[cluster] = mask_secrets(error)
 
     def readiness(self) -> Readiness:
         """Return whether the daemon is ready."""
         with self._lock:
-            clusters = {cluster: self._health(cluster, at) for cluster, at in self._succeeded_at.items()}
+            clusters = {cluster: self._cluster_health(cluster, at) for cluster, at in self._succeeded_at.items()}
         store, leadership = self._store(), self._leadership()
         is_settled = leadership is None or leadership.standing is not LeadershipState.UNKNOWN
         is_ready = all(cluster.ready for cluster in clusters.values()) and store.up and is_settled
         return Readiness(is_ready, clusters, store, leadership, self._spark())
 
-    def _health(self, cluster: str, succeeded_at: float | None) -> ClusterHealth:
+    def _cluster_health(self, cluster: str, succeeded_at: float | None) -> ClusterHealth:
         age = None if succeeded_at is None else self._clock() - succeeded_at
         return ClusterHealth(
             ready=age is not None and age < self._stale_after[cluster],

@@ -25,7 +25,7 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 
-MOST_CONNECTIONS: Final = 64
+MAX_CONNECTIONS: Final = 64
 """Connections at the same time. One more takes the place of the one that has left its request unfinished longest."""
 
 _ACCEPT_PAUSE: Final = 1.0
@@ -43,7 +43,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Patience:
+class ConnectionTimeouts:
     """Time limits of a client's connection.
 
     Attributes:
@@ -110,7 +110,7 @@ class HttpServer:
         *,
         host: str,
         port: int,
-        patience: Patience = Patience(),
+        patience: ConnectionTimeouts = ConnectionTimeouts(),
         tls: tuple[str, str] | None = None,
     ) -> None:
         self._socket = _listen(host, port)
@@ -159,7 +159,7 @@ class HttpServer:
 class _Server(uvicorn.Server):
     """Sleeps until there are clients; looking around ten times a second, as usual, takes as much as ten jobs do."""
 
-    def __init__(self, config: uvicorn.Config, patience: Patience) -> None:
+    def __init__(self, config: uvicorn.Config, patience: ConnectionTimeouts) -> None:
         super().__init__(config)
         self._patience = patience
         self._ending: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
@@ -178,7 +178,7 @@ class _Server(uvicorn.Server):
         self._ending = asyncio.get_running_loop(), ending
         if self.should_exit:
             return
-        taking = asyncio.create_task(self._take_clients())
+        taking = asyncio.create_task(self._accept_clients())
         await ending.wait()
         for task in (taking, *self._connecting):
             task.cancel()
@@ -191,7 +191,7 @@ class _Server(uvicorn.Server):
             with contextlib.suppress(RuntimeError):  # it has ended by itself
                 loop.call_soon_threadsafe(ending.set)
 
-    async def _take_clients(self) -> None:
+    async def _accept_clients(self) -> None:
         """Take one client after the other, each into a place that is free by then."""
         loop = asyncio.get_running_loop()
         quiet_until = loop.time()
@@ -202,13 +202,13 @@ class _Server(uvicorn.Server):
                 if loop.time() >= quiet_until:  # while clients come, it fails and succeeds by turns
                     quiet_until = loop.time() + _QUIET
                     log.warning("http_accept_failed", error=str(error), effect="clients wait until others have left")
-                if not await self._make_room():
+                if not await self._evict_slowest():
                     await asyncio.sleep(_ACCEPT_PAUSE)
                 continue
-            while len(self.server_state.connections) + len(self._connecting) >= MOST_CONNECTIONS:
-                if not await self._make_room():
+            while len(self.server_state.connections) + len(self._connecting) >= MAX_CONNECTIONS:
+                if not await self._evict_slowest():
                     break
-            if len(self.server_state.connections) + len(self._connecting) >= MOST_CONNECTIONS:
+            if len(self.server_state.connections) + len(self._connecting) >= MAX_CONNECTIONS:
                 client.close()  # all places are taken by answers that are under way
                 continue
             task = loop.create_task(self._connect(client))
@@ -228,7 +228,7 @@ class _Server(uvicorn.Server):
                 ssl_handshake_timeout=self._patience.request if is_tls else None,
             )
 
-    async def _make_room(self) -> bool:
+    async def _evict_slowest(self) -> bool:
         """Drop the client that has left its request unfinished longest, at once; tell whether there was one."""
         idle = [each for each in self.server_state.connections if isinstance(each, _Connection) and each.is_waiting()]
         oldest = min(idle, key=lambda each: each.since, default=None)
@@ -253,7 +253,7 @@ class _Connection(H11Protocol):
         since: When what is waited for now began, in the time of the event loop.
     """
 
-    def __init__(self, patience: Patience, **options: Any) -> None:
+    def __init__(self, patience: ConnectionTimeouts, **options: Any) -> None:
         super().__init__(**options)
         self._patience = patience
         self.since = self.loop.time()

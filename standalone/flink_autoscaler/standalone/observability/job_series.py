@@ -27,7 +27,7 @@ MAX_CODES: Final = 40
 CODE_LIMIT: Final = 80
 NAME_LIMIT: Final = 80
 
-MOST_JOBS: Final = 10_000
+MAX_JOBS: Final = 10_000
 """Jobs that are shown."""
 
 PREFIX: Final = "flink_autoscaler_"
@@ -61,7 +61,7 @@ _Sample = tuple[str, tuple[str, ...], float]
 """Name of the series, values of its labels behind cluster and job, and the number."""
 
 
-class _Told(NamedTuple):
+class _LastPass(NamedTuple):
     """Reports of the last pass over a job."""
 
     phase: PassPhase
@@ -83,7 +83,7 @@ class _Told(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Counted:
+class _Counters:
     """Rescales and rollbacks since the start of the daemon, and up to which instant they are counted."""
 
     settled_ms: int
@@ -91,7 +91,7 @@ class _Counted:
     stages: dict[Stage, int] = field(default_factory=lambda: dict.fromkeys(_FINAL, 0))
     rollbacks: int = 0
 
-    def take(self, supervision: Supervision) -> None:
+    def add_new(self, supervision: Supervision) -> None:
         """Count what has been remembered since the last time."""
         for record in supervision.rescales:
             if record.stage.is_final and (record.settled_ms or 0) > self.settled_ms:
@@ -110,8 +110,8 @@ class _Job:
     """Series of one job.
 
     Attributes:
-        told: By the last pass; None before the first one.
-        counted: The same.
+        last_pass: By the last pass; None before the first one.
+        counters: The same.
         identity: Its id and labels; None where nobody has said who it is.
         lag_limit: Seconds; None where its option cannot be read.
         evaluated_at: When its metrics were evaluated last, by a clock that never goes back; None where they were not.
@@ -120,8 +120,8 @@ class _Job:
         balanced: Decisions that it is fine as it is, so far.
     """
 
-    told: _Told | None = None
-    counted: _Counted | None = None
+    last_pass: _LastPass | None = None
+    counters: _Counters | None = None
     identity: tuple[str, ...] | None = None
     lag_limit: float | None = None
     evaluated_at: float | None = None
@@ -130,11 +130,11 @@ class _Job:
     balanced: int = 0
 
     def samples(self, now_ms: float, ticks: float) -> Iterator[_Sample]:
-        if self.told is not None:
-            yield from self.told.samples(now_ms)
+        if self.last_pass is not None:
+            yield from self.last_pass.samples(now_ms)
             yield from (("errors", (), self.errors), ("scalings", (), self.scalings), ("balanced", (), self.balanced))
-        if self.counted is not None:
-            yield from self.counted.samples()
+        if self.counters is not None:
+            yield from self.counters.samples()
         if self.evaluated_at is not None:
             yield "last_evaluation_age_seconds", (), ticks - self.evaluated_at
         if self.identity is not None:
@@ -143,7 +143,7 @@ class _Job:
             yield "lag_limit_seconds", (), self.lag_limit
 
 
-class JobSeries(Collector):
+class JobMetricsCollector(Collector):
     """Keeps what the latest pass over every job showed, and writes it as series when Prometheus asks. Thread-safe.
 
     So a pass over a large fleet does not pay for them. Of jobs beyond a limit there are none; they are counted.
@@ -159,7 +159,7 @@ class JobSeries(Collector):
         *,
         clock: Callable[[], float] = time.time,
         ticks: Callable[[], float] = time.monotonic,
-        most_jobs: int = MOST_JOBS,
+        most_jobs: int = MAX_JOBS,
     ) -> None:
         self._clock = clock
         self._ticks = ticks
@@ -168,18 +168,18 @@ class JobSeries(Collector):
         self._lock = threading.Lock()
         self._jobs: dict[tuple[str, JobKey], _Job] = {}
 
-    def put(self, cluster: str, report: JobPassReport) -> None:
+    def record(self, cluster: str, report: JobPassReport) -> None:
         """Take what a pass over a job came to."""
         outcome = report.outcome
         supervision, is_evaluated = outcome.state.supervision, outcome.evaluation is not None
-        told = _Told(outcome.phase, outcome.decision.reasons, supervision, report.suspensions)
+        told = _LastPass(outcome.phase, outcome.decision.reasons, supervision, report.suspensions)
         errors = sum(not isinstance(error, NotReadyError) for error in report.errors)
         is_decided, is_rescale = outcome.phase is PassPhase.EXECUTED, isinstance(outcome.decision, Rescale)
         with self._lock:
             job = self._job(cluster, report.job_key)
-            job.told = told
-            job.counted = job.counted or _Counted(self._since_ms, self._since_ms)
-            job.counted.take(supervision)
+            job.last_pass = told
+            job.counters = job.counters or _Counters(self._since_ms, self._since_ms)
+            job.counters.add_new(supervision)
             job.errors += errors
             job.scalings += is_decided and is_rescale
             job.balanced += is_decided and not is_rescale

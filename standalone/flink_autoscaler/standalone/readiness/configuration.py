@@ -10,17 +10,17 @@ from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from flink_autoscaler.standalone.fetchers.job_keys import printable
-from flink_autoscaler.standalone.readiness.checks import ENABLING_LINE, Finding, Place, Weight
-from flink_autoscaler.standalone.readiness.given import GivenCluster
-from flink_autoscaler.standalone.readiness.looking import ClusterLook
+from flink_autoscaler.standalone.fetchers.job_keys import to_printable
+from flink_autoscaler.standalone.readiness.checks import ENABLING_LINE, ConfigLocation, Finding, Severity
+from flink_autoscaler.standalone.readiness.inspection import ClusterInspection
 from flink_autoscaler.standalone.readiness.report import cluster_sentence, finding_lines, shared_lines
+from flink_autoscaler.standalone.readiness.url_clusters import UrlCluster
 
 _WORDS: Final = ("true", "false", "null", "yes", "no", "on", "off", "y", "n", "none")
 
 
 def configuration_text(
-    file: str, clusters: Sequence[GivenCluster], looks: Sequence[ClusterLook], policy: str | None = None
+    file: str, clusters: Sequence[UrlCluster], looks: Sequence[ClusterInspection], policy: str | None = None
 ) -> str:
     """Return a configuration for clusters, each with what was found out about it.
 
@@ -40,17 +40,17 @@ def configuration_text(
     pages.filters |= {"scalar": _scalar, "quoted": partial(json.dumps, ensure_ascii=False)}
     entries = [_entry(cluster, look) for cluster, look in zip(clusters, looks, strict=True)]
     page = pages.get_template("configuration.yaml.j2")
-    return page.render(file=printable(file), clusters=entries, enabling_line=ENABLING_LINE, policy=policy)
+    return page.render(file=to_printable(file), clusters=entries, enabling_line=ENABLING_LINE, policy=policy)
 
 
-def _entry(cluster: GivenCluster, look: ClusterLook) -> dict[str, Any]:
+def _entry(cluster: UrlCluster, look: ClusterInspection) -> dict[str, Any]:
     return {
         "name": cluster.name,
         "url": cluster.url,
         "options": cluster.options,
         "sentence": cluster_sentence(look.facts),
         "needs": list(finding_lines(filter(_is_important, look.facts.findings), indent="")),
-        "jobs": [printable(job.context.job_name) for job in look.jobs],
+        "jobs": [to_printable(job.context.job_name) for job in look.jobs],
         "job_needs": list(
             shared_lines({job.context.job_key: list(filter(_is_left, job.findings)) for job in look.jobs})
         ),
@@ -58,12 +58,12 @@ def _entry(cluster: GivenCluster, look: ClusterLook) -> dict[str, Any]:
 
 
 def _is_important(finding: Finding) -> bool:
-    return finding.weight is not Weight.NOTE
+    return finding.weight is not Severity.INFO
 
 
 def _is_left(finding: Finding) -> bool:
     """Tell whether it is important, and not done by what this configuration is about to set."""
-    return _is_important(finding) and (finding.place, finding.line) != (Place.DAEMON, ENABLING_LINE)
+    return _is_important(finding) and (finding.place, finding.line) != (ConfigLocation.DAEMON, ENABLING_LINE)
 
 
 def _scalar(text: str) -> str:

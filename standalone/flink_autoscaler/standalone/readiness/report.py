@@ -13,14 +13,14 @@ from flink_autoscaler.core.errors import AutoscalerError, RefusedError, Response
 from flink_autoscaler.core.model.metrics import FlinkMetric
 from flink_autoscaler.core.model.numbers import finite
 from flink_autoscaler.core.model.topology import Vertex
-from flink_autoscaler.standalone.fetchers.job_keys import printable
-from flink_autoscaler.standalone.readiness.checks import ClusterFacts, Finding, JobFacts, Weight, is_ready
-from flink_autoscaler.standalone.readiness.looking import ClusterLook
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.fetchers.job_keys import to_printable
+from flink_autoscaler.standalone.readiness.checks import ClusterFacts, Finding, JobFacts, Severity, is_ready
+from flink_autoscaler.standalone.readiness.inspection import ClusterInspection
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 
 _BAD_REQUEST: Final = 400
 _NOT_FOUND: Final = 404
-_SHOWN_JOBS: Final = 3
+_MAX_JOBS_LISTED: Final = 3
 _LABEL: Final = 8
 _WIDTH: Final = 118
 """Characters of a line."""
@@ -70,7 +70,7 @@ def with_advice(error: AutoscalerError, url: str) -> str:
     return "; ".join(filter(None, [text, advice, tls]))
 
 
-def look_lines(looks: Iterable[ClusterLook]) -> Iterator[str]:
+def inspection_lines(looks: Iterable[ClusterInspection]) -> Iterator[str]:
     """Yield the lines about all clusters that answered, if any: each with its jobs, and what it needs under it."""
     answered = [look for look in looks if look.error is None]
     if answered:
@@ -80,13 +80,13 @@ def look_lines(looks: Iterable[ClusterLook]) -> Iterator[str]:
         yield from _cluster_lines(look)
 
 
-def error_lines(looks: Iterable[ClusterLook]) -> list[str]:
+def error_lines(looks: Iterable[ClusterInspection]) -> list[str]:
     """Return a line for everything that could not be looked at, with what to do about it."""
     lines = []
     for look in looks:
         failures = {**({f"cluster {look.cluster.name}": look.error} if look.error else {}), **look.failures}
-        lines += [f"{subject}: {with_advice(error, look.cluster.shown_url)}" for subject, error in failures.items()]
-    return [_clean(line) for line in lines]
+        lines += [f"{subject}: {with_advice(error, look.cluster.display_url)}" for subject, error in failures.items()]
+    return [_one_line(line) for line in lines]
 
 
 def cluster_sentence(facts: ClusterFacts) -> str:
@@ -98,7 +98,7 @@ def cluster_sentence(facts: ClusterFacts) -> str:
         count = facts.capacity.taskmanagers
         parts.append(f"{count} TaskManager{'' if count == 1 else 's'}, {facts.capacity.slots} slots")
         parts.append(f"{facts.capacity.free_slots} free")
-    return _clean(", ".join(parts))
+    return _one_line(", ".join(parts))
 
 
 def finding_lines(findings: Iterable[Finding], *, indent: str = "  ") -> Iterator[str]:
@@ -106,7 +106,7 @@ def finding_lines(findings: Iterable[Finding], *, indent: str = "  ") -> Iterato
     below = indent + " " * _LABEL
     for finding in findings:
         yield from wrap(
-            _clean(finding.text),
+            _one_line(finding.text),
             _WIDTH,
             initial_indent=f"{indent}{finding.weight.value + ':':<{_LABEL}}",
             subsequent_indent=below,
@@ -114,7 +114,7 @@ def finding_lines(findings: Iterable[Finding], *, indent: str = "  ") -> Iterato
             break_on_hyphens=False,
         )
         if finding.place is not None:
-            yield f"{below}{_clean(f'in {finding.place}: {finding.line}')}"
+            yield f"{below}{_one_line(f'in {finding.place}: {finding.line}')}"
 
 
 def shared_lines(needs: Mapping[str, Sequence[Finding]], *, indent: str = "", everybody: int = 0) -> Iterator[str]:
@@ -130,17 +130,17 @@ def shared_lines(needs: Mapping[str, Sequence[Finding]], *, indent: str = "", ev
         for finding in findings:
             jobs.setdefault(finding, []).append(job_key)
     for finding, job_keys in jobs.items():
-        more = f" and {len(job_keys) - _SHOWN_JOBS} more" if len(job_keys) > _SHOWN_JOBS else ""
-        named = f"{', '.join(job_keys[:_SHOWN_JOBS])}{more}"
-        yield _clean(f"{indent}{'all jobs' if len(job_keys) == everybody else named}:")
+        more = f" and {len(job_keys) - _MAX_JOBS_LISTED} more" if len(job_keys) > _MAX_JOBS_LISTED else ""
+        named = f"{', '.join(job_keys[:_MAX_JOBS_LISTED])}{more}"
+        yield _one_line(f"{indent}{'all jobs' if len(job_keys) == everybody else named}:")
         yield from finding_lines([finding], indent=f"{indent}  ")
 
 
-def _cluster_lines(look: ClusterLook) -> Iterator[str]:
-    yield f"{look.cluster.name}  {look.cluster.shown_url}  {cluster_sentence(look.facts)}"
+def _cluster_lines(look: ClusterInspection) -> Iterator[str]:
+    yield f"{look.cluster.name}  {look.cluster.display_url}  {cluster_sentence(look.facts)}"
     yield from finding_lines(look.facts.findings)
     # What several jobs have to be told that none of them needs is told once for all of them.
-    counts = Counter(each for job in look.jobs for each in job.findings if each.weight is not Weight.NEEDED)
+    counts = Counter(each for job in look.jobs for each in job.findings if each.weight is not Severity.BLOCKER)
     shared = {finding for finding, count in counts.items() if count > 1}
     for job in look.jobs:
         yield ""
@@ -152,18 +152,18 @@ def _cluster_lines(look: ClusterLook) -> Iterator[str]:
     if look.ended:
         names = ", ".join(f"{each.job_name} ({each.status.value})" for each in look.ended)
         yield ""
-        yield _clean(f"  Ended, and not looked after: {names}")
+        yield _one_line(f"  Ended, and not looked after: {names}")
     if not look.jobs and not look.failures:
         yield "  No job runs here."
 
 
 def _job_lines(job: JobFacts, cluster: ClusterFacts, shared: Collection[Finding]) -> Iterator[str]:
-    count = sum(finding.weight is Weight.NEEDED for finding in (*cluster.findings, *job.findings))
+    count = sum(finding.weight is Severity.BLOCKER for finding in (*cluster.findings, *job.findings))
     verdict = (
         f"needs {count} thing{'' if count == 1 else 's'} before it can be scaled" if count else "ready to be scaled"
     )
     where = "" if is_ready(cluster.findings) else ", with what the cluster needs"
-    yield _clean(f"  {job.context.job_key}  {job.context.status.value}  {verdict}{where}")
+    yield _one_line(f"  {job.context.job_key}  {job.context.status.value}  {verdict}{where}")
     rows = [tuple(_COLUMNS), *(_vertex_row(document) for document in _vertex_documents(job))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, *numbers in rows if job.topology is not None else ():
@@ -176,30 +176,30 @@ def _vertex_row(document: Mapping[str, Any]) -> tuple[str, ...]:
     # A source without lag may have some; another vertex has none.
     unknown = {"LAG": "?" if document["is_source"] else ""}
     return tuple(
-        unknown.get(title, "-") if document[field] is None else _clean(shown(document[field]))
+        unknown.get(title, "-") if document[field] is None else _one_line(shown(document[field]))
         for title, (field, shown) in _COLUMNS.items()
     )
 
 
-def look_document(looks: Sequence[ClusterLook]) -> dict[str, Any]:
+def inspection_document(looks: Sequence[ClusterInspection]) -> dict[str, Any]:
     """Return the same as a document for JSON; what is not known is null."""
     return {"dry_run": True, "clusters": [_cluster_document(look) for look in looks]}
 
 
-def _cluster_document(look: ClusterLook) -> dict[str, Any]:
-    url, capacity = look.cluster.shown_url, look.facts.capacity
+def _cluster_document(look: ClusterInspection) -> dict[str, Any]:
+    url, capacity = look.cluster.display_url, look.facts.capacity
     return {
         "cluster": look.cluster.name,
         "url": url,
-        "error": None if look.error is None else _clean(with_advice(look.error, url)),
+        "error": None if look.error is None else _one_line(with_advice(look.error, url)),
         "version": look.facts.version,
         "taskmanagers": None if capacity is None else capacity.taskmanagers,
         "slots": None if capacity is None else capacity.slots,
         "free_slots": None if capacity is None else capacity.free_slots,
-        "findings": [masked(asdict(finding)) for finding in look.facts.findings],
+        "findings": [mask_secrets(asdict(finding)) for finding in look.facts.findings],
         "jobs": [_job_document(job, look.facts) for job in look.jobs],
         "ended": [each.job_key for each in look.ended],
-        "failures": {key: _clean(with_advice(error, url)) for key, error in look.failures.items()},
+        "failures": {key: _one_line(with_advice(error, url)) for key, error in look.failures.items()},
     }
 
 
@@ -210,7 +210,7 @@ def _job_document(job: JobFacts, cluster: ClusterFacts) -> dict[str, Any]:
         "status": job.context.status.value,
         "enabled": job.context.is_enabled,
         "ready": is_ready((*cluster.findings, *job.findings)),
-        "findings": [masked(asdict(finding)) for finding in job.findings],
+        "findings": [mask_secrets(asdict(finding)) for finding in job.findings],
         "vertices": _vertex_documents(job),
     }
 
@@ -221,7 +221,7 @@ def _vertex_documents(job: JobFacts) -> list[dict[str, Any]]:
 
 def _vertex_document(job: JobFacts, vertex: Vertex) -> dict[str, Any]:
     """Return busy and backpressured share of the mean subtask, and records/s and lag of all subtasks, where known."""
-    values = job.values(vertex)
+    values = job.vertex_metrics(vertex)
     times = (values.get(each) for each in (FlinkMetric.BUSY_TIME, FlinkMetric.BACKPRESSURE_TIME))
     busy, backpressured = (None if each is None or each.average is None else each.average / 1000 for each in times)
     rate = values.get(FlinkMetric.SOURCE_RECORDS_IN_RATE if vertex.is_source else FlinkMetric.RECORDS_IN_RATE)
@@ -239,5 +239,5 @@ def _vertex_document(job: JobFacts, vertex: Vertex) -> dict[str, Any]:
     }
 
 
-def _clean(text: str) -> str:
-    return printable(str(masked(text)))
+def _one_line(text: str) -> str:
+    return to_printable(str(mask_secrets(text)))

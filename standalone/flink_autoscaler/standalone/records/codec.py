@@ -41,7 +41,7 @@ from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.window import VertexTable
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.ports.passes import PassInputs, PassOutcome, PassRequest
-from flink_autoscaler.standalone.settings.secrets import masked, shown
+from flink_autoscaler.standalone.settings.secrets import mask_secrets, mask_value
 from flink_autoscaler.stores.sql.state.own_state import waited_columns, waited_rows
 
 T = TypeVar("T")
@@ -72,16 +72,16 @@ class PassRecord:
 
     Attributes:
         outcome: With the answers of the cluster, where there were any.
-        is_whole: Whether the metric windows and the answers are there, so that the pass can be replayed.
+        is_complete: Whether the metric windows and the answers are there, so that the pass can be replayed.
     """
 
     request: PassRequest
     outcome: PassOutcome
-    is_whole: bool = True
+    is_complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class _Decided:
+class _DecisionFields:
     """Parts of an outcome that are written in another form than the core has; samples are written apart, too.
 
     Attributes:
@@ -96,27 +96,27 @@ class _Decided:
     metrics: EvaluatedMetrics | None = None
 
 
-class _Written(RootModel[T]):
+class _JsonModel(RootModel[T]):
     """A value of the core as JSON, field by field, with names for the numbers that JSON does not know."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, ser_json_inf_nan="strings", frozen=True, defer_build=True)
 
 
-_ELSEWHERE: Final = frozenset(
+_WRITTEN_APART: Final = frozenset(
     {"job_key", "decision", "undecided", "memory", "sample", "evaluation", "report", "error", "seconds", "inputs"}
 )
-"""Fields of an outcome that are in :class:`_Decided`, in the request, or not kept."""
+"""Fields of an outcome that are in :class:`_DecisionFields`, in the request, or not kept."""
 
 
 def encode(record: PassRecord, limit: int = TEXT_LIMIT) -> str:
     """Write a record as text; one that is longer than the limit loses what only replaying needs."""
-    text = _compressed(to_document(record))
+    text = _compress(to_document(record))
     if len(text) <= limit:
         return text
     state = replace(record.request.state, samples=())
     after = replace(record.outcome.state, samples=())
     outcome = replace(record.outcome, state=after, inputs=None)
-    return _compressed(to_document(PassRecord(replace(record.request, state=state), outcome, is_whole=False)))
+    return _compress(to_document(PassRecord(replace(record.request, state=state), outcome, is_complete=False)))
 
 
 def decode(text: str) -> PassRecord:
@@ -125,7 +125,7 @@ def decode(text: str) -> PassRecord:
     Raises:
         StoreError: It is damaged, too long, or of a version that is not known.
     """
-    return _from_document(_load(_inflated(text)))
+    return _from_document(_load(_decompress(text)))
 
 
 def read_export(data: bytes) -> PassRecord:
@@ -151,16 +151,16 @@ def to_document(record: PassRecord) -> Json:
     )
     document: Json = {
         "version": VERSION,
-        "is_whole": record.is_whole,
-        "request": _document(_Written[PassRequest](bare)),
+        "is_whole": record.is_complete,
+        "request": _document(_JsonModel[PassRequest](bare)),
         "outcome": outcome_document(record.outcome, request.state),
     }
-    configuration = {key: shown(key, text) for key, text in request.context.configuration.items()}
+    configuration = {key: mask_value(key, text) for key, text in request.context.configuration.items()}
     document["request"]["context"]["configuration"] = configuration
     if inputs is not None:
         reading, cluster = inputs.reading, inputs.cluster
         read = None if reading is None else replace(reading, error=None, memory=replace(reading.memory, names={}))
-        document["inputs"] = _document(_Written[PassInputs](PassInputs(read, replace(cluster, error=None))))
+        document["inputs"] = _document(_JsonModel[PassInputs](PassInputs(read, replace(cluster, error=None))))
         document["inputs"]["cluster_error"] = _error_field(cluster.error)
         if reading is not None:
             document["inputs"]["reading_error"] = _error_field(reading.error)
@@ -180,15 +180,15 @@ def outcome_document(outcome: PassOutcome, before: JobState | None = None) -> Js
     same = tuple(name for name in names if before is not None and getattr(before, name) == getattr(after, name))
     state = JobState(**{name: getattr(after, name) for name in names if name not in same})
     changes = decision.summaries.items() if isinstance(decision, Rescale) else None
-    decided = _Decided(
+    decided = _DecisionFields(
         tuple(replace(reason, figures=tuple(reason.figures)) for reason in decision.reasons),
         None if changes is None else {vertex_id: (summary.current, summary.new) for vertex_id, summary in changes},
         same,
         None if evaluation is None else evaluation.metrics,
     )
     document = {
-        **_document(_Written[PassOutcome](replace(outcome, state=state)), _ELSEWHERE),
-        **_document(_Written[_Decided](decided)),
+        **_document(_JsonModel[PassOutcome](replace(outcome, state=state)), _WRITTEN_APART),
+        **_document(_JsonModel[_DecisionFields](decided)),
     }
     if "excluded" in document:
         document["excluded"].sort()
@@ -204,12 +204,12 @@ def _from_document(document: Json) -> PassRecord:
     if document.get("version") != VERSION:
         raise StoreError(f"a record of version {document.get('version')!r}; this flink-autoscaler reads {VERSION}")
     try:
-        before, after = samples_of(document["samples"], document["samples_after"])
-        request = _Written[dict[str, PassRequest]].model_validate({"request": document["request"]}).root["request"]
+        before, after = read_samples(document["samples"], document["samples_after"])
+        request = _JsonModel[dict[str, PassRequest]].model_validate({"request": document["request"]}).root["request"]
         request = replace(request, state=replace(request.state, samples=before))
         outcome = _outcome(document["outcome"], request, after)
         inputs = _inputs(document["inputs"]) if "inputs" in document else None
-        return PassRecord(request, replace(outcome, inputs=inputs), is_whole=bool(document["is_whole"]))
+        return PassRecord(request, replace(outcome, inputs=inputs), is_complete=bool(document["is_whole"]))
     except ValidationError as error:
         # What is wrong without the values, which may be long or confidential.
         first = error.errors(include_input=False, include_url=False)[0]
@@ -220,7 +220,7 @@ def _from_document(document: Json) -> PassRecord:
 
 
 def _inputs(document: Json) -> PassInputs:
-    inputs = _Written[PassInputs].model_validate(document).root
+    inputs = _JsonModel[PassInputs].model_validate(document).root
     reading = inputs.reading
     if reading is not None:
         reading = replace(reading, error=_error(document["reading_error"]))
@@ -228,7 +228,7 @@ def _inputs(document: Json) -> PassInputs:
 
 
 def _outcome(document: Json, request: PassRequest, samples: tuple[MetricSample, ...]) -> PassOutcome:
-    decided = _Written[_Decided].model_validate(document).root
+    decided = _JsonModel[_DecisionFields].model_validate(document).root
     metrics = decided.metrics
     decision: Hold | Rescale = Hold(decided.reasons)
     if decided.summaries is not None:
@@ -236,7 +236,7 @@ def _outcome(document: Json, request: PassRequest, samples: tuple[MetricSample, 
         changes = decided.summaries.items()
         decision = Rescale({v: ScalingSummary(*change, vertices.get(v, {})) for v, change in changes}, decided.reasons)
     missing = {"job_key": request.context.job_key, "decision": decision, "error": _error(document)}
-    outcome = _Written[PassOutcome].model_validate({**document, **missing}).root
+    outcome = _JsonModel[PassOutcome].model_validate({**document, **missing}).root
     evaluation = None
     if metrics is not None and outcome.topology is not None:
         evaluation = JobEvaluation(metrics, outcome.topology, outcome.restart_time or 0, bool(outcome.is_window_full))
@@ -255,7 +255,7 @@ def _error_field(error: AutoscalerError | None) -> Json:
         return {}
     kind, parts = type(error).__name__, error.__reduce__()[1]
     is_ours = _ERRORS.get(kind) is type(error) and all(isinstance(part, str | int) for part in parts)
-    return {"error": _masked([kind, *parts] if is_ours else [AutoscalerError.__name__, str(error)])}
+    return {"error": _mask([kind, *parts] if is_ours else [AutoscalerError.__name__, str(error)])}
 
 
 def _error(document: Json) -> AutoscalerError | None:
@@ -268,15 +268,15 @@ def _error(document: Json) -> AutoscalerError | None:
     return error
 
 
-def _masked(value: Any) -> Any:
+def _mask(value: Any) -> Any:
     if isinstance(value, str):
-        return masked(value)
+        return mask_secrets(value)
     if isinstance(value, dict):
-        return {key: _masked(entry) for key, entry in value.items()}
-    return [_masked(entry) for entry in value] if isinstance(value, list) else value
+        return {key: _mask(entry) for key, entry in value.items()}
+    return [_mask(entry) for entry in value] if isinstance(value, list) else value
 
 
-def _compressed(document: Json) -> str:
+def _compress(document: Json) -> str:
     try:
         data = to_json(document)
     except PydanticSerializationError:
@@ -286,7 +286,7 @@ def _compressed(document: Json) -> str:
     return base64.b64encode(zlib.compress(data, _LEVEL)).decode()
 
 
-def _inflated(text: str) -> bytes:
+def _decompress(text: str) -> bytes:
     try:
         inflater = zlib.decompressobj()
         data = inflater.decompress(base64.b64decode(text, validate=True), READ_LIMIT + 1)
@@ -307,7 +307,7 @@ def _load(data: bytes) -> Json:
     return document
 
 
-def _document(value: _Written[T], without: frozenset[str] = frozenset()) -> Json:
+def _document(value: _JsonModel[T], without: frozenset[str] = frozenset()) -> Json:
     """Return a value as a document, without secrets and without fields that have their default."""
     try:
         text = value.model_dump_json(exclude_defaults=True, exclude=set(without))
@@ -317,7 +317,7 @@ def _document(value: _Written[T], without: frozenset[str] = frozenset()) -> Json
         text = json.dumps(plain, ensure_ascii=False)
         document = json.loads(text, parse_constant=str)  # with names for the numbers that JSON does not know
     folded = text.casefold()
-    return cast("Json", _masked(document)) if any(each in folded for each in _SUSPICIOUS) else document
+    return cast("Json", _mask(document)) if any(each in folded for each in _SUSPICIOUS) else document
 
 
 def samples_document(before: Sequence[MetricSample], after: Sequence[MetricSample]) -> tuple[Json, list[list[int]]]:
@@ -370,7 +370,7 @@ def _column(values: list[float | None] | list[float]) -> Column:
     return [v if v is None or math.isfinite(v) else _NAMES.get(v, "NaN") for v in values]
 
 
-def samples_of(document: Json, order: Sequence[Sequence[int]]) -> tuple[tuple[MetricSample, ...], ...]:
+def read_samples(document: Json, order: Sequence[Sequence[int]]) -> tuple[tuple[MetricSample, ...], ...]:
     """Return the samples of the windows that :func:`samples_document` wrote."""
     instants: list[int] = document["at_ms"]
     count = len(instants)
@@ -416,7 +416,7 @@ def vertices_of(outcome: PassOutcome) -> tuple[Vertex | VertexDetails, ...]:
     return () if reading is None or reading.details is None else reading.details.vertices
 
 
-def wanted_of(supervision: Supervision, outcome: PassOutcome | None) -> Vector:
+def desired_parallelism_of(supervision: Supervision, outcome: PassOutcome | None) -> Vector:
     """Return what is wanted of vertices: what the load asks for where a pass has sized it, else what is asked for.
 
     What the load asks for may be more than is asked of the cluster, where slots, a wait or a rule hold it back. Pins go
@@ -430,7 +430,7 @@ def wanted_of(supervision: Supervision, outcome: PassOutcome | None) -> Vector:
     return wanted
 
 
-def seen_job(records: RecordStore, job_key: JobKey) -> PinnedJob | None:
+def latest_snapshot(records: RecordStore, job_key: JobKey) -> PinnedJob | None:
     """Return a job as its latest recorded pass saw it; None where that does not tell."""
     newest = records.latest(job_key)
     if newest is None:

@@ -16,16 +16,16 @@ from flink_autoscaler.standalone.records.codec import PassRecord, outcome_docume
 
 Json = dict[str, Any]
 
-PUT_OFF: Final = frozenset({"FAIR_SHARE", "SLOTS_COMING"})
+DEFERRED_CODES: Final = frozenset({"FAIR_SHARE", "SLOTS_COMING"})
 """Codes of the reasons for which a decision is deferred because of what other jobs of the cluster want."""
-TOLD_BEHIND: Final = frozenset({"SLOTS_MISSING", "SlotsMissing"})
+ADDED_LATER: Final = frozenset({"SLOTS_MISSING", "SlotsMissing"})
 """Reasons and events that are added behind the pass, from what is known about the other jobs of the cluster."""
 _WORDING: Final = frozenset({"text", "message", "figures", "key"})
 """Fields of reasons and events that another version may put in other words."""
 _MISSING: Final = "nothing"
 
 
-def replayed(record: PassRecord, plugins: Plugins = NO_PLUGINS) -> PassOutcome:
+def replay_pass(record: PassRecord, plugins: Plugins = NO_PLUGINS) -> PassOutcome:
     """Do a recorded pass again.
 
     Args:
@@ -35,23 +35,23 @@ def replayed(record: PassRecord, plugins: Plugins = NO_PLUGINS) -> PassOutcome:
     Raises:
         StoreError: The record does not hold what the pass depended on.
     """
-    if not record.is_whole:
+    if not record.is_complete:
         raise StoreError("the record was too large to be kept whole: it can be explained, not replayed")
-    outcome = without_reading(record.request) or _with_answers(record, plugins)
+    outcome = without_reading(record.request) or _advance_with_inputs(record, plugins)
     # What the jobs of a cluster decide about its free slots is decided behind the pass.
-    reason = next((each for each in record.outcome.decision.reasons if each.code in PUT_OFF), None)
+    reason = next((each for each in record.outcome.decision.reasons if each.code in DEFERRED_CODES), None)
     again = outcome if reason is None else defer(outcome, reason)
-    return _with_told_behind(again, record.outcome)
+    return _with_later_reasons(again, record.outcome)
 
 
-def _with_told_behind(again: PassOutcome, recorded: PassOutcome) -> PassOutcome:
-    reasons = tuple(each for each in recorded.decision.reasons if each.code in TOLD_BEHIND)
-    events = tuple(each for each in recorded.events if each.reason in TOLD_BEHIND)
+def _with_later_reasons(again: PassOutcome, recorded: PassOutcome) -> PassOutcome:
+    reasons = tuple(each for each in recorded.decision.reasons if each.code in ADDED_LATER)
+    events = tuple(each for each in recorded.events if each.reason in ADDED_LATER)
     decision = replace(again.decision, reasons=(*again.decision.reasons, *reasons))
     return replace(again, decision=decision, events=(*again.events, *events))
 
 
-def _with_answers(record: PassRecord, plugins: Plugins) -> PassOutcome:
+def _advance_with_inputs(record: PassRecord, plugins: Plugins) -> PassOutcome:
     inputs = record.outcome.inputs
     if inputs is None:
         raise StoreError("the pass ended before the cluster had answered: there is nothing to replay")
@@ -62,10 +62,10 @@ def _with_answers(record: PassRecord, plugins: Plugins) -> PassOutcome:
 
 def differences(record: PassRecord, again: PassOutcome) -> Iterator[str]:
     """Yield what a replayed pass came to that the recorded one did not; the wording of texts does not matter."""
-    yield from _differences("", _compared(record.outcome), _compared(again))
+    yield from _differences("", _comparable_document(record.outcome), _comparable_document(again))
 
 
-def _compared(outcome: PassOutcome) -> Json:
+def _comparable_document(outcome: PassOutcome) -> Json:
     """Return what has to be the same, as a document in which unknown numbers are equal."""
     document = outcome_document(outcome)
     for part in ("topology", "engine", "restart_basis"):

@@ -26,7 +26,7 @@ BATCH: Final = 20
 
 RETRY_INTERVAL: Final = 5.0
 TELL_AFTER: Final = 60.0
-_CLEAN_UP_INTERVAL: Final = 3600.0
+_CLEANUP_INTERVAL: Final = 3600.0
 _SLACK: Final = 10
 """Records are looked through for their size each time that this part of what they may take was written."""
 
@@ -68,10 +68,10 @@ class PassRecorder(BackgroundWriter[PassRecord]):
         self._clock = clock
         self._last: dict[JobKey, LastRecord] = {}
         self._lost = 0
-        self._clean_up_at = clock() + _CLEAN_UP_INTERVAL / 60
+        self._clean_up_at = clock() + _CLEANUP_INTERVAL / 60
         self.start()
 
-    def recorded(self, job_key: JobKey) -> LastRecord:
+    def last_recorded(self, job_key: JobKey) -> LastRecord:
         """Return the last pass over a job that was recorded, for the request of the next one."""
         return self._last.get(job_key) or LastRecord(interval_ms=self._interval_ms)
 
@@ -94,12 +94,12 @@ class PassRecorder(BackgroundWriter[PassRecord]):
 
     def close(self, timeout: float = 5.0) -> None:
         """Write what waits, for so many seconds at most, and end."""
-        self._end(timeout)
+        self._close_within(timeout)
 
-    def _drop(self, _record: PassRecord) -> None:
+    def _on_dropped(self, _record: PassRecord) -> None:
         self._lost += 1
 
-    def _tell_outage(self, error: AutoscalerError | None) -> None:
+    def _report_outage(self, error: AutoscalerError | None) -> None:
         # Whoever watches the store says that it is away: this comes late, and seldom.
         if error is None:
             log.info("passes_recorded_again")
@@ -107,7 +107,7 @@ class PassRecorder(BackgroundWriter[PassRecord]):
             log.warning("passes_not_recorded", error=str(error), effect="explain and replay do not know these passes")
 
     def _write(self, batch: list[PassRecord]) -> None:
-        records = [stored for record in batch if (stored := _stored(record)) is not None]
+        records = [stored for record in batch if (stored := _encode_record(record)) is not None]
         self._add(records)
         self._written += sum(len(record.text) for record in records)
         if self._lost:
@@ -125,13 +125,13 @@ class PassRecorder(BackgroundWriter[PassRecord]):
             for record in records:
                 self._add([record])
 
-    def _upkeep(self) -> None:
+    def _run_maintenance(self) -> None:
         now = self._clock()
         # More than the interval is left where the clock was set back: what was due by it may be so in years.
-        is_early = 0 < self._clean_up_at - now <= _CLEAN_UP_INTERVAL
+        is_early = 0 < self._clean_up_at - now <= _CLEANUP_INTERVAL
         if is_early and self._written * _SLACK < self._max_size:
             return
-        self._clean_up_at, self._written = now + _CLEAN_UP_INTERVAL, 0
+        self._clean_up_at, self._written = now + _CLEANUP_INTERVAL, 0
         try:
             removed = self._store.expire(round((now - self._retention) * 1000))
             # What is written until the next time has its place, too.
@@ -142,7 +142,7 @@ class PassRecorder(BackgroundWriter[PassRecord]):
             log.debug("pass_records_cleaned_up", records=removed)
 
 
-def _stored(record: PassRecord) -> StoredRecord | None:
+def _encode_record(record: PassRecord) -> StoredRecord | None:
     """Write a pass as text; None where that cannot be done, which must not keep the others from being written."""
     outcome, request = record.outcome, record.request
     text = try_call(lambda: encode(record))  # a plug-in may have put anything into an outcome

@@ -16,11 +16,11 @@ from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from flink_autoscaler.pipeline.engine.garbage import Garbage
-from flink_autoscaler.standalone.daemon.clock_steps import ClockWatch, Every
+from flink_autoscaler.standalone.daemon.clock_jumps import ClockJumpGuard, CoalescingInterval
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
-from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
+from flink_autoscaler.standalone.observability.pass_reporter import PassReporter
 
 log = structlog.get_logger(__name__)
 
@@ -30,16 +30,16 @@ HEARTBEAT: Final = 5.0
 HEARTBEATS_MISSED: Final = 3
 _HEARTBEAT: Final = "heartbeat"
 _PASSES: Final = "passes"
-_MOST_CLUSTERS: Final = 10_000
+_MAX_CLUSTERS: Final = 10_000
 """Threads are made only when none is idle: the number costs nothing, and clusters that are added later have theirs."""
 
 
 @dataclass(frozen=True)
-class Watch:
+class ClusterSchedule:
     """A cluster to look after: its passes, who tells about them, and the seconds from one start to the next."""
 
     passes: ClusterPass
-    announcer: Announcer
+    reporter: PassReporter
     interval: float
 
 
@@ -59,21 +59,21 @@ class Daemon:
 
     def __init__(
         self,
-        watches: Sequence[Watch],
+        watches: Sequence[ClusterSchedule],
         *,
         gauges: Gauges,
-        on_left: Callable[[Watch], None] = lambda _: None,
+        on_left: Callable[[ClusterSchedule], None] = lambda _: None,
         on_report: Callable[[PassReport], None] = lambda _: None,
     ) -> None:
         self._gauges = gauges
-        self._on_left = on_left
+        self._on_removed = on_left
         self._on_report = on_report
         self._changed = threading.Condition()
-        self._watches = {watch.passes.cluster: watch for watch in watches}
-        self._scheduled: dict[str, Watch] = {}
+        self._schedules = {watch.passes.cluster: watch for watch in watches}
+        self._scheduled: dict[str, ClusterSchedule] = {}
         self._running: set[str] = set()
         # What follows the pass that runs: another watch of the cluster, or nothing.
-        self._successors: dict[str, Watch | None] = {}
+        self._replacements: dict[str, ClusterSchedule | None] = {}
         # Of clusters that have gone while work on a job was still under way.
         self._unfinished: dict[str, ClusterPass] = {}
         self._late: set[str] = set()
@@ -82,36 +82,36 @@ class Daemon:
         self._is_abandoned = False
         self._heartbeat = time.monotonic()
         self._garbage = Garbage()
-        executors = {_PASSES: ThreadPoolExecutor(_MOST_CLUSTERS), _HEARTBEAT: ThreadPoolExecutor(1)}
+        executors = {_PASSES: ThreadPoolExecutor(_MAX_CLUSTERS), _HEARTBEAT: ThreadPoolExecutor(1)}
         self._scheduler = BackgroundScheduler(timezone=UTC, executors=executors)
         self._scheduler.add_listener(self._on_overrun, EVENT_JOB_MAX_INSTANCES)
-        self._clock_watch = ClockWatch(self._scheduler)
+        self._clock_watch = ClockJumpGuard(self._scheduler)
 
     def start(self) -> None:
         """Begin; the first pass of every cluster starts at once."""
         with self._changed:
-            for watch in self._watches.values():
+            for watch in self._schedules.values():
                 self._schedule(watch)
-        self._add(_HEARTBEAT, self._beat, HEARTBEAT, executor=_HEARTBEAT)
+        self._add(_HEARTBEAT, self._record_heartbeat, HEARTBEAT, executor=_HEARTBEAT)
         self._scheduler.start()
         self._clock_watch.start()
 
-    def put(self, watch: Watch) -> None:
+    def add_or_replace(self, watch: ClusterSchedule) -> None:
         """Look after a cluster from now on. One of the same name is replaced between two passes and keeps its jobs."""
         cluster = watch.passes.cluster
         with self._changed:
-            if cluster in self._watches:
-                left = self._follow(cluster, watch)
+            if cluster in self._schedules:
+                left = self._replace(cluster, watch)
             else:
                 left = []
-                self._begin(watch, self._unfinished.pop(cluster, None))
-        self._dismiss(left)
+                self._start_schedule(watch, self._unfinished.pop(cluster, None))
+        self._notify_removed(left)
 
     def remove(self, cluster: str) -> None:
         """Look after a cluster no more. The pass that runs ends first."""
         with self._changed:
-            left = self._follow(cluster, None) if cluster in self._watches else []
-        self._dismiss(left)
+            left = self._replace(cluster, None) if cluster in self._schedules else []
+        self._notify_removed(left)
 
     def is_alive(self) -> bool:
         """Tell whether schedules are still being kept, or the last passes are coming to their end."""
@@ -128,29 +128,29 @@ class Daemon:
         self._scheduler.shutdown(wait=False)
         with self._changed:
             has_ended = self._changed.wait_for(lambda: not self._running, timeout=grace)
-            passes = [*(watch.passes for watch in self._watches.values()), *self._unfinished.values()]
+            passes = [*(watch.passes for watch in self._schedules.values()), *self._unfinished.values()]
         is_idle = has_ended and all(each.is_idle() for each in passes)
         # What goes wrong from here on is the shutdown's doing and would mislead.
         self._is_abandoned = not is_idle
         return is_idle
 
-    def _follow(self, cluster: str, successor: Watch | None) -> list[Watch]:
+    def _replace(self, cluster: str, successor: ClusterSchedule | None) -> list[ClusterSchedule]:
         """Let a watch be followed by another one, or by none, and return those that have left."""
         for identity in [key for key, each in self._scheduled.items() if each.passes.cluster == cluster]:
             del self._scheduled[identity]
             self._scheduler.remove_job(identity)
-        never_begun = self._successors.pop(cluster, None)
+        never_begun = self._replacements.pop(cluster, None)
         left = [] if never_begun is None else [never_begun]
         if cluster in self._running:
-            self._successors[cluster] = successor
+            self._replacements[cluster] = successor
             return left
-        return [*left, self._succeed(cluster, successor)]
+        return [*left, self._hand_over(cluster, successor)]
 
-    def _succeed(self, cluster: str, successor: Watch | None) -> Watch:
-        before = self._watches.pop(cluster)
+    def _hand_over(self, cluster: str, successor: ClusterSchedule | None) -> ClusterSchedule:
+        before = self._schedules.pop(cluster)
         self._late.discard(cluster)
         if successor is not None:
-            self._begin(replace(successor, announcer=before.announcer), before.passes)
+            self._start_schedule(replace(successor, reporter=before.reporter), before.passes)
             return before
         self._gauges.forget_cluster(cluster)
         before.passes.forget_jobs()
@@ -159,20 +159,20 @@ class Daemon:
             self._unfinished[cluster] = before.passes
         return before
 
-    def _begin(self, watch: Watch, before: ClusterPass | None) -> None:
+    def _start_schedule(self, watch: ClusterSchedule, before: ClusterPass | None) -> None:
         if before is not None:
             watch.passes.take_over(before)
-        self._watches[watch.passes.cluster] = watch
+        self._schedules[watch.passes.cluster] = watch
         self._schedule(watch)
 
-    def _dismiss(self, watches: Iterable[Watch]) -> None:
+    def _notify_removed(self, watches: Iterable[ClusterSchedule]) -> None:
         for watch in watches:
             try:
-                self._on_left(watch)
+                self._on_removed(watch)
             except Exception:
                 log.exception("close_failed", cluster=watch.passes.cluster)
 
-    def _schedule(self, watch: Watch) -> None:
+    def _schedule(self, watch: ClusterSchedule) -> None:
         # A name of its own: what is left of an earlier schedule of the cluster does not count as an overrun.
         identity = f"{next(self._generations)}:{watch.passes.cluster}"
         self._scheduled[identity] = watch
@@ -181,7 +181,7 @@ class Daemon:
     def _add(self, identity: str, function: Callable[..., None], interval: float, *args: object, executor: str) -> None:
         self._scheduler.add_job(
             function,
-            Every(interval),
+            CoalescingInterval(interval),
             args,
             id=identity,
             executor=executor,
@@ -191,19 +191,19 @@ class Daemon:
             next_run_time=datetime.now(UTC),
         )
 
-    def _run_pass(self, watch: Watch) -> None:
+    def _run_pass(self, watch: ClusterSchedule) -> None:
         cluster = watch.passes.cluster
         with self._changed:
-            if self._watches.get(cluster) is not watch:  # replaced since it was due
+            if self._schedules.get(cluster) is not watch:  # replaced since it was due
                 return
             self._running.add(cluster)
         report: PassReport | None = None
         try:
             report = watch.passes.run()
             if not self._is_abandoned:
-                watch.announcer.announce(report)
+                watch.reporter.report(report)
                 self._on_report(report)
-                self._note_duration(report, watch.interval)
+                self._check_duration(report, watch.interval)
         except Exception:
             # The schedule goes on whatever a plug-in's text, name or number did to the announcement.
             log.exception("pass_failed", cluster=cluster)
@@ -216,12 +216,12 @@ class Daemon:
         left = []
         with self._changed:
             self._running.discard(cluster)
-            if cluster in self._successors and not self._is_stopping:
-                left.append(self._succeed(cluster, self._successors.pop(cluster)))
+            if cluster in self._replacements and not self._is_stopping:
+                left.append(self._hand_over(cluster, self._replacements.pop(cluster)))
             self._changed.notify_all()
-        self._dismiss(left)
+        self._notify_removed(left)
 
-    def _beat(self) -> None:
+    def _record_heartbeat(self) -> None:
         self._heartbeat = time.monotonic()
 
     def _on_overrun(self, event: JobSubmissionEvent) -> None:
@@ -236,7 +236,7 @@ class Daemon:
         if is_news:
             log.warning("pass_overran", cluster=cluster, interval=watch.interval)
 
-    def _note_duration(self, report: PassReport, interval: float) -> None:
+    def _check_duration(self, report: PassReport, interval: float) -> None:
         if report.cluster in self._late and report.seconds < interval:
             self._late.discard(report.cluster)
             log.info("pass_in_time_again", cluster=report.cluster, seconds=round(report.seconds, 3), interval=interval)

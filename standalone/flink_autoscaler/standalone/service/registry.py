@@ -13,10 +13,10 @@ from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.observability import status_series
-from flink_autoscaler.standalone.observability.announcer import Announcer, EngineNews
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
-from flink_autoscaler.standalone.service.loop import Daemon, Watch
+from flink_autoscaler.standalone.observability.pass_reporter import EngineChanges, PassReporter
+from flink_autoscaler.standalone.service.loop import ClusterSchedule, Daemon
 from flink_autoscaler.standalone.settings.schema.options import PREFIX
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, HttpSettings, Settings
 from flink_autoscaler.standalone.settings.schema.types import OptionSection
@@ -75,7 +75,7 @@ class ClusterRegistry:
         self.follow_access: Callable[[HttpSettings], None] = lambda _: None
         self._wiring, self._gauges = wiring, gauges
         self._read_configuration = read_configuration
-        self._engines = EngineNews()
+        self._engines = EngineChanges()
         storage = wiring.storage
         self.health = Health(
             _stale_after(settings),
@@ -85,8 +85,8 @@ class ClusterRegistry:
         )
         self.fleet = Fleet(lambda: time.time_ns() // 1_000_000)
         self._clusters = {cluster.name: cluster for cluster in settings.effective_clusters()}
-        watches = [self._watch(cluster) for cluster in self._clusters.values()]
-        self.daemon = Daemon(watches, gauges=gauges, on_left=self._release, on_report=self.fleet.take)
+        watches = [self._make_schedule(cluster) for cluster in self._clusters.values()]
+        self.daemon = Daemon(watches, gauges=gauges, on_left=self._release_schedule, on_report=self.fleet.record_pass)
         self._fill_gauges()
 
     def reload(self, load: Callable[[], Settings]) -> bool:
@@ -98,7 +98,7 @@ class ClusterRegistry:
         with ExitStack() as undo:
             try:
                 wanted = load()
-                settings = applicable(self.settings, wanted)
+                settings = applicable_settings(self.settings, wanted)
                 require_lease(settings)
                 configuration = self._read_configuration()
                 clusters = {cluster.name: cluster for cluster in settings.effective_clusters()}
@@ -107,8 +107,8 @@ class ClusterRegistry:
                 # All are made before one is touched.
                 watches = []
                 for name in (*added, *changed):
-                    watches.append(watch := self._watch(clusters[name]))
-                    undo.callback(self._release, watch)
+                    watches.append(watch := self._make_schedule(clusters[name]))
+                    undo.callback(self._release_schedule, watch)
                 # The last that can fail, since it is in force at once.
                 self.follow_access(settings.http)
             except AutoscalerError as error:
@@ -122,44 +122,44 @@ class ClusterRegistry:
         removed = [name for name in self._clusters if name not in clusters]
         self.settings, self.configuration, self._clusters = settings, configuration, clusters
         # Health and the like first: it must know a cluster before its first pass.
-        self.health.follow(_stale_after(settings))
-        self._wiring.notifier.follow(settings.notifications)
+        self.health.set_clusters(_stale_after(settings))
+        self._wiring.notifier.update_settings(settings.notifications)
         self._wiring.start_engines()
         for name in removed:
             self.daemon.remove(name)
             self.fleet.forget(name)
         for watch in watches:
-            self.daemon.put(watch)
+            self.daemon.add_or_replace(watch)
         if waiting := restart_keys(settings, wanted):
             log.warning("restart_needed", keys=waiting, effect="these are as before until the daemon is restarted")
         log.info("reloaded", added=added, changed=changed, removed=removed)
         return True
 
-    def _watch(self, cluster: Cluster) -> Watch:
-        announcer = Announcer(
+    def _make_schedule(self, cluster: Cluster) -> ClusterSchedule:
+        announcer = PassReporter(
             gauges=self._gauges,
             health=self.health,
             engines=self._engines,
-            is_store_in_doubt=self._wiring.storage.is_in_doubt,
+            is_store_in_doubt=self._wiring.storage.is_degraded,
             tell_event=self._wiring.cluster_events(cluster.name, cluster.name),
         )
-        return Watch(self._wiring.cluster_pass(cluster), announcer, cluster.interval)
+        return ClusterSchedule(self._wiring.cluster_pass(cluster), announcer, cluster.interval)
 
-    def _release(self, watch: Watch) -> None:
+    def _release_schedule(self, watch: ClusterSchedule) -> None:
         self._wiring.release(watch.passes)
 
     def _fill_gauges(self) -> None:
         gauges, wiring, storage = self._gauges, self._wiring, self._wiring.storage
-        gauges.follow("store_up", lambda: storage.store_status().up)
-        gauges.follow("leader", storage.leadership.may_act)
-        gauges.follow("values_set_aside", wiring.set_aside_count)
-        gauges.follow("spark_up", self._spark_up)
-        gauges.follow("loop_up", self.daemon.is_alive)
-        gauges.follow_status(status_series.HISTORY_SERIES, wiring.history_status)
-        gauges.follow_status(status_series.NOTIFICATION_SERIES, wiring.notifier.status)
-        gauges.follow_status(status_series.CLUSTER_SERIES, lambda: self.health.readiness().clusters)
+        gauges.register_gauge("store_up", lambda: storage.store_status().up)
+        gauges.register_gauge("leader", storage.leadership.is_leader)
+        gauges.register_gauge("values_set_aside", wiring.set_aside_count)
+        gauges.register_gauge("spark_up", self._spark_up)
+        gauges.register_gauge("loop_up", self.daemon.is_alive)
+        gauges.register_status(status_series.HISTORY_SERIES, wiring.history_status)
+        gauges.register_status(status_series.NOTIFICATION_SERIES, wiring.notifier.status)
+        gauges.register_status(status_series.CLUSTER_SERIES, lambda: self.health.readiness().clusters)
         if self.settings.ha.enabled:
-            gauges.join_group(self.settings.ha.name)
+            gauges.set_ha_group(self.settings.ha.name)
 
     def _spark_up(self) -> float:
         """Return whether passes run on Spark, not a number where none is meant for it or none has been yet."""
@@ -167,7 +167,7 @@ class ClusterRegistry:
         return NAN if status is None or status.up is None else status.up
 
 
-def applicable(running: Settings, wanted: Settings) -> Settings:
+def applicable_settings(running: Settings, wanted: Settings) -> Settings:
     """Return what a daemon can run with: clusters, loop, notifications and rights as wanted, the rest as it is."""
     standalone = {name: getattr(wanted.standalone, name) for name in _STANDALONE}
     changes = {

@@ -12,16 +12,16 @@ import structlog
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.engine.garbage import spare_collector
 from flink_autoscaler.standalone.daemon.profile_schedule import ProfileSchedule
-from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
+from flink_autoscaler.standalone.daemon.wiring import Wiring, default_orders
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.sd_notify import ServiceNotifier, Watchdog, watchdog_interval
 from flink_autoscaler.standalone.observability.status_series import PROFILE_BUILD_SERIES
 from flink_autoscaler.standalone.service.loop import Daemon
 from flink_autoscaler.standalone.service.registry import ClusterRegistry
-from flink_autoscaler.standalone.service.signals import DaemonRequest, End, Inbox, exit_now, received_signals
+from flink_autoscaler.standalone.service.signals import DaemonRequest, End, SignalQueue, exit_now, handle_signals
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.sources.configuration import Configuration
-from flink_autoscaler.standalone.web.site import Site
+from flink_autoscaler.standalone.web.app_state import AppState
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +46,7 @@ def serve(
         ConfigError: A database that was away at the start is there now and cannot be used as it is configured.
     """
     notifier = ServiceNotifier(os.environ.get("NOTIFY_SOCKET"))
-    with received_signals(reloads=load is not None) as inbox, ExitStack() as parts:
+    with handle_signals(reloads=load is not None) as inbox, ExitStack() as parts:
         http = settings.http
         gauges = Gauges(most_jobs=http.metrics_max_jobs, most_vertices=http.metrics_max_vertices)
         wiring = parts.enter_context(Wiring(settings, on_fallback=lambda _: gauges.record_fallback()))
@@ -65,7 +65,7 @@ def serve(
         with suppress(OSError):  # a greeting that nobody can read is no reason not to start
             greet(f"{summary}\n")
 
-        end = _reload_until_the_end(inbox, registry, load or (lambda: settings), notifier)
+        end = _run_until_end(inbox, registry, load or (lambda: settings), notifier)
         grace = registry.settings.loop.shutdown_grace
         if isinstance(end, ConfigError):
             log.error("database_unusable", error=str(end))
@@ -87,8 +87,8 @@ def serve(
     return 0
 
 
-def _reload_until_the_end(
-    inbox: Inbox, registry: ClusterRegistry, load: Callable[[], Settings], notifier: ServiceNotifier
+def _run_until_end(
+    inbox: SignalQueue, registry: ClusterRegistry, load: Callable[[], Settings], notifier: ServiceNotifier
 ) -> End:
     while (wish := inbox.get()) is DaemonRequest.RELOAD:
         notifier.reloading()
@@ -101,27 +101,27 @@ def _serve_pages(registry: ClusterRegistry, wiring: Wiring, gauges: Gauges, part
     # Imported here: who switches the pages off does not pay for the server.
     from flink_autoscaler.clients.flink.pass_plugins import installed_plugins  # noqa: PLC0415
     from flink_autoscaler.standalone.observability.http import HttpServer, create_app  # noqa: PLC0415
-    from flink_autoscaler.standalone.web.serving import AccessInForce, pages_of, tls_files  # noqa: PLC0415
+    from flink_autoscaler.standalone.web.serving import CurrentAccessRules, build_pages, tls_files  # noqa: PLC0415
 
     http, storage = registry.settings.http, wiring.storage
-    access = AccessInForce(http)
-    registry.follow_access = access.follow
-    site = Site(
+    access = CurrentAccessRules(http)
+    registry.follow_access = access.update
+    site = AppState(
         fleet=registry.fleet,
         settings=lambda: registry.settings,
         order_book=storage.order_book,
         order_events=wiring.order_events,
-        standing=lambda: standing_orders(registry.settings),
+        default_orders=lambda: default_orders(registry.settings),
         events=wiring.recent_events,
         records=storage.records,
         configuration=lambda: registry.configuration,
         database=storage.events_database,
-        may_act=storage.leadership.may_act,
+        is_leader=storage.leadership.is_leader,
         store_status=storage.store_status,
         spark_status=wiring.spark_status,
         plugins=installed_plugins,
     )
-    routes, middleware = pages_of(site, access)
+    routes, middleware = build_pages(site, access)
     app = create_app(
         gauges=gauges, health=registry.health, is_alive=registry.daemon.is_alive, routes=routes, middleware=middleware
     )
@@ -132,9 +132,9 @@ def _serve_pages(registry: ClusterRegistry, wiring: Wiring, gauges: Gauges, part
 
 
 def _start_profile_schedule(settings: Settings, wiring: Wiring, gauges: Gauges, parts: ExitStack) -> None:
-    may_act = wiring.storage.leadership.may_act
+    may_act = wiring.storage.leadership.is_leader
     schedule = ProfileSchedule(settings, wiring.storage.forecasts, may_act=may_act, tell=wiring.events)
-    gauges.follow_status(PROFILE_BUILD_SERIES, schedule.status)
+    gauges.register_status(PROFILE_BUILD_SERIES, schedule.status)
     parts.callback(schedule.stop)
     schedule.start()
 
@@ -149,6 +149,6 @@ def _start_watchdog(notifier: ServiceNotifier, daemon: Daemon, parts: ExitStack)
 
 def _summary(settings: Settings) -> str:
     clusters = settings.effective_clusters()
-    names = ", ".join(f"{cluster.name} ({cluster.shown_url}, {cluster.engine.value})" for cluster in clusters)
+    names = ", ".join(f"{cluster.name} ({cluster.display_url}, {cluster.engine.value})" for cluster in clusters)
     mode = ", dry run" if settings.dry_run else ""
     return f"watching {len(clusters)} cluster{'s' if len(clusters) != 1 else ''}{mode}: {names}"

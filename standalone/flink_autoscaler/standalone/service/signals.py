@@ -19,7 +19,7 @@ End = int | ConfigError
 
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 
-_LONGEST_WAIT: Final = 1.0
+_MAX_WAIT: Final = 1.0
 """Python runs a handler when the main thread comes back from what it waits for. A signal in the moment before a wait
 begins does not end it, and on a busy machine that moment is long enough to be met."""
 
@@ -30,7 +30,7 @@ class DaemonRequest(Enum):
     RELOAD = auto()
 
 
-class Inbox:
+class SignalQueue:
     """Queue of the main thread. Unlike an event or a lock, it may be used by a handler that interrupts the thread."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Inbox:
         """Wait for the next wish; belongs to the main thread."""
         while True:
             try:
-                wish = self._queue.get(timeout=_LONGEST_WAIT)
+                wish = self._queue.get(timeout=_MAX_WAIT)
             except Empty:
                 continue
             if wish is DaemonRequest.RELOAD:
@@ -59,19 +59,19 @@ class Inbox:
             return wish
 
 
-def hold_reloads() -> None:
+def block_sighup() -> None:
     """Keep a SIGHUP for later. Without this one that comes while the program starts would end it."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
 
 
 @contextmanager
-def received_signals(*, reloads: bool) -> Iterator[Inbox]:
+def handle_signals(*, reloads: bool) -> Iterator[SignalQueue]:
     """Collect signals; a second one to stop ends the process at once, whatever it is doing.
 
     Args:
         reloads: Whether to take SIGHUP, also one that was held; else it does what it does.
     """
-    inbox = Inbox()
+    inbox = SignalQueue()
 
     def on_stop(number: int, _: FrameType | None) -> None:
         if is_stopping:

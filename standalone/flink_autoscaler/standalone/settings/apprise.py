@@ -25,7 +25,7 @@ class AppriseLog(logging.Handler):
         self._own: ContextVar[list[str] | None] = ContextVar("said", default=None)
 
     @contextmanager
-    def listening(self) -> Iterator[list[str]]:
+    def capture(self) -> Iterator[list[str]]:
         """Give the list to which the lines of this call are added meanwhile."""
         said: list[str] = []
         binding = self._own.set(said)
@@ -45,7 +45,7 @@ APPRISE_LOG: Final = AppriseLog()
 
 
 @cache
-def apprise() -> Any:
+def load_apprise() -> Any:
     """Return the library, silent: what it logs may hold URLs, and is told without them.
 
     Raises:
@@ -62,11 +62,11 @@ def apprise() -> Any:
     return library
 
 
-def service_of(url: str) -> Any:
+def apprise_service(url: str) -> Any:
     """Return what sends to a URL; None where Apprise knows no such service. May raise :class:`ConfigError`."""
-    library = apprise()
+    library = load_apprise()
     asset = library.AppriseAsset(
         app_id="flink-autoscaler", app_desc="Keeps Apache Flink jobs at the right parallelism", async_mode=False
     )
-    with APPRISE_LOG.listening():
+    with APPRISE_LOG.capture():
         return library.Apprise.instantiate(url, asset=asset, suppress_exceptions=True)

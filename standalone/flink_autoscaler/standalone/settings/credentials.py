@@ -28,7 +28,7 @@ DELEGATION_TOKEN: Final = "Hadoop-YARN-RM-Delegation-Token"  # noqa: S105 - the 
 Headers = tuple[tuple[str, str], ...]
 
 
-class Access:
+class Credentials:
     """Puts credentials into endpoints. Called once per pass, so that what was replaced counts in the next one.
 
     Args:
@@ -40,7 +40,7 @@ class Access:
         self._settings = settings
         self._keys = keys
 
-    def secured(self, endpoint: Endpoint) -> Endpoint:
+    def with_credentials(self, endpoint: Endpoint) -> Endpoint:
         """Return the endpoint with everything that proves who the daemon is; an equal one if nothing was replaced.
 
         Files and environment variables are read now, so this is not for an event loop.
@@ -64,11 +64,11 @@ class Access:
             ca_file=tls.ca_file,
             certificate_file=tls.certificate_file,
             key_file=tls.key_file,
-            key_password=secrets.from_either(
+            key_password=secrets.read_secret(
                 self._keys, "tls.key-password", variable=tls.key_password_env_variable, file=tls.key_password_file
             ),
             verify_host=tls.verify_host,
-            version=" ".join(map(_version, filter(None, (tls.ca_file, tls.certificate_file, tls.key_file)))),
+            version=" ".join(map(_file_version, filter(None, (tls.ca_file, tls.certificate_file, tls.key_file)))),
         )
 
     def _headers(self) -> Headers:
@@ -76,8 +76,11 @@ class Access:
         env, files = settings.headers_env.items(), settings.headers_file.items()
         return (
             *settings.headers.items(),
-            *((name, secrets.from_variable(f"{self._keys}headers-env.{name}", variable)) for name, variable in env),
-            *((name, secrets.from_file(f"{self._keys}headers-file.{name}", file)) for name, file in files),
+            *(
+                (name, secrets.read_secret_variable(f"{self._keys}headers-env.{name}", variable))
+                for name, variable in env
+            ),
+            *((name, secrets.read_secret_file(f"{self._keys}headers-file.{name}", file)) for name, file in files),
             *self._authorization(),
             *self._delegation_token(),
         )
@@ -85,11 +88,11 @@ class Access:
     def _authorization(self) -> Headers:
         match self._settings.auth:
             case BasicAuth() as auth:
-                password = self._required("auth.password", auth.password_env_variable, auth.password_file)
+                password = self._require_secret("auth.password", auth.password_env_variable, auth.password_file)
                 pair = f"{auth.username or ''}:{password}".encode()
                 return ((AUTHORIZATION, "Basic " + base64.b64encode(pair).decode("ascii")),)
             case BearerAuth() as auth:
-                token = self._required("auth.token", auth.token_env_variable, auth.token_file)
+                token = self._require_secret("auth.token", auth.token_env_variable, auth.token_file)
                 return ((AUTHORIZATION, f"Bearer {token}"),)
         return ()
 
@@ -97,7 +100,7 @@ class Access:
         settings = self._settings
         if not isinstance(settings, YarnSettings):
             return ()
-        token = secrets.from_either(
+        token = secrets.read_secret(
             self._keys,
             "delegation-token",
             variable=settings.delegation_token_env_variable,
@@ -105,8 +108,8 @@ class Access:
         )
         return () if token is None else ((DELEGATION_TOKEN, token),)
 
-    def _required(self, name: str, variable: str | None, file: str | None) -> str:
-        text = secrets.from_either(self._keys, name, variable=variable, file=file)
+    def _require_secret(self, name: str, variable: str | None, file: str | None) -> str:
+        text = secrets.read_secret(self._keys, name, variable=variable, file=file)
         if text is None:
             raise ConfigError(f"{self._keys}{name}-file or {name}-env-variable is not set")
         return text
@@ -124,13 +127,13 @@ def target_url(settings: TargetSettings, keys: str) -> str:
     Raises:
         ConfigError: It is not where the settings say, or they do not say.
     """
-    pointed = secrets.from_either(keys, "url", variable=settings.url_env_variable, file=settings.url_file)
+    pointed = secrets.read_secret(keys, "url", variable=settings.url_env_variable, file=settings.url_file)
     if (url := pointed or settings.url) is None:
         raise ConfigError(f"{keys}url is not set, nor is {keys}url-file or {keys}url-env-variable")
     return url
 
 
-def _version(file: str) -> str:
+def _file_version(file: str) -> str:
     """Return a text that changes when a file is replaced. That it is missing is said by who reads it."""
     try:
         status = Path(file).stat()
@@ -139,7 +142,7 @@ def _version(file: str) -> str:
     return f"{status.st_mtime_ns}-{status.st_size}-{status.st_ino}"
 
 
-MOST_CONNECTIONS: Final = 4
+MAX_CONNECTIONS: Final = 4
 """Queries under way at the same time: each takes the server as much work as many of a dashboard."""
 
 _REPLICA_LABELS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -149,8 +152,8 @@ _REPLICA_LABELS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-class MetricAccess:
-    """Puts into endpoints where the metrics of their jobs are. Called once per pass, as :class:`Access` is.
+class MetricSources:
+    """Puts into endpoints where the metrics of their jobs are. Called once per pass, as :class:`Credentials` is.
 
     Args:
         settings: Of the cluster.
@@ -159,9 +162,9 @@ class MetricAccess:
 
     def __init__(self, settings: ClusterSettings, keys: str) -> None:
         self._settings = settings.metrics
-        self._access = Access(settings.metrics.prometheus, f"{keys}metrics.prometheus.")
+        self._access = Credentials(settings.metrics.prometheus, f"{keys}metrics.prometheus.")
 
-    def sourced(self, endpoint: Endpoint) -> Endpoint:
+    def with_metric_source(self, endpoint: Endpoint) -> Endpoint:
         """Return the endpoint with its source of metrics; an equal one if nothing was replaced.
 
         Raises:
@@ -173,12 +176,12 @@ class MetricAccess:
         server = Endpoint(
             settings.url[0],
             timeout=settings.timeout,
-            max_connections=MOST_CONNECTIONS,
+            max_connections=MAX_CONNECTIONS,
             max_response_bytes=settings.max_response_bytes,
         )
         replicas = settings.replica_labels
         source = PrometheusSource(
-            self._access.secured(server),
+            self._access.with_credentials(server),
             max_age=settings.max_age,
             selector=tuple(sorted(settings.selector.items())),
             names=tuple(sorted(settings.names.items())),

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.settings.checks.clusters import cluster_places, cluster_warnings
+from flink_autoscaler.standalone.settings.checks.clusters import cluster_warnings, configured_clusters
 from flink_autoscaler.standalone.settings.checks.daemon import check_settings
 from flink_autoscaler.standalone.settings.checks.notifications import notification_warnings
 from flink_autoscaler.standalone.settings.logs import configure_logging
@@ -22,22 +22,22 @@ from flink_autoscaler.standalone.settings.schema.options import (
     FREE,
     INDEX,
     LISTS,
-    OptionPlace,
+    OptionMatch,
     current_key,
     daemon_option,
     daemon_options,
     is_daemon_key,
-    place_of,
+    match_option,
 )
 from flink_autoscaler.standalone.settings.schema.settings import JDBC, Settings
-from flink_autoscaler.standalone.settings.secrets import named
+from flink_autoscaler.standalone.settings.secrets import describe_setting
 from flink_autoscaler.standalone.settings.sources.configuration import Configuration, merge_layers, read_layers
 from flink_autoscaler.standalone.settings.sources.layer import Value
 
 _DECISIVE = ("type", "url", "kind")
 """Options on which depends what others of the same list entry have to be."""
 
-_MOST_TOLD: Final = 100
+_MAX_REPORTED: Final = 100
 STATE_FILE: Final = "autoscaler.db"
 """The database of a daemon whose settings do not say where state is kept, in the service's state directory."""
 _SERVICE: Final = "flink-autoscaler"
@@ -93,7 +93,7 @@ class SettingsLoader:
             ConfigError: Something is wrong. One line per problem, each with key, value, origin and what is allowed.
         """
         configuration = self.configuration()
-        settings = _settings_from(configuration)
+        settings = _load_settings(configuration)
         return settings, replace(configuration, warnings=_warnings(configuration, settings))
 
     def read(self, *, sets_log: bool = False) -> Settings:
@@ -112,13 +112,13 @@ class SettingsLoader:
             log.warning("configuration", text=warning)
         return settings
 
-    def read_stored(self) -> Settings:
+    def read_for_command(self) -> Settings:
         """Return the settings of a command, with the file that a daemon of the same user keeps its state in.
 
         Raises:
             ConfigError: Something is wrong; one line per problem.
         """
-        return with_existing_file(self.read(sets_log=True))
+        return with_existing_state_file(self.read(sets_log=True))
 
     def read_for_daemon(self, *, is_running: bool = False) -> Settings:
         """Return the settings of a daemon; where they leave open where state is kept, it is SQLite if that can be.
@@ -130,10 +130,10 @@ class SettingsLoader:
             ConfigError: Something is wrong; one line per problem.
         """
         settings = self.read(sets_log=not is_running)
-        if not _is_store_open(settings):
+        if not _is_store_unset(settings):
             return settings
         try:
-            path = _writable_file(self._environment)
+            path = _writable_state_file(self._environment)
         except ConfigError as error:
             if not is_running:
                 effect = "a restart forgets what was learned about the jobs"
@@ -141,24 +141,24 @@ class SettingsLoader:
             return settings
         if not is_running:
             log.info("state_kept", path=str(path), reason="autoscaler.standalone.state-store.type is not set")
-        return _with_file(settings, path)
+        return _with_state_file(settings, path)
 
 
-def _settings_from(configuration: Configuration) -> Settings:
+def _load_settings(configuration: Configuration) -> Settings:
     values, broken = configuration.values, list[str]()
-    nested = _nested(values)
+    nested = _nest_values(values)
     try:
-        settings = _settings_of(nested, values)
+        settings = _validate_settings(nested, values)
     except ValidationError as error:
         # What can be read is checked too, so that one run shows everything: defaults stand in for what cannot.
         details = error.errors(include_url=False, include_context=False, include_input=False)
-        broken = [_message(item, nested, values) for item in details]
-        values = _without(details, nested, values)
-        settings = _settings_of(_nested(values), values)
+        broken = [_error_message(item, nested, values) for item in details]
+        values = _without_invalid(details, nested, values)
+        settings = _validate_settings(_nest_values(values), values)
     problems = list(dict.fromkeys([*configuration.problems, *check_settings(settings, values), *broken]))
     if problems:
-        more = [f"and {len(problems) - _MOST_TOLD} more problems"] if len(problems) > _MOST_TOLD else []
-        raise ConfigError("\n".join([*problems[:_MOST_TOLD], *more]))
+        more = [f"and {len(problems) - _MAX_REPORTED} more problems"] if len(problems) > _MAX_REPORTED else []
+        raise ConfigError("\n".join([*problems[:_MAX_REPORTED], *more]))
     return settings
 
 
@@ -172,25 +172,25 @@ def _warnings(configuration: Configuration, settings: Settings) -> tuple[str, ..
             for key, value in values.items()
             if (current := current_key(key)) is not None
         ),
-        *cluster_warnings(cluster_places(settings, values)),
+        *cluster_warnings(configured_clusters(settings, values)),
         *notification_warnings(settings, values),
     )
 
 
-def _settings_of(nested: _NestedInput, values: Mapping[str, Value]) -> Settings:
+def _validate_settings(nested: _NestedInput, values: Mapping[str, Value]) -> Settings:
     of_jobs = {key: value.text for key, value in values.items() if not is_daemon_key(key)}
     return Settings.model_validate({**nested.data, "job-defaults": of_jobs})
 
 
-def _nested(values: Mapping[str, Value]) -> _NestedInput:
+def _nest_values(values: Mapping[str, Value]) -> _NestedInput:
     """Nest the values of the daemon's options. Keys that no option has are left out; they were reported before."""
     numbered: dict[Location, str] = {}
     lists: dict[Location, set[int]] = {}
     for key in values:
-        place = place_of(key)
-        if place is None or any(better in values for better in place.better_keys):
+        place = match_option(key)
+        if place is None or any(better in values for better in place.preferred_keys):
             continue
-        location = _location(place)
+        location = _option_location(place)
         numbered[location] = key
         for at, part in enumerate(location):
             if isinstance(part, int):
@@ -199,49 +199,51 @@ def _nested(values: Mapping[str, Value]) -> _NestedInput:
     positions = {(*path, n): at for path, numbers in lists.items() for at, n in enumerate(sorted(numbers))}
     data: dict[str, Any] = {}
     for path, numbers in lists.items():
-        _section(data, path[:-1])[path[-1]] = [{} for _ in numbers]
+        _section_at(data, path[:-1])[path[-1]] = [{} for _ in numbers]
     keys: dict[Location, str] = {}
     for location, key in numbered.items():
         where = tuple(positions.get(location[: at + 1], part) for at, part in enumerate(location))
         keys[where] = key
-        _section(data, where[:-1])[where[-1]] = values[key].text
+        _section_at(data, where[:-1])[where[-1]] = values[key].text
     return _NestedInput(data, keys)
 
 
-def _location(place: OptionPlace) -> Location:
+def _option_location(place: OptionMatch) -> Location:
     """Return where a value goes, with the number of a list entry as it was written."""
-    filled = iter(place.filled)
+    filled = iter(place.placeholder_values)
     return tuple(
         int(next(filled)) if part == INDEX else next(filled) if part == FREE else part for part in place.option.path
     )
 
 
-def _section(data: Any, path: Iterable[str | int]) -> Any:
+def _section_at(data: Any, path: Iterable[str | int]) -> Any:
     """Return the section at a path, which is made where it is not there."""
     for part in path:
         data = data.setdefault(part, {}) if isinstance(data, dict) else data[part]
     return data
 
 
-def _entry_of(location: Location) -> Location:
+def _entry_location(location: Location) -> Location:
     """Return the location of the list entry that a location is in; its first two parts where it is in none."""
     number = next((at for at, part in enumerate(location) if isinstance(part, int)), 1)
     return location[: number + 1]
 
 
-def _without(details: list[ErrorDetails], nested: _NestedInput, values: Mapping[str, Value]) -> dict[str, Value]:
+def _without_invalid(
+    details: list[ErrorDetails], nested: _NestedInput, values: Mapping[str, Value]
+) -> dict[str, Value]:
     """Leave out what cannot be read; of a list entry whose name, type, URL or authentication it is, all of it."""
     gone: set[str] = set()
     for item in details:
-        location = _location_of(item)
+        location = _error_location(item)
         option = daemon_option(nested.keys.get(location, ""))
         is_decisive = option is None or option.is_required or location[-1] in _DECISIVE
-        prefix = _entry_of(location) if is_decisive else location
+        prefix = _entry_location(location) if is_decisive else location
         gone.update(key for where, key in nested.keys.items() if where[: len(prefix)] == prefix)
     return {key: value for key, value in values.items() if key not in gone}
 
 
-def _location_of(error: ErrorDetails) -> Location:
+def _error_location(error: ErrorDetails) -> Location:
     """Return where a problem is in the input, without the kind that pydantic puts between ``auth`` and a key."""
     location = error["loc"]
     if error["type"] == "union_tag_invalid":
@@ -250,19 +252,18 @@ def _location_of(error: ErrorDetails) -> Location:
     return location[:kind] + location[kind + 1 :]
 
 
-def _message(error: ErrorDetails, nested: _NestedInput, values: Mapping[str, Value]) -> str:
-    location = _location_of(error)
+def _error_message(error: ErrorDetails, nested: _NestedInput, values: Mapping[str, Value]) -> str:
+    location = _error_location(error)
     if (key := nested.keys.get(location)) is not None and error["type"] == "extra_forbidden":
         section, _, name = key.rpartition(".")
         kind = error["loc"][-2]
-        return (
-            f"{named(key, values)}: {section}.kind {kind} does not use it, only {' and '.join(auth_kinds_with(name))}"
-        )
+        kinds = " and ".join(auth_kinds_with(name))
+        return f"{describe_setting(key, values)}: {section}.kind {kind} does not use it, only {kinds}"
     if key is not None:
         option = daemon_option(key)
-        return f"{named(key, values)}: expected {option.allowed if option else error['msg']}"
+        return f"{describe_setting(key, values)}: expected {option.allowed if option else error['msg']}"
     # A key that has to be set is not: name it, and the first place where its section is.
-    entry = _entry_of(location)
+    entry = _entry_location(location)
     beside = next(key for where, key in nested.keys.items() if where[: len(entry)] == entry)
     parts = beside.split(".")[: len(entry) + 1]
     wanted = ".".join([*parts[:-1], INDEX, str(location[-1])])
@@ -271,12 +272,12 @@ def _message(error: ErrorDetails, nested: _NestedInput, values: Mapping[str, Val
     return f"{'.'.join(parts)}.{location[-1]} is not set (the {what} is in {values[beside].origin}): expected {allowed}"
 
 
-def with_existing_file(settings: Settings) -> Settings:
+def with_existing_state_file(settings: Settings) -> Settings:
     """Return settings that leave the store open with the file of a daemon of the same user, where there is one."""
     directory = state_directory(os.environ)
-    if not _is_store_open(settings) or directory is None or not (directory / STATE_FILE).is_file():
+    if not _is_store_unset(settings) or directory is None or not (directory / STATE_FILE).is_file():
         return settings
-    return _with_file(settings, directory / STATE_FILE)
+    return _with_state_file(settings, directory / STATE_FILE)
 
 
 def state_directory(environment: Mapping[str, str]) -> Path | None:
@@ -297,12 +298,12 @@ def state_directory(environment: Mapping[str, str]) -> Path | None:
         return None
 
 
-def _is_store_open(settings: Settings) -> bool:
+def _is_store_unset(settings: Settings) -> bool:
     """Tell whether the settings leave open where state is kept: neither a store nor a database is named."""
     return settings.standalone.state_store is None and settings.standalone.jdbc_url is None
 
 
-def _writable_file(environment: Mapping[str, str]) -> Path:
+def _writable_state_file(environment: Mapping[str, str]) -> Path:
     """Return the file of a daemon; its directory is made, for the owner alone.
 
     Raises:
@@ -321,7 +322,7 @@ def _writable_file(environment: Mapping[str, str]) -> Path:
     return path
 
 
-def _with_file(settings: Settings, path: Path) -> Settings:
+def _with_state_file(settings: Settings, path: Path) -> Settings:
     """Return the settings with state in a file, and events too, unless it was said where they go."""
     standalone = {"state_store": JDBC, "jdbc_url": f"jdbc:sqlite:{path.absolute()}"}
     changes: dict[str, object] = {"standalone": settings.standalone.model_copy(update=standalone)}

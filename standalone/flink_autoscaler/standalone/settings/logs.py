@@ -10,7 +10,7 @@ from typing import Any, Final, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from flink_autoscaler.standalone.settings.secrets import MASK, is_secret_field, masked
+from flink_autoscaler.standalone.settings.secrets import MASK, is_secret_field, mask_secrets
 
 OUR_LOGGER = "flink_autoscaler"
 
@@ -35,11 +35,11 @@ def configure_logging(*, log_format: str = "auto", level: str = "info", stream: 
     handler = logging.StreamHandler(target)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            processors=_rendering(is_console=is_console, colors=target.isatty()),
-            foreign_pre_chain=[structlog.stdlib.add_logger_name, *_common()],
+            processors=_rendering_processors(is_console=is_console, colors=target.isatty()),
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *_common_processors()],
         )
     )
-    handler.addFilter(_is_no_noise)
+    handler.addFilter(_is_relevant)
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.WARNING)
@@ -52,43 +52,43 @@ def configure_logging(*, log_format: str = "auto", level: str = "info", stream: 
         processors=[
             structlog.stdlib.filter_by_level,
             structlog.contextvars.merge_contextvars,
-            *_common(),
+            *_common_processors(),
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
-        logger_factory=_the_logger,
+        logger_factory=_get_logger,
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
 
 
-def _is_no_noise(record: logging.LogRecord) -> bool:
+def _is_relevant(record: logging.LogRecord) -> bool:
     # py4j logs with a stack trace, in the name of the root logger, when its JVM goes; the Spark engine reports that.
     return record.name == OUR_LOGGER or "py4j" not in record.pathname
 
 
-def _the_logger(*_: Any) -> logging.Logger:
+def _get_logger(*_: Any) -> logging.Logger:
     # One logger whatever module asks, so that the level also counts for plug-ins.
     return logging.getLogger(OUR_LOGGER)
 
 
-def _common() -> list[Processor]:
+def _common_processors() -> list[Processor]:
     return [
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
 
 
-def _rendering(*, is_console: bool, colors: bool) -> list[Processor]:
+def _rendering_processors(*, is_console: bool, colors: bool) -> list[Processor]:
     clean = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if is_console:
         # Formatted first, without what local variables hold: the console's own way prints them, and with them secrets.
-        return [*clean, structlog.processors.format_exc_info, _mask, ConsoleLines(colors=colors)]
+        return [*clean, structlog.processors.format_exc_info, _mask_event, ConsoleLines(colors=colors)]
     json = structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
-    return [*clean, structlog.processors.format_exc_info, _mask, json]
+    return [*clean, structlog.processors.format_exc_info, _mask_event, json]
 
 
-def _mask(_: WrappedLogger, __: str, event_dict: EventDict) -> EventDict:
-    return {key: MASK if is_secret_field(key) else masked(value) for key, value in event_dict.items()}
+def _mask_event(_: WrappedLogger, __: str, event_dict: EventDict) -> EventDict:
+    return {key: MASK if is_secret_field(key) else mask_secrets(value) for key, value in event_dict.items()}
 
 
 class ConsoleLines:
@@ -103,7 +103,7 @@ class ConsoleLines:
 
     def __call__(self, logger: WrappedLogger, name: str, event_dict: EventDict) -> str:
         """Return the line, and the lines below it."""
-        facts = {key: value for key, value in event_dict.items() if not _is_for_programs(key, value)}
+        facts = {key: value for key, value in event_dict.items() if not _is_machine_only(key, value)}
         traceback = facts.pop("exception", None)
         # A line end in a foreign text must not begin what looks like another line of the log.
         facts |= {key: " ".join(value.split("\n")) for key, value in facts.items() if isinstance(value, str)}
@@ -115,15 +115,15 @@ class ConsoleLines:
             if not isinstance(facts[key], list | dict) and len(self._measured(logger, name, dict(more))) <= _COLUMNS:
                 head = more
                 del facts[key]
-        below = [line for key, value in facts.items() for line in _below(key, value)]
+        below = [line for key, value in facts.items() for line in _fact_lines(key, value)]
         return "\n".join([str(self._shown(logger, name, head)), *below, *([] if traceback is None else [traceback])])
 
 
-def _is_for_programs(key: str, value: object) -> bool:
+def _is_machine_only(key: str, value: object) -> bool:
     return key in _FOR_PROGRAMS or (key in _STRUCTURED and isinstance(value, list | dict))
 
 
-def _below(key: str, value: object) -> list[str]:
+def _fact_lines(key: str, value: object) -> list[str]:
     """Return a fact as lines below; a list of texts is one text a line."""
     texts = [str(each) for each in value] if isinstance(value, list) else [str(value)]
     start = f"    {key}: "

@@ -12,7 +12,7 @@ from typing import Any
 from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.options.option import closest_key
-from flink_autoscaler.standalone.settings.removed import removed_plugin
+from flink_autoscaler.standalone.settings.removals import removed_plugin_problem
 
 
 class PluginGroup(StrEnum):
@@ -31,12 +31,12 @@ def plugin_names(group: str) -> tuple[str, ...]:
     return tuple(sorted({point.name for point in entry_points(group=group)}))
 
 
-def unknown_plugin(group: str, name: str) -> str | None:
+def unknown_plugin_problem(group: str, name: str) -> str | None:
     """Return what is wrong with a name that no plug-in of the group has, with the known ones; None when one has it."""
     names = plugin_names(group)
     if name in names:
         return None
-    if message := removed_plugin(group, name):
+    if message := removed_plugin_problem(group, name):
         return message
     known = ", ".join(names) or "none is installed"
     return f"no plug-in '{name}' in {group}; known: {known}{closest_key(name, names)}"
@@ -55,13 +55,13 @@ def load_plugin(group: str, name: str) -> Any:
     """
     points = [point for point in entry_points(group=group) if point.name == name]
     if not points:
-        raise ConfigError(unknown_plugin(group, name))
+        raise ConfigError(unknown_plugin_problem(group, name))
     if len({point.value for point in points}) > 1:
         owners = ", ".join(sorted(map(_distribution, points)))
         raise ConfigError(f"plug-in '{name}' in {group} is in several distributions: {owners}")
     point = points[0]
     what = f"plug-in '{point.name}' in {point.group} of {_distribution(point)} cannot be imported from {point.value}"
-    return _given(try_call(point.load, ConfigError, what))  # the import runs foreign code
+    return _value_or_raise(try_call(point.load, ConfigError, what))  # the import runs foreign code
 
 
 def make_plugin(group: str, name: str, offered: Mapping[str, object], *, cluster: str | None = None) -> Any:
@@ -85,7 +85,7 @@ def build(factory: Callable[..., Any], offered: Mapping[str, object], what: str)
     Raises:
         ConfigError: It raised something else than an error of ours.
     """
-    return _given(try_call(partial(_call, factory, offered), ConfigError, f"{what} could not be started"))
+    return _value_or_raise(try_call(partial(_call, factory, offered), ConfigError, f"{what} could not be started"))
 
 
 def _call(factory: Callable[..., Any], offered: Mapping[str, object]) -> Any:
@@ -93,7 +93,7 @@ def _call(factory: Callable[..., Any], offered: Mapping[str, object]) -> Any:
     return factory(**{name: value for name, value in offered.items() if name in wanted})
 
 
-def _given(found: Any) -> Any:
+def _value_or_raise(found: Any) -> Any:
     """Return what was made or imported; raise the error where that is what came of it."""
     if isinstance(found, AutoscalerError):
         raise found

@@ -49,12 +49,12 @@ _TARGET: Final = re.compile(r"(?:.*[._])?notifications[._]", re.DOTALL | re.IGNO
 
 _SENSITIVE_FIELDS: Final = ("authorization", "cookie", "headers")
 _CREDENTIALS_IN_HEADER: Final = re.compile(r"\b(Basic|Bearer|Negotiate)\s++[\w.~+/=-]{6,}", re.IGNORECASE)
-_LONGEST_USER: Final = 1000
+_MAX_USER_LENGTH: Final = 1000
 """Characters of a password before a host, or of a user without one."""
 
 _USER: Final = re.compile(r"[^\s@:/?#]{0,200}+:")
-_AUTHORITY: Final = re.compile(rf"[^\s/?#]{{0,{_LONGEST_USER}}}+")
-_FARTHEST_AT: Final = 200 + 1 + _LONGEST_USER
+_AUTHORITY: Final = re.compile(rf"[^\s/?#]{{0,{_MAX_USER_LENGTH}}}+")
+_MAX_AT_DISTANCE: Final = 200 + 1 + _MAX_USER_LENGTH
 """Characters between the beginning of a user and the @ behind the password."""
 
 _AT: Final = re.compile("@")
@@ -79,17 +79,17 @@ def is_sensitive(key: str) -> bool:
     return bool(is_ours) and not _POINTER.fullmatch(lowered)
 
 
-def shown(key: str, text: str) -> str:
+def mask_value(key: str, text: str) -> str:
     """Return a value as it may be shown: masked where the key is sensitive, else without secrets inside it."""
     if is_sensitive(key):
         return MASK
     if key.lower().endswith("url") and _TARGET.match(key):
-        return without_target(text)
+        return mask_target_url(text)
     parameter = _PARAMETER_OF_URL if "://" in text else _PARAMETER_IN_TEXT
-    return parameter.sub(rf"\g<1>{MASK}", _without_user(text))
+    return parameter.sub(rf"\g<1>{MASK}", _mask_user(text))
 
 
-def without_target(url: str) -> str:
+def mask_target_url(url: str) -> str:
     """Return of the URL of a target what may be shown: its scheme, and the host where that is one of the web."""
     scheme, separator, rest = url.strip().partition("://")
     host = re.split(r"[/?#]", rest.rpartition("@")[2], maxsplit=1)[0]
@@ -97,36 +97,36 @@ def without_target(url: str) -> str:
     return f"{scheme}://{host}/{MASK}" if separator and is_web else f"{scheme}://{MASK}" if separator else MASK
 
 
-def without_secrets(text: str) -> str:
+def mask_text(text: str) -> str:
     """Return a text of many words as it may be shown: without passwords in URLs and after their names."""
     if "@" in text:
-        text = _without_users(text)
+        text = _mask_users(text)
     folded = text.casefold()
     if not any(name in folded for name in _PARAMETERS):
         return text
     return _PARAMETER_IN_TEXT.sub(rf"\g<1>{MASK}", text)
 
 
-def _without_users(text: str) -> str:
+def _mask_users(text: str) -> str:
     """Mask user and password before the host of every URL in a text, in time in proportion to its length.
 
     Passwords have characters that a URL must not have there: a slash, or even blanks where what stands behind the
     colon is no port.
     """
-    next_at, word_end, line_end = (_ends(mark, text) for mark in (_AT, _BLANK, _LINE_END))
+    next_at, word_end, line_end = (_position_finder(mark, text) for mark in (_AT, _BLANK, _LINE_END))
     parts, done, begin = [], 0, 0
     while (colon := text.find("://", begin)) >= 0:
         begin = colon + len("://")
         # Whatever begins before the next @ comes near enough and on its line is passed over at once.
-        if (at := next_at(begin)) > (line := line_end(begin)) or at > begin + _FARTHEST_AT:
-            begin = max(begin, line if at > line else at - _FARTHEST_AT - 3)
+        if (at := next_at(begin)) > (line := line_end(begin)) or at > begin + _MAX_AT_DISTANCE:
+            begin = max(begin, line if at > line else at - _MAX_AT_DISTANCE - 3)
             continue
         end = -1
         if user := _USER.match(text, begin):
             password = user.end()
-            end = text.rfind("@", password, min(word_end(password), password + _LONGEST_USER + 1))
+            end = text.rfind("@", password, min(word_end(password), password + _MAX_USER_LENGTH + 1))
             if end < 0 and not _PORT.match(text, password):
-                end = text.rfind("@", password, min(line_end(password), password + _LONGEST_USER + 1))
+                end = text.rfind("@", password, min(line_end(password), password + _MAX_USER_LENGTH + 1))
         if end < 0 and (authority := _AUTHORITY.match(text, begin)):
             end = text.rfind("@", begin, authority.end() + 1)
         if end >= 0:
@@ -135,7 +135,7 @@ def _without_users(text: str) -> str:
     return "".join([*parts, text[done:]])
 
 
-def _ends(mark: re.Pattern[str], text: str) -> Callable[[int], int]:
+def _position_finder(mark: re.Pattern[str], text: str) -> Callable[[int], int]:
     """Return what tells where the first mark is from a place on. Places only grow, so that nothing is read twice."""
     end = -1
 
@@ -149,19 +149,19 @@ def _ends(mark: re.Pattern[str], text: str) -> Callable[[int], int]:
     return end_from
 
 
-def _without_user(url: str) -> str:
+def _mask_user(url: str) -> str:
     """Mask what may be user and password: everything up to the last @, for passwords hold what URLs must not."""
     scheme, separator, rest = url.partition("://")
     _, at, host = rest.rpartition("@")
     return f"{scheme}{separator}{MASK}@{host}" if separator and at else url
 
 
-def named(key: str, values: Mapping[str, Value]) -> str:
+def describe_setting(key: str, values: Mapping[str, Value]) -> str:
     """Return a key that is set as in ``autoscaler.http.port = '1' (--set)``, without secrets and not too long."""
-    return f"{key} = '{abbreviate(shown(key, values[key].text))}' ({values[key].origin})"
+    return f"{key} = '{abbreviate(mask_value(key, values[key].text))}' ({values[key].origin})"
 
 
-def from_variable(key: str, name: str) -> str:
+def read_secret_variable(key: str, name: str) -> str:
     """Return the value of an environment variable, without blanks around it; the key that names it is for messages.
 
     Raises:
@@ -173,7 +173,7 @@ def from_variable(key: str, name: str) -> str:
     return text
 
 
-def from_file(key: str, file: str) -> str:
+def read_secret_file(key: str, file: str) -> str:
     """Return the first line of a file, read anew, without blanks around it; the key that names it is for messages.
 
     Raises:
@@ -188,7 +188,7 @@ def from_file(key: str, file: str) -> str:
     return text
 
 
-def from_either(keys: str, name: str, *, variable: str | None, file: str | None) -> str | None:
+def read_secret(keys: str, name: str, *, variable: str | None, file: str | None) -> str | None:
     """Return a secret from the file, else from the environment variable; None where neither is configured.
 
     Args:
@@ -201,11 +201,11 @@ def from_either(keys: str, name: str, *, variable: str | None, file: str | None)
         ConfigError: It is configured and not there.
     """
     if file is not None:
-        return from_file(f"{keys}{name}-file", file)
-    return None if variable is None else from_variable(f"{keys}{name}-env-variable", variable)
+        return read_secret_file(f"{keys}{name}-file", file)
+    return None if variable is None else read_secret_variable(f"{keys}{name}-env-variable", variable)
 
 
-def masked(value: Any) -> Any:
+def mask_secrets(value: Any) -> Any:
     """Return a value of a log line, page or message as it may be shown: without secrets, and foreign texts escaped.
 
     Secrets are found by key in mappings, by pattern in texts; what is neither is shown as its text.
@@ -214,11 +214,12 @@ def masked(value: Any) -> Any:
         return value
     if isinstance(value, Mapping):
         return {
-            escape_text(str(key)): MASK if is_secret_field(str(key)) else masked(entry) for key, entry in value.items()
+            escape_text(str(key)): MASK if is_secret_field(str(key)) else mask_secrets(entry)
+            for key, entry in value.items()
         }
     if isinstance(value, list | tuple):
-        return [masked(entry) for entry in value]
-    return escape_text(_CREDENTIALS_IN_HEADER.sub(rf"\1 {MASK}", without_secrets(str(value))))
+        return [mask_secrets(entry) for entry in value]
+    return escape_text(_CREDENTIALS_IN_HEADER.sub(rf"\1 {MASK}", mask_text(str(value))))
 
 
 @lru_cache(_KNOWN_KEYS)

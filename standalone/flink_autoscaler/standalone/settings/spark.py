@@ -9,8 +9,8 @@ from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
-LEAST_CUT: Final = 1.0
-MOST_CUT: Final = 5.0
+MIN_CUT: Final = 1.0
+MAX_CUT: Final = 5.0
 """Bounds of the seconds that a cluster may take in a Spark job beside others; between them half of an interval."""
 
 BATCH_MEMORY: Final = 1 << 30
@@ -22,7 +22,7 @@ def live_spark_settings(settings: Settings) -> SparkSettings:
     engine = settings.engine
     clusters = settings.effective_clusters()
     on_spark = [cluster for cluster in clusters if cluster.engine is not EngineKind.INLINE]
-    cut_after = max(LEAST_CUT, min([MOST_CUT, *(cluster.interval / 2 for cluster in on_spark)]))
+    cut_after = max(MIN_CUT, min([MAX_CUT, *(cluster.interval / 2 for cluster in on_spark)]))
     if [cluster.settings.type for cluster in on_spark] == ["flink"]:
         cut_after = engine.job_deadline  # one endpoint alone keeps nobody waiting, unless Spark itself hangs
     return SparkSettings(

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from flink_autoscaler.core.model.numbers import finite
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 
 
 def plain_value(value: Any) -> Any:
@@ -27,10 +27,10 @@ def plain_value(value: Any) -> Any:
         return sorted(map(str, value))
     if isinstance(value, tuple | list):
         return [plain_value(entry) for entry in value]
-    return masked(value) if isinstance(value, str) else value
+    return mask_secrets(value) if isinstance(value, str) else value
 
 
-Text = Annotated[str, BeforeValidator(masked)]
+Text = Annotated[str, BeforeValidator(mask_secrets)]
 """A text, or an error, as people may see it."""
 
 Number = Annotated[float | None, BeforeValidator(finite)]

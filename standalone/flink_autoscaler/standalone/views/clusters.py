@@ -22,7 +22,7 @@ WAITS: Final = (
 )
 """Codes of reasons for which a job waits for slots, those that weigh most first."""
 
-_MOST_HEADROOMS: Final = 20
+_MAX_HEADROOMS: Final = 20
 
 
 class HolderView(View):
@@ -95,24 +95,24 @@ def cluster_view(cluster: ClusterState, jobs: Iterable[JobNow], configured: Clus
         {
             **dict(cluster),
             "jobs": len(here),
-            **_reached(configured),
+            **_connection_fields(configured),
             **_slots(here),
             "holders": sorted(holders, key=lambda each: (-each.slots, each.job_key)),
             "promised_slots": sum(each.slots for each in cluster.promised),
-            "waiting": sorted((found for job in here for found in _waiting(job)), key=_most_first),
+            "waiting": sorted((found for job in here for found in _waiting(job)), key=_by_missing_slots),
             "headroom": _headrooms(here),
         }
     )
 
 
-def _reached(configured: Cluster | None) -> dict[str, Any]:
+def _connection_fields(configured: Cluster | None) -> dict[str, Any]:
     """Return how a cluster is reached, without anything that is secret."""
     if configured is None:
         return {}
     settings = configured.settings
     kinds = [each.auth.kind for each in (settings, settings.yarn) if each.auth.kind != "none"]
     return {
-        "url": configured.shown_url,
+        "url": configured.display_url,
         "type": settings.type,
         "auth": next(iter(kinds), "none"),
         "interval": configured.interval,
@@ -136,11 +136,11 @@ def _waiting(job: JobNow) -> Iterator[WaitingView]:
         yield WaitingView(job_key=job.context.job_key, code=code, text=reasons[code].text, slots_missing=number)
 
 
-def _most_first(waiting: WaitingView) -> tuple[int, int, str]:
+def _by_missing_slots(waiting: WaitingView) -> tuple[int, int, str]:
     return WAITS.index(waiting.code), -(waiting.slots_missing or 0), waiting.job_key
 
 
 def _headrooms(here: Iterable[JobNow]) -> list[Headroom]:
     """Return what can still be given to jobs where somebody says so, such as a queue of YARN; each once."""
     known = dict.fromkeys(job.context.headroom for job in here if job.context.headroom is not None)
-    return list(known)[:_MOST_HEADROOMS]
+    return list(known)[:_MAX_HEADROOMS]

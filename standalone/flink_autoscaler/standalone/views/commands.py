@@ -49,7 +49,7 @@ def command_views(job: JobNow, book: Mapping[JobKey, Orders], standing: Orders, 
         now_ms: The present, epoch milliseconds.
     """
     key = job.context.job_key
-    orders = with_standing(orders_for(key, job.context.other_keys, book, now_ms), standing)
+    orders = with_default_orders(orders_for(key, job.context.other_keys, book, now_ms), standing)
     supervision = NO_SUPERVISION if job.report is None else job.report.outcome.state.supervision
     for order, signed, until in ActiveOrders(key, orders, supervision, now_ms).lines():
         yield CommandView(
@@ -57,6 +57,6 @@ def command_views(job: JobNow, book: Mapping[JobKey, Orders], standing: Orders, 
         )
 
 
-def with_standing(orders: Orders, standing: Orders) -> Orders:
+def with_default_orders(orders: Orders, standing: Orders) -> Orders:
     """Return the orders for a job with those that the settings give for every job."""
     return replace(orders, dry_run=orders.dry_run or standing.dry_run)

@@ -23,7 +23,7 @@ _NOTHING_TO_DO: Final = "NO_CHANGE"
 
 
 @dataclass(frozen=True, slots=True)
-class VertexStory:
+class VertexExplanation:
     """What a pass made of one vertex.
 
     Attributes:
@@ -97,7 +97,7 @@ class Explanation:
     headline: str
     because: tuple[str, ...]
     restart: str
-    vertices: tuple[VertexStory, ...]
+    vertices: tuple[VertexExplanation, ...]
     follow_up: RescaleRecord | None
     undone_by: RescaleRecord | None
 
@@ -126,9 +126,9 @@ def explain_pass(record: PassRecord, newest: PassRecord | None = None) -> Explan
         outcome,
         names,
         headline=_headline(outcome, names, follow_up),
-        because=tuple(_because(record, names, follow_up)),
+        because=tuple(_reasons(record, names, follow_up)),
         restart=_restart(record),
-        vertices=tuple(_stories(outcome)),
+        vertices=tuple(_vertex_explanations(outcome)),
         follow_up=follow_up,
         undone_by=undone_by,
     )
@@ -151,7 +151,7 @@ def _restart(record: PassRecord) -> str:
     return f"{seconds} s, {sources.get(basis.source, assumed)}"
 
 
-def _stories(outcome: PassOutcome) -> Iterator[VertexStory]:
+def _vertex_explanations(outcome: PassOutcome) -> Iterator[VertexExplanation]:
     if outcome.topology is None:
         return
     changed = decided_changes(outcome)
@@ -161,7 +161,7 @@ def _stories(outcome: PassOutcome) -> Iterator[VertexStory]:
         metrics = evaluated.get(vertex_id, {})
         # A metric has its latest value or its average; the latter is what decisions go by.
         known = {metric: each.current if math.isnan(each.average) else each.average for metric, each in metrics.items()}
-        yield VertexStory(
+        yield VertexExplanation(
             vertex_id,
             vertex.name,
             vertex.parallelism,
@@ -183,7 +183,7 @@ def _headline(outcome: PassOutcome, names: Mapping[VertexId, str], follow_up: Re
     return "no change" if outcome.error is None else f"no change: the pass failed ({type(outcome.error).__name__})"
 
 
-def _because(record: PassRecord, names: Mapping[VertexId, str], follow_up: RescaleRecord | None) -> Iterator[str]:
+def _reasons(record: PassRecord, names: Mapping[VertexId, str], follow_up: RescaleRecord | None) -> Iterator[str]:
     """Yield reasons about the job, and about vertices that something held back or changed."""
     decision = record.outcome.decision
     if follow_up is not None and follow_up.origin is not Origin.AUTOSCALER:
@@ -191,7 +191,7 @@ def _because(record: PassRecord, names: Mapping[VertexId, str], follow_up: Resca
     about_job = [reason for reason in decision.reasons if reason.vertex_id is None]
     for reason in about_job:
         if reason.code != _NOTHING_TO_DO:
-            yield f"{_timed(reason, record.request.now_ms)} ({reason.code})"
+            yield f"{_with_time(reason, record.request.now_ms)} ({reason.code})"
     for reason in decision.reasons:
         if reason.vertex_id is not None and reason.code not in SIZED:
             yield f"{names.get(reason.vertex_id, reason.vertex_id)}: {reason.text} ({reason.code})"
@@ -199,7 +199,7 @@ def _because(record: PassRecord, names: Mapping[VertexId, str], follow_up: Resca
         yield from (f"{reason.text} ({reason.code})" for reason in about_job if reason.code == _NOTHING_TO_DO)
 
 
-def _timed(reason: Reason, at_ms: int) -> str:
+def _with_time(reason: Reason, at_ms: int) -> str:
     """Return a reason about the job, with the instant at which a metric window that fills is full."""
     full_ms = window_full_ms(reason, at_ms)
     if full_ms is None:
@@ -218,17 +218,17 @@ def _follow_up(supervision: Supervision, at_ms: int) -> tuple[RescaleRecord | No
     return None, None
 
 
-def measured_value(story: VertexStory, metric: ScalingMetric) -> float | None:
+def measured_value(story: VertexExplanation, metric: ScalingMetric) -> float | None:
     """Return a measured value of a vertex, None where it is not known."""
     return finite(story.measured.get(metric.value))
 
 
-def deciding_sentence(explained: Explanation) -> str:
+def summary_sentence(explained: Explanation) -> str:
     """Return what was decided and by which number; empty where the pass came to nothing that a number decided."""
     if explained.outcome.error is not None or not explained.vertices:
         return ""
     if not isinstance(explained.outcome.decision, Rescale):
-        return _kept(explained)
+        return _no_change_reason(explained)
     changed = [story for story in explained.vertices if story.final != story.parallelism]
     # The one that goes farthest, as a factor.
     story = max(changed, key=lambda each: abs(math.log(each.final / each.parallelism)), default=None)
@@ -243,7 +243,7 @@ def deciding_sentence(explained: Explanation) -> str:
     return f"{way}: it needs {_share(story)} of what it can process ({needed} of {processed} records/s)."
 
 
-def _limit(story: VertexStory) -> str:
+def _limit(story: VertexExplanation) -> str:
     """Return which limit decided, where the load alone would have led to another parallelism."""
     figures, wanted = story.figures, round(story.figures["wanted"])
     raw = figures["needed_rate"] / figures["processing_rate"] / figures["coefficient"] * story.parallelism
@@ -262,7 +262,7 @@ def _limit(story: VertexStory) -> str:
     return ""
 
 
-def _kept(explained: Explanation) -> str:
+def _no_change_reason(explained: Explanation) -> str:
     codes = {reason.code: reason.text for reason in explained.outcome.decision.reasons}
     if "GIVES_SLOTS" in codes:
         return f"Others have too few slots: {codes['GIVES_SLOTS']}."
@@ -282,12 +282,12 @@ def _kept(explained: Explanation) -> str:
     return f"Nothing changes: {story.name}, which has the least to spare, needs {_share(story)} of what it can process."
 
 
-def _share(story: VertexStory) -> str:
+def _share(story: VertexExplanation) -> str:
     share = story.figures["needed_rate"] / story.figures["processing_rate"] if story.figures["processing_rate"] else 0.0
     return f"{share:.0%}" if math.isfinite(share) else "far more"
 
 
-def _load(story: VertexStory) -> float:
+def _load(story: VertexExplanation) -> float:
     return measured_value(story, ScalingMetric.LOAD) or 0.0
 
 
@@ -302,7 +302,7 @@ def pass_view(explained: Explanation) -> PassView:
             "at_ms": request.now_ms,
             "phase": outcome.phase.value,
             "headline": explained.headline,
-            "decided_by": deciding_sentence(explained) or None,
+            "decided_by": summary_sentence(explained) or None,
             "because": explained.because,
             "shadow": outcome.shadow,
             "samples": outcome.sample_count,

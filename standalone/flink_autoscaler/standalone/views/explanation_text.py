@@ -11,9 +11,14 @@ from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.numbers import three_digits
 from flink_autoscaler.core.model.orders import AuditStamp, PauseScope
 from flink_autoscaler.core.model.supervision import RescaleRecord, SupervisionPhase
-from flink_autoscaler.standalone.views.explanation import Explanation, VertexStory, deciding_sentence, measured_value
+from flink_autoscaler.standalone.views.explanation import (
+    Explanation,
+    VertexExplanation,
+    measured_value,
+    summary_sentence,
+)
 
-_MOST_OF_A_UNIT: Final = 180
+_MAX_OF_A_UNIT: Final = 180
 """From so many of a unit on an age is told in the next one."""
 _SAME: Final = 1e-6
 """Factors that differ by less are the same."""
@@ -34,8 +39,9 @@ def explanation_sections(
         vertex: Name or id of a vertex to be shown with all its terms; None shows those that change or were held back.
         now_ms: The present, epoch milliseconds, by which the age of the pass is told; None tells none.
     """
-    decided = deciding_sentence(explained)
-    title = f"{explained.request.context.job_key}  {moment(explained.request.now_ms)}{_age(explained, now_ms)}"
+    decided = summary_sentence(explained)
+    at = format_local_time(explained.request.now_ms)
+    title = f"{explained.request.context.job_key}  {at}{_age_text(explained, now_ms)}"
     yield title, [explained.headline, *([decided] if decided else [])]
     yield "because", list(explained.because)
     yield "in shadow mode", list(_in_shadow(explained))
@@ -53,10 +59,10 @@ def explanation_sections(
             if vertex is None
             else vertex in (story.name, story.vertex_id)
         ):
-            yield f"{story.name}  {story.parallelism} -> {story.final}", list(_chain(story, explained))
-    yield "afterwards", list(_afterwards(explained))
+            yield f"{story.name}  {story.parallelism} -> {story.final}", list(_parallelism_steps(story, explained))
+    yield "afterwards", list(_follow_up_lines(explained))
     yield "told", [f"{event.reason}: {event.message}" for event in explained.outcome.events]
-    yield "in force", list(_in_force(explained))
+    yield "in force", list(_active_restrictions(explained))
 
 
 def _in_shadow(explained: Explanation) -> Iterator[str]:
@@ -77,18 +83,18 @@ def _in_shadow(explained: Explanation) -> Iterator[str]:
         yield f"{subject}{reason.text} ({reason.code})"
 
 
-def _age(explained: Explanation, now_ms: int | None) -> str:
+def _age_text(explained: Explanation, now_ms: int | None) -> str:
     """Return how old the pass is; a pass that came to nothing new is recorded only now and then."""
     if now_ms is None or now_ms < explained.request.now_ms:
         return ""
     seconds = (now_ms - explained.request.now_ms) // 1000
     for unit, length in (("s", 1), ("min", 60), ("h", 3600)):
-        if seconds < _MOST_OF_A_UNIT * length:
+        if seconds < _MAX_OF_A_UNIT * length:
             return f", {seconds // length} {unit} ago"
     return f", {seconds // 86_400} days ago"
 
 
-def _vertex_row(story: VertexStory) -> Sequence[str]:
+def _vertex_row(story: VertexExplanation) -> Sequence[str]:
     busy, figures = measured_value(story, ScalingMetric.LOAD), story.figures
     return (
         story.name,
@@ -112,12 +118,12 @@ def rate_text(value: float | None) -> str:
     return three_digits(value)
 
 
-def moment(at_ms: int) -> str:
+def format_local_time(at_ms: int) -> str:
     """Return an instant in local time."""
     return f"{datetime.fromtimestamp(at_ms / 1000).astimezone():%Y-%m-%d %H:%M:%S %Z}"
 
 
-def _chain(story: VertexStory, explained: Explanation) -> Iterator[str]:
+def _parallelism_steps(story: VertexExplanation, explained: Explanation) -> Iterator[str]:
     """Yield how the parallelism of a vertex came about, step by step."""
     if story.figures:
         yield from _sizing(story, story.figures, explained)
@@ -127,7 +133,7 @@ def _chain(story: VertexStory, explained: Explanation) -> Iterator[str]:
     yield f"final {story.final}"
 
 
-def _sizing(story: VertexStory, figures: Mapping[str, float], explained: Explanation) -> Iterator[str]:
+def _sizing(story: VertexExplanation, figures: Mapping[str, float], explained: Explanation) -> Iterator[str]:
     needed, rate, wanted = figures["needed_rate"], figures["processing_rate"], round(figures["wanted"])
     yield (
         f"needs {rate_text(needed)} records/s: target rate {rate_text(figures['target_rate'])} / utilization "
@@ -158,46 +164,47 @@ def _sizing(story: VertexStory, figures: Mapping[str, float], explained: Explana
         yield f"aligned to key groups or partitions: {aligned}"
 
 
-def _afterwards(explained: Explanation) -> Iterator[str]:
+def _follow_up_lines(explained: Explanation) -> Iterator[str]:
     record = explained.follow_up
     if record is None:
         return
-    yield f"{explained.changes(record.before, record.target)}: {_course(record)}"
+    yield f"{explained.changes(record.before, record.target)}: {_rescale_text(record)}"
     if record.reached and dict(record.reached) != dict(record.target):
         yield f"the job ran with {explained.changes(record.before, record.reached)} then"
     if record.reason:
         yield record.reason
     undone = explained.undone_by
     if undone is not None:
-        yield f"undone at {moment(undone.decided_ms)}: {explained.changes(undone.before, undone.target)}: " + _course(
-            undone
+        yield (
+            f"undone at {format_local_time(undone.decided_ms)}: {explained.changes(undone.before, undone.target)}: "
+            + _rescale_text(undone)
         )
 
 
-def _course(record: RescaleRecord) -> str:
+def _rescale_text(record: RescaleRecord) -> str:
     took = "" if record.settled_ms is None else f" after {(record.settled_ms - record.decided_ms) / 1000:.0f} s"
     outage = "" if record.outage_ms is None else f", outage {record.outage_ms / 1000:.1f} s"
     return f"{record.stage.value}{took}{outage}{', rolled back' if record.reverted else ''}"
 
 
-def _in_force(explained: Explanation) -> Iterator[str]:
+def _active_restrictions(explained: Explanation) -> Iterator[str]:
     """Yield what keeps the job from being scaled freely: orders of people, pauses, and what failed before."""
     orders, supervision = explained.request.orders, explained.outcome.state.supervision
     pause = orders.pause
     if pause is not None and (pause.until_ms is None or explained.request.now_ms < pause.until_ms):
-        end = "until somebody resumes it" if pause.until_ms is None else f"until {moment(pause.until_ms)}"
+        end = "until somebody resumes it" if pause.until_ms is None else f"until {format_local_time(pause.until_ms)}"
         direction = "" if pause.direction is PauseScope.BOTH else f" {pause.direction.value}"
-        yield f"scaling{direction} is paused {end}, {_signed(pause.signed)}"
+        yield f"scaling{direction} is paused {end}, {_stamp_text(pause.signed)}"
     for pin in orders.pins:
-        yield f"{pin.pattern} is pinned to {pin.parallelism}, {_signed(pin.signed)}"
+        yield f"{pin.pattern} is pinned to {pin.parallelism}, {_stamp_text(pin.signed)}"
     if orders.dry_run is not None:
-        yield f"dry run, {_signed(orders.dry_run)}"
+        yield f"dry run, {_stamp_text(orders.dry_run)}"
     if supervision.pause is not None:
-        yield f"paused since {moment(supervision.pause.since_ms)}: {supervision.pause.text}"
+        yield f"paused since {format_local_time(supervision.pause.since_ms)}: {supervision.pause.text}"
     for entry in supervision.quarantine:
         yield f"{explained.name(entry.vertex_id)} stays below {entry.parallelism}, which failed ({entry.cause})"
     if supervision.edit is not None:
-        yield f"somebody changed the requirements; respected until {moment(supervision.edit.until_ms)}"
+        yield f"somebody changed the requirements; respected until {format_local_time(supervision.edit.until_ms)}"
     current = supervision.current
     if current is not None and not current.stage.is_final and current.decided_ms != explained.request.now_ms:
         yield f"the rescale {explained.changes(current.before, current.target)} is {current.stage.value}"
@@ -205,6 +212,8 @@ def _in_force(explained: Explanation) -> Iterator[str]:
         yield "probation after a rescale"
 
 
-def _signed(signed: AuditStamp) -> str:
-    at = f" at {moment(signed.at_ms)}" if signed.at_ms else ""  # what the settings say was ordered at no instant
+def _stamp_text(signed: AuditStamp) -> str:
+    at = (
+        f" at {format_local_time(signed.at_ms)}" if signed.at_ms else ""
+    )  # what the settings say was ordered at no instant
     return f"by {signed.who}{at}: {signed.reason}"

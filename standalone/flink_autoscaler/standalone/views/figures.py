@@ -14,7 +14,7 @@ from flink_autoscaler.core.model.numbers import finite
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.ports.passes import PassOutcome
 
-_HELD_UP: Final = 0.5
+_BACKPRESSURED: Final = 0.5
 """Share of its time from which on a source is held up: what Flink's own page calls high backpressure."""
 
 _NO_RATE: Final = 1e-9
@@ -139,7 +139,7 @@ def _observed_capacity(outcome: PassOutcome, shares: Mapping[VertexId, Shares], 
     """Return the capacity of a job: what it is reckoned to be, but under backpressure no more than is read."""
     topology = outcome.topology
     rates = {} if topology is None else reading_rates(topology, outcome.state.samples)
-    if not any(v in shares and shares[v].backpressured > _HELD_UP for v in rates):
+    if not any(v in shares and shares[v].backpressured > _BACKPRESSURED for v in rates):
         return reckoned
     read = _sum(rates.values())
     return reckoned if read is None else min(read, math.inf if reckoned is None else reckoned)

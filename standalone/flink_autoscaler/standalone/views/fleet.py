@@ -22,7 +22,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.core.supervise.suspension import suspensions
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.views.base import Text, View
 from flink_autoscaler.standalone.views.figures import JobMetrics, Shares, job_metrics, time_shares
 
@@ -32,13 +32,13 @@ POINTS: Final = 120
 POINT_MS: Final = 60_000
 """Between two of them: the last two hours."""
 
-MOST_POINTS: Final = 240_000
+MAX_POINTS: Final = 240_000
 """Points of all jobs of a cluster together; with more than 2,000 jobs each of them has fewer."""
 
-MOST_FAILURES: Final = 20
+MAX_FAILURES: Final = 20
 """Failures of a cluster that are kept: the newest ones."""
 
-_LONGEST: Final = 500
+_MAX_CAUSE_LENGTH: Final = 500
 """Characters of the cause of a failure."""
 
 
@@ -131,11 +131,11 @@ class Fleet:
         self._listeners: list[Callable[[int], None]] = []
         self.version = 0
 
-    def follow(self, listener: Callable[[int], None]) -> None:
+    def add_listener(self, listener: Callable[[int], None]) -> None:
         """Tell somebody the new version after every pass, from the thread of the pass."""
         self._listeners.append(listener)
 
-    def take(self, report: PassReport) -> None:
+    def record_pass(self, report: PassReport) -> None:
         """Remember what a pass came to."""
         now_ms = self._now_ms()
         with self._lock:
@@ -148,7 +148,7 @@ class Fleet:
         for listener in self._listeners:
             listener(version)
 
-    def take_orders(self, job_key: JobKey, orders: Orders) -> None:
+    def update_orders(self, job_key: JobKey, orders: Orders) -> None:
         """Show at once what a job is left alone for after an order, and tell those who follow.
 
         Args:
@@ -176,7 +176,7 @@ class Fleet:
         """Return all jobs, by cluster and in its order."""
         with self._lock:
             found = [job for jobs in self._jobs.values() for job in jobs.values()]
-        return [job.seen() for job in found]
+        return [job.snapshot() for job in found]
 
     def job_count(self) -> int:
         """Return how many jobs there are."""
@@ -187,7 +187,7 @@ class Fleet:
         """Return a job; None where no cluster has it."""
         with self._lock:
             found = next((jobs[job_key] for jobs in self._jobs.values() if job_key in jobs), None)
-        return None if found is None else found.seen()
+        return None if found is None else found.snapshot()
 
     def clusters(self) -> list[ClusterState]:
         """Return all clusters that a pass has been over."""
@@ -212,7 +212,9 @@ def _cluster(report: PassReport, before: ClusterState | None, now_ms: int) -> Cl
             "failed_ms": failed_ms,
             "last_error": last_error,
             "failures": _failures(report, earlier, now_ms),
-            "promised": [{"job_key": e.job_key, "slots": e.slots, "because": e.kind.value} for e in report.promised],
+            "promised": [
+                {"job_key": e.job_key, "slots": e.slots, "because": e.kind.value} for e in report.reservations
+            ],
         }
     )
 
@@ -221,14 +223,14 @@ def _failures(report: PassReport, before: Sequence[FailureView], now_ms: int) ->
     """Put what failed in a pass before what failed earlier."""
     known = {(each.what, each.text): each.count for each in before}
     found = {}
-    for what, error in islice(_failed(report), MOST_FAILURES):
-        text = masked(str(error))[:_LONGEST]
+    for what, error in islice(_errors_of(report), MAX_FAILURES):
+        text = mask_secrets(str(error))[:_MAX_CAUSE_LENGTH]
         found[what, text] = FailureView(at_ms=now_ms, what=what, text=text, count=1 + known.get((what, text), 0))
     older = (each for each in before if (each.what, each.text) not in found)
-    return list(islice(chain(found.values(), older), MOST_FAILURES))
+    return list(islice(chain(found.values(), older), MAX_FAILURES))
 
 
-def _failed(report: PassReport) -> Iterator[tuple[str, AutoscalerError]]:
+def _errors_of(report: PassReport) -> Iterator[tuple[str, AutoscalerError]]:
     if report.error is not None:
         yield report.cluster, report.error
     yield from report.gaps.items()
@@ -261,7 +263,7 @@ class _Latest:
 
     context: JobAutoScalerContext
     at_ms: int
-    most_points: int
+    max_points: int
     earlier: _Earlier
     request: PassRequest | None = None
     report: JobPassReport | None = None
@@ -269,9 +271,9 @@ class _Latest:
     unknown_lags: frozenset[VertexId] = frozenset()
     now: JobNow | None = None
 
-    def seen(self) -> JobNow:
+    def snapshot(self) -> JobNow:
         """Return the job as people see it. From any thread: two that look at once come to the same."""
-        now = self.now or self._worked_out()
+        now = self.now or self._compute_snapshot()
         self.now = now
         return now
 
@@ -283,7 +285,7 @@ class _Latest:
         report = replace(self.report, suspensions=alone)
         return replace(self, report=report, now=None if self.now is None else replace(self.now, report=report))
 
-    def followed_by(self, at_ms: int, report: JobPassReport | None) -> _Earlier:
+    def as_earlier(self, at_ms: int, report: JobPassReport | None) -> _Earlier:
         """Return what the next pass, at an instant, has to know.
 
         A pass that nobody has looked at is left out where the point of the next one takes the place of its own.
@@ -292,10 +294,10 @@ class _Latest:
         is_replaced = len(points) > 1 and at_ms - points[-2].at_ms < POINT_MS
         if self.now is None and is_replaced and report is not None and report.outcome.evaluation is not None:
             return self.earlier
-        now = self.seen()
+        now = self.snapshot()
         return _Earlier(now.figures, now.points, now.shares, _topology(now.report))
 
-    def _worked_out(self) -> JobNow:
+    def _compute_snapshot(self) -> JobNow:
         done, (known, points, _, _) = self.report, self.earlier
         shares = _shares(done, self.earlier)
         figures = JobMetrics() if done is None else job_metrics(done.outcome, shares, self.unknown_lags)
@@ -305,12 +307,12 @@ class _Latest:
         point = Point(
             self.at_ms, figures.load, figures.lag_seconds, figures.slots, figures.capacity, figures.lag, sizes
         )
-        points = _with_point(points, point, self.most_points)
+        points = _with_point(points, point, self.max_points)
         return JobNow(self.context, self.at_ms, self.request, done, figures, self.failure, points, shares)
 
 
 def _jobs(report: PassReport, before: Mapping[JobKey, _Latest], now_ms: int) -> Iterator[tuple[JobKey, _Latest]]:
-    most = max(2, min(POINTS, MOST_POINTS // max(1, len(report.jobs))))
+    most = max(2, min(POINTS, MAX_POINTS // max(1, len(report.jobs))))
     for context in report.jobs:
         job_key = context.job_key
         yield job_key, _job(context, report, before.get(job_key), now_ms, most)
@@ -318,7 +320,7 @@ def _jobs(report: PassReport, before: Mapping[JobKey, _Latest], now_ms: int) -> 
     for job_key, error in report.failures.items():
         known = before.get(job_key)
         if job_key not in listed and known is not None:  # its entry of the list could not be read this time
-            yield job_key, _failed_job(known, masked(str(error)))
+            yield job_key, _with_failure(known, mask_secrets(str(error)))
 
 
 def _job(
@@ -328,13 +330,13 @@ def _job(
     unknown, done = _unknown_lags(whole, before), _without_inputs(whole)
     error = report.failures.get(context.job_key)
     at_ms = now_ms if request is None else request.now_ms
-    earlier = _Earlier() if before is None else before.followed_by(at_ms, done)
-    failure = "" if error is None else masked(str(error))
+    earlier = _Earlier() if before is None else before.as_earlier(at_ms, done)
+    failure = "" if error is None else mask_secrets(str(error))
     return _Latest(context, at_ms, most_points, earlier, request, done, failure, unknown)
 
 
-def _failed_job(known: _Latest, failure: str) -> _Latest:
-    now = replace(known.seen(), failure=failure, report=None)
+def _with_failure(known: _Latest, failure: str) -> _Latest:
+    now = replace(known.snapshot(), failure=failure, report=None)
     return replace(known, failure=failure, report=None, now=now)
 
 

@@ -17,7 +17,7 @@ from flink_autoscaler.core.model.metrics import EvaluatedVertex, ScalingMetric, 
 from flink_autoscaler.core.model.numbers import finite
 from flink_autoscaler.core.model.supervision import SupervisionPhase
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.standalone.settings.secrets import shown
+from flink_autoscaler.standalone.settings.secrets import mask_value
 from flink_autoscaler.standalone.views.base import Number, Text, View
 from flink_autoscaler.standalone.views.fleet import JobNow
 from flink_autoscaler.standalone.views.outcomes import (
@@ -121,7 +121,7 @@ def job_view(job: JobNow) -> JobView:
 
 def job_detail_view(job: JobNow) -> JobDetailView:
     """Describe a job with its graph and its options."""
-    options = {key: shown(key, text) for key, text in sorted(job.context.configuration.items())}
+    options = {key: mask_value(key, text) for key, text in sorted(job.context.configuration.items())}
     ours = {key: text for key, text in options.items() if key.startswith("job.autoscaler.")}
     return JobDetailView.model_validate({**_described(job), "vertices": list(_vertices(job)), "options": ours})
 

@@ -14,8 +14,8 @@ from flink_autoscaler.core.model.job import JobKey, JobStatus
 from flink_autoscaler.core.model.supervision import Vector
 from flink_autoscaler.core.model.topology import VertexDetails
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.standalone.fetchers.listing import Listing, chosen_clusters
-from flink_autoscaler.standalone.orders.service import left_alone_document, service_if_any
+from flink_autoscaler.standalone.fetchers.listing import JobLister, select_clusters
+from flink_autoscaler.standalone.operator_commands.service import open_service_if_any, suspensions_document
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.views.base import Value, View
 
@@ -48,31 +48,35 @@ class ListedJobView(View):
 
 
 def jobs_with_orders(
-    settings: Settings, cluster: str | None, prepare_stored: Callable[[], Settings]
+    settings: Settings, cluster: str | None, load_settings_with_state: Callable[[], Settings]
 ) -> tuple[list[Document], list[str]]:
     """Return the jobs of all clusters, or of one, and what could not be found out.
 
     Args:
         settings: How to reach the clusters.
         cluster: Its name; None means all.
-        prepare_stored: Gives the settings of the database with orders and states; may raise :class:`AutoscalerError`.
+        load_settings_with_state: Gives the settings of the database with orders; may raise :class:`AutoscalerError`.
 
     Raises:
         ConfigError: There is no such cluster.
     """
     found: list[tuple[str, JobAutoScalerContext, tuple[VertexDetails, ...]]] = []
     problems: list[str] = []
-    with Listing(settings) as listing:
-        for listed, jobs in listing.jobs(chosen_clusters(settings, cluster)):
+    with JobLister(settings) as listing:
+        for listed, jobs in listing.jobs(select_clusters(settings, cluster)):
             found += [(listed.name, *each) for each in _with_vertices(listing, jobs.jobs)]
             problems += [f"{subject}: {problem}" for subject, problem in {**jobs.problems, **jobs.unreadable}.items()]
     wanted: dict[JobKey, Vector] = {}
     left_alone: dict[JobKey, list[Document]] | None = None
     try:
-        with service_if_any(prepare_stored()) as service:
-            standing = [] if service is None else service.in_force(None)
-            wanted = {} if service is None else service.wanted([job.job_key for _, job, vertices in found if vertices])
-        left_alone = {each.job_key: left_alone_document(each.suspensions) for each in standing}
+        with open_service_if_any(load_settings_with_state()) as service:
+            standing = [] if service is None else service.active_commands(None)
+            wanted = (
+                {}
+                if service is None
+                else service.desired_parallelism([job.job_key for _, job, vertices in found if vertices])
+            )
+        left_alone = {each.job_key: suspensions_document(each.suspensions) for each in standing}
     except AutoscalerError as error:
         problems.append(f"what jobs are left alone for, and what is wanted of them, is not known: {error}")
     views = [_job_view(*each, wanted.get(each[1].job_key, {}), left_alone) for each in found]
@@ -122,7 +126,7 @@ def listing_table(jobs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, str], li
             **job,
             "enabled": enabled[job["enabled"]],
             "changes": _changes(job),
-            "alone": "; ".join(map(_left_alone_text, job.get("left_alone", ()))),
+            "alone": "; ".join(map(_suspension_text, job.get("left_alone", ()))),
         }
         for job in jobs
     ]
@@ -137,7 +141,7 @@ def listing_table(jobs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, str], li
     return columns | {title: name for title, name in optional.items() if any(row.get(name) for row in rows)}, rows
 
 
-def _left_alone_text(reason: Mapping[str, Any]) -> str:
+def _suspension_text(reason: Mapping[str, Any]) -> str:
     if "text" in reason:  # as the daemon tells it
         return str(reason["text"])
     return f"{reason['what']} until {reason['ends']}" if reason["ends"] else str(reason["what"])
@@ -152,17 +156,17 @@ def _changes(job: Mapping[str, Any]) -> str:
 
 
 def _with_vertices(
-    listing: Listing, jobs: Sequence[JobAutoScalerContext]
+    listing: JobLister, jobs: Sequence[JobAutoScalerContext]
 ) -> Iterable[tuple[JobAutoScalerContext, tuple[VertexDetails, ...]]]:
     clients = {endpoint: listing.clients(endpoint) for endpoint in {job.endpoint for job in jobs}}
 
     async def all_vertices() -> list[tuple[VertexDetails, ...]]:
-        return await asyncio.gather(*(_vertices(clients[job.endpoint], job) for job in jobs))
+        return await asyncio.gather(*(_read_vertices(clients[job.endpoint], job) for job in jobs))
 
     return zip(jobs, listing.loop.run(all_vertices()), strict=True)
 
 
-async def _vertices(client: FlinkRestClient, context: JobAutoScalerContext) -> tuple[VertexDetails, ...]:
+async def _read_vertices(client: FlinkRestClient, context: JobAutoScalerContext) -> tuple[VertexDetails, ...]:
     """Return the vertices of a job; none when the job does not run or cannot be read."""
     if context.job_id is None or context.status is not JobStatus.RUNNING:
         return ()

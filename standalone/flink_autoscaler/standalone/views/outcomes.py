@@ -10,7 +10,7 @@ from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.supervision import SupervisionPhase, describe_change
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.standalone.records.codec import SIZED, vertices_of, wanted_of
+from flink_autoscaler.standalone.records.codec import SIZED, desired_parallelism_of, vertices_of
 
 
 def names_of(outcome: PassOutcome | None) -> Mapping[VertexId, str]:
@@ -55,7 +55,7 @@ def window_full_ms(reason: Reason, now_ms: int) -> int | None:
 def other_parallelism(outcome: PassOutcome) -> dict[VertexId, int]:
     """Return the parallelism of vertices that load, pins or orders want to be another than it is."""
     running = {} if outcome.topology is None else outcome.topology.vertices
-    wanted = wanted_of(outcome.state.supervision, outcome)
+    wanted = desired_parallelism_of(outcome.state.supervision, outcome)
     return {v: n for v, n in wanted.items() if v in running and n != running[v].parallelism}
 
 

@@ -13,9 +13,9 @@ from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.numbers import finite
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.standalone.daemon.pass_report import PassReport, problems
+from flink_autoscaler.standalone.daemon.pass_report import PassReport, report_problems
 from flink_autoscaler.standalone.readiness.checks import Finding
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.views.base import Text, Value, View
 from flink_autoscaler.standalone.views.explanation import PassView
 from flink_autoscaler.standalone.views.jobs import ReasonView, reason_views
@@ -140,7 +140,7 @@ def pass_rows(reports: Iterable[PassReport]) -> Iterator[dict[str, Any]]:
         gaps = [(f"{report.cluster}: {part}", "gap", error) for part, error in report.gaps.items()]
         whole = [] if report.error is None else [(report.cluster, "error", report.error)]
         for subject, kind, problem in (*failures, *gaps, *whole):
-            yield {"job_key": subject, "status": None, "phase": kind, "decision": None, "why": masked(problem)}
+            yield {"job_key": subject, "status": None, "phase": kind, "decision": None, "why": mask_secrets(problem)}
 
 
 def _changes_text(outcome: PassOutcome) -> str:
@@ -186,7 +186,7 @@ def _job_view(context: JobAutoScalerContext, pass_report: PassReport, needs: Seq
             "samples": outcome.sample_count,
             "vertices": list(_vertex_views(outcome)),
             "requested": {} if report.realization is None else report.realization.requested,
-            "errors": problems(report),
+            "errors": report_problems(report),
         }
     return JobPassView.model_validate(known)
 

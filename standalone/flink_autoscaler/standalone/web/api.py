@@ -23,31 +23,31 @@ from flink_autoscaler.core.model.orders import MOST_PARALLELISM, PauseScope
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.model.syntax import escape_json
 from flink_autoscaler.core.supervise.operator_commands import NEEDS_REASON, OperatorCommand, apply_command
-from flink_autoscaler.standalone.records.codec import seen_job
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.records.codec import latest_snapshot
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.views.clusters import ClustersView
-from flink_autoscaler.standalone.views.commands import CommandResultView, CommandsView, with_standing
+from flink_autoscaler.standalone.views.commands import CommandResultView, CommandsView, with_default_orders
 from flink_autoscaler.standalone.views.events import EventsView
 from flink_autoscaler.standalone.views.jobs import JobDetailView, JobsView
 from flink_autoscaler.standalone.views.passes import ExplainedPassView, PassesView, RecordView, RescalesView
 from flink_autoscaler.standalone.views.series import SeriesView
 from flink_autoscaler.standalone.web import requests
-from flink_autoscaler.standalone.web.answers import AboutView, Answers, ConfigurationView
-from flink_autoscaler.standalone.web.errors import NO_STORE, ForbiddenError, Problem, problem, status_of
-from flink_autoscaler.standalone.web.news import STREAM_SECONDS, News
+from flink_autoscaler.standalone.web.app_state import AppState
+from flink_autoscaler.standalone.web.authorization import AccessRules, Principal
+from flink_autoscaler.standalone.web.errors import NO_STORE, ForbiddenError, Problem, problem_response, status_of
+from flink_autoscaler.standalone.web.query_service import AboutView, ConfigurationView, QueryService
 from flink_autoscaler.standalone.web.requests import OrderRequest
-from flink_autoscaler.standalone.web.rights import Access, Visitor
-from flink_autoscaler.standalone.web.site import Site
+from flink_autoscaler.standalone.web.sse import STREAM_SECONDS, FleetEvents
 from flink_autoscaler.standalone.web.whatif import WhatIfView
 
 log = structlog.get_logger(__name__)
 
 
-def order(site: Site, asked: OrderRequest, who: str) -> CommandResultView:
+def submit_command(app_state: AppState, asked: OrderRequest, who: str) -> CommandResultView:
     """Give an order for a job that a cluster has now, signed with the instant of the book.
 
     Args:
-        site: The daemon.
+        app_state: Of the daemon.
         asked: What is wanted.
         who: Orders it.
 
@@ -55,25 +55,25 @@ def order(site: Site, asked: OrderRequest, who: str) -> CommandResultView:
         ConfigError: There is no such job, or something is missing.
         StoreError: The book does not answer.
     """
-    job = site.fleet.job(asked.job_key)
+    job = app_state.fleet.job(asked.job_key)
     if job is None:
-        raise ConfigError(f"no cluster has a job {masked(asked.job_key[:200])} now")
+        raise ConfigError(f"no cluster has a job {mask_secrets(asked.job_key[:200])} now")
     if asked.order in NEEDS_REASON and not asked.reason.strip():
         raise ConfigError(f"reason: say why, {asked.order} keeps it")
     supervision = NO_SUPERVISION if job.report is None else job.report.outcome.state.supervision
-    seen = None if site.records is None else seen_job(site.records, asked.job_key)
+    seen = None if app_state.records is None else latest_snapshot(app_state.records, asked.job_key)
     signature = (who, asked.reason.strip())
-    ordered = apply_command(site.order_book, asked.job_key, _command(asked), signature, supervision, seen)
+    ordered = apply_command(app_state.order_book, asked.job_key, _parse_command(asked), signature, supervision, seen)
     if ordered.event is not None:
         with ErrorBoundary() as boundary:  # it is ordered, whoever hears of it
-            site.order_events.handle_event(job.context, ordered.event)
+            app_state.order_events.handle_event(job.context, ordered.event)
         if boundary.error is not None:
-            log.warning("event_not_told", reason=ordered.event.reason, error=masked(str(boundary.error)))
-        site.fleet.take_orders(asked.job_key, with_standing(ordered.orders, site.standing()))
+            log.warning("event_not_told", reason=ordered.event.reason, error=mask_secrets(str(boundary.error)))
+        app_state.fleet.update_orders(asked.job_key, with_default_orders(ordered.orders, app_state.default_orders()))
     return CommandResultView(job_key=asked.job_key, text=ordered.text, is_refused=ordered.is_refused)
 
 
-def _command(asked: OrderRequest) -> OperatorCommand:
+def _parse_command(asked: OrderRequest) -> OperatorCommand:
     if asked.order == "pin" and not asked.vertices:
         raise ConfigError("vertices: name at least one, with its parallelism")
     if asked.order == "pin" and any(not 1 <= number <= MOST_PARALLELISM for number in asked.vertices.values()):
@@ -116,7 +116,7 @@ class _Route(APIRoute):
                 MutableHeaders(scope=request.scope)["content-type"] = _JSON
                 request = Request(request.scope, request.receive)  # the other one may remember its headers
                 if await request.body() and not await _is_json(request):
-                    return problem(400, "the body is no JSON")
+                    return problem_response(400, "the body is no JSON")
             answer = await handle(request)
             text = escape_json(bytes(answer.body).decode())
             return Response(text, answer.status_code, {**NO_STORE}, _JSON)
@@ -141,8 +141,8 @@ class _FleetRoute(_Route):
         handle = super().get_route_handler()
 
         async def answered(request: Request) -> Response:
-            site = request.app.state.answers.site
-            tag = f'W/"{site.started_ms}-{site.fleet.version}"'
+            app_state = request.app.state.answers.site
+            tag = f'W/"{app_state.started_ms}-{app_state.fleet.version}"'
             if request.headers.get("if-none-match") == tag:
                 return Response(status_code=304, headers={"ETag": tag})
             answer = await handle(request)
@@ -160,7 +160,7 @@ class _OrderRoute(_Route):
         handle = super().get_route_handler()
 
         async def answered(request: Request) -> Response:
-            access: Access = request.app.state.access()
+            access: AccessRules = request.app.state.access()
             if refusal := access.refusal(request.state.visitor, request.headers):
                 raise ForbiddenError(refusal)
             return await handle(request)
@@ -168,18 +168,18 @@ class _OrderRoute(_Route):
         return answered
 
 
-async def _answers(request: Request) -> Answers:
-    found: Answers = request.app.state.answers
+async def _query_service(request: Request) -> QueryService:
+    found: QueryService = request.app.state.answers
     return found
 
 
-async def _visitor(request: Request) -> Visitor:
-    found: Visitor = request.state.visitor
+async def _principal(request: Request) -> Principal:
+    found: Principal = request.state.visitor
     return found
 
 
-_Known = Annotated[Answers, Depends(_answers)]
-_Caller = Annotated[Visitor, Depends(_visitor)]
+_Known = Annotated[QueryService, Depends(_query_service)]
+_Caller = Annotated[Principal, Depends(_principal)]
 _NoParameters = Annotated[requests.Query, Query()]
 
 _fleet = APIRouter(prefix=PREFIX, route_class=_FleetRoute, responses=_UNCHANGED)
@@ -188,87 +188,89 @@ _order_router = APIRouter(prefix=PREFIX, route_class=_OrderRoute)
 
 
 @_router.get("/about")
-def _about(answers: _Known, visitor: _Caller, _: _NoParameters) -> AboutView:
+def _about(query_service: _Known, visitor: _Caller, _: _NoParameters) -> AboutView:
     """Tell of the daemon, and what you may do."""
-    return answers.about(visitor.role.value)
+    return query_service.about(visitor.role.value)
 
 
 @_fleet.get("/clusters")
-def _clusters(answers: _Known, _: _NoParameters) -> ClustersView:
+def _clusters(query_service: _Known, _: _NoParameters) -> ClustersView:
     """List all clusters."""
-    return answers.clusters()
+    return query_service.clusters()
 
 
 @_fleet.get("/jobs")
-def _jobs(answers: _Known, asked: Annotated[requests.JobsQuery, Query()]) -> JobsView:
+def _jobs(query_service: _Known, asked: Annotated[requests.JobsQuery, Query()]) -> JobsView:
     """List the jobs, a page of them."""
-    return answers.jobs(asked)
+    return query_service.jobs(asked)
 
 
 @_fleet.get("/job")
-def _job(answers: _Known, asked: Annotated[requests.JobQuery, Query()]) -> JobDetailView:
+def _job(query_service: _Known, asked: Annotated[requests.JobQuery, Query()]) -> JobDetailView:
     """Describe a job."""
-    return answers.job(asked.job)
+    return query_service.job(asked.job)
 
 
 @_router.get("/passes")
-def _passes(answers: _Known, asked: Annotated[requests.PassesQuery, Query()]) -> PassesView:
+def _passes(query_service: _Known, asked: Annotated[requests.PassesQuery, Query()]) -> PassesView:
     """List the recorded passes over a job, the newest first."""
-    return answers.passes(asked)
+    return query_service.passes(asked)
 
 
 @_router.get("/pass")
-def _explained(answers: _Known, asked: Annotated[requests.PassQuery, Query()]) -> ExplainedPassView:
+def _explained(query_service: _Known, asked: Annotated[requests.PassQuery, Query()]) -> ExplainedPassView:
     """Explain a pass with every term."""
-    return answers.explanation(asked.job, asked.at_ms)
+    return query_service.explanation(asked.job, asked.at_ms)
 
 
 @_router.get("/record")
-def _record(answers: _Known, asked: Annotated[requests.PassQuery, Query()]) -> RecordView:
+def _record(query_service: _Known, asked: Annotated[requests.PassQuery, Query()]) -> RecordView:
     """Return a recorded pass, as explain --export writes it."""
-    return answers.exported(asked.job, asked.at_ms)
+    return query_service.export(asked.job, asked.at_ms)
 
 
 @_fleet.get("/rescales")
-def _rescales(answers: _Known, asked: Annotated[requests.JobQuery, Query()]) -> RescalesView:
+def _rescales(query_service: _Known, asked: Annotated[requests.JobQuery, Query()]) -> RescalesView:
     """List the last rescales of a job."""
-    return answers.rescales(asked.job)
+    return query_service.rescales(asked.job)
 
 
 @_router.get("/series")
-def _series(answers: _Known, asked: Annotated[requests.SeriesQuery, Query()]) -> SeriesView:
+def _series(query_service: _Known, asked: Annotated[requests.SeriesQuery, Query()]) -> SeriesView:
     """Tell how a job went: from memory, and further back from the metric history."""
-    return answers.series(asked)
+    return query_service.series(asked)
 
 
 @_router.get("/events")
-def _events(answers: _Known, asked: Annotated[requests.EventsQuery, Query()]) -> EventsView:
+def _events(query_service: _Known, asked: Annotated[requests.EventsQuery, Query()]) -> EventsView:
     """List what happened, the newest first."""
-    return answers.events(asked)
+    return query_service.events(asked)
 
 
 @_router.get("/orders")
-def _orders(answers: _Known, asked: Annotated[requests.OrdersQuery, Query()]) -> CommandsView:
+def _orders(query_service: _Known, asked: Annotated[requests.OrdersQuery, Query()]) -> CommandsView:
     """List what is ordered now."""
-    return answers.orders(asked.job)
+    return query_service.orders(asked.job)
 
 
 @_router.get("/configuration")
-def _configuration(answers: _Known, _: _NoParameters) -> ConfigurationView:
+def _configuration(query_service: _Known, _: _NoParameters) -> ConfigurationView:
     """Tell what the daemon was configured with."""
-    return answers.configuration()
+    return query_service.configuration()
 
 
 @_router.post("/what-if")
-def _what_if(answers: _Known, _: _NoParameters, asked: requests.WhatIfRequest) -> WhatIfView:
+def _what_if(query_service: _Known, _: _NoParameters, asked: requests.WhatIfRequest) -> WhatIfView:
     """Tell what a recorded pass would have decided with other options; changes nothing."""
-    return answers.what_if(asked)
+    return query_service.what_if(asked)
 
 
 @_order_router.post("/orders")
-def _give_order(answers: _Known, visitor: _Caller, _: _NoParameters, asked: requests.OrderRequest) -> CommandResultView:
+def _give_order(
+    query_service: _Known, visitor: _Caller, _: _NoParameters, asked: requests.OrderRequest
+) -> CommandResultView:
     """Give an order for a job; needs the role operator."""
-    return order(answers.site, asked, visitor.name)
+    return submit_command(query_service.site, asked, visitor.name)
 
 
 class AutoscalerApi(FastAPI):
@@ -280,7 +282,7 @@ class AutoscalerApi(FastAPI):
         news: What browsers follow.
     """
 
-    def __init__(self, answers: Answers, access: Callable[[], Access], news: News) -> None:
+    def __init__(self, answers: QueryService, access: Callable[[], AccessRules], news: FleetEvents) -> None:
         super().__init__(
             title="flink-autoscaler",
             version=version("flink-autoscaler"),
@@ -291,9 +293,9 @@ class AutoscalerApi(FastAPI):
             redoc_url=None,
             responses={code: {"description": text, "model": Problem} for code, text in _PROBLEMS.items()},
             exception_handlers={
-                AutoscalerError: _failed,
-                RequestValidationError: _invalid,
-                HTTPException: _refused,
+                AutoscalerError: _on_error,
+                RequestValidationError: _on_invalid_request,
+                HTTPException: _on_refused,
             },
             generate_unique_id_function=lambda route: f"{min(route.methods or ()).lower()}{route.name}",
         )
@@ -319,26 +321,28 @@ class AutoscalerApi(FastAPI):
         return document
 
 
-async def _failed(_: Request, error: AutoscalerError) -> Response:
-    return problem(status_of(error), str(error))
+async def _on_error(_: Request, error: AutoscalerError) -> Response:
+    return problem_response(status_of(error), str(error))
 
 
-async def _invalid(_: Request, error: RequestValidationError) -> Response:
+async def _on_invalid_request(_: Request, error: RequestValidationError) -> Response:
     first = error.errors()[0]
     place = ".".join(map(str, first["loc"][1:])) or "the request"
-    return problem(400, f"{place[:200]}: {first['msg']}")
+    return problem_response(400, f"{place[:200]}: {first['msg']}")
 
 
-async def _refused(_: Request, error: HTTPException) -> Response:
-    answer = problem(error.status_code, error.detail)
+async def _on_refused(_: Request, error: HTTPException) -> Response:
+    answer = problem_response(error.status_code, error.detail)
     answer.headers.update(error.headers or {})
     return answer
 
 
 async def _stream(request: Request) -> Response:
-    news: News = request.app.state.news
+    news: FleetEvents = request.app.state.news
     if news.is_full:
-        return problem(503, f"too many pages follow the news; one ends after {STREAM_SECONDS:g} s at the latest")
+        return problem_response(
+            503, f"too many pages follow the news; one ends after {STREAM_SECONDS:g} s at the latest"
+        )
     known = request.headers.get("last-event-id") or request.query_params.get("since") or ""
     current = request.app.state.answers.site.fleet.version
     since = int(known) if known.isascii() and known.isdigit() and len(known) <= _DIGITS else current

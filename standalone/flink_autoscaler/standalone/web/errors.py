@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 
 
 class Problem(BaseModel):
@@ -40,6 +40,6 @@ def status_of(error: AutoscalerError) -> int:
     return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 400)
 
 
-def problem(status: int, text: str) -> Response:
+def problem_response(status: int, text: str) -> Response:
     """Say why a request is not answered."""
-    return JSONResponse({"error": masked(text)}, status, headers=NO_STORE)
+    return JSONResponse({"error": mask_secrets(text)}, status, headers=NO_STORE)

@@ -15,7 +15,7 @@ from flink_autoscaler.core.forecast.forecast_curve import forecast_curve
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.pipeline.history.files import is_local
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.views.fleet import POINT_MS, POINTS, JobNow, Point
 from flink_autoscaler.standalone.views.outcomes import names_of
 from flink_autoscaler.standalone.views.series import (
@@ -27,9 +27,9 @@ from flink_autoscaler.standalone.views.series import (
     SizeView,
     VertexSeriesView,
 )
+from flink_autoscaler.standalone.web.app_state import AppState
 from flink_autoscaler.standalone.web.errors import StateConflictError
 from flink_autoscaler.standalone.web.requests import SeriesQuery
-from flink_autoscaler.standalone.web.site import Site
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.history.job_series import JobSeries, SeriesPoint, Span
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 MEMORY_MS: Final = POINTS * POINT_MS
 """How far back memory reaches."""
 
-MOST_MS: Final = 31 * 86_400_000
+MAX_RANGE_MS: Final = 31 * 86_400_000
 _MINUTE_MS: Final = 60_000
-_KEPT: Final = 16
-_PATIENCE: Final = 3.0
+_CACHE_SIZE: Final = 16
+_READ_TIMEOUT: Final = 3.0
 """Seconds to wait while something else is read."""
 
-_MOST_RESCALES: Final = 500
+_MAX_RESCALES: Final = 500
 
 
 def history_problem(history: HistorySettings) -> str | None:
@@ -55,7 +55,8 @@ def history_problem(history: HistorySettings) -> str | None:
         )
     if not is_local(history.path):
         return (
-            f"the history is at {masked(history.path)}, which only Spark reaches: run flink-autoscaler backtest or "
+            f"the history is at {mask_secrets(history.path)}, which only Spark reaches: run flink-autoscaler"
+            " backtest or "
             "report for it"
         )
     return None
@@ -68,7 +69,7 @@ class SeriesReader:
         site: The daemon.
     """
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: AppState) -> None:
         self._site = site
         self._lock = threading.Lock()
         self._read: OrderedDict[tuple[str, Span], JobSeries] = OrderedDict()
@@ -86,7 +87,7 @@ class SeriesReader:
             StoreError: The history cannot be read, or there is too much of it.
         """
         now_ms = self._site.now_ms()
-        since_ms, until_ms = _times(asked, now_ms)
+        since_ms, until_ms = _time_range(asked, now_ms)
         if since_ms < now_ms - MEMORY_MS:
             return self._from_history(job, since_ms, until_ms, asked)
         # A daemon that was started lately has a shorter memory than the history.
@@ -108,7 +109,7 @@ class SeriesReader:
         step_ms = max(1, minutes) * _MINUTE_MS
         # Whole steps, so that what was read can be shown again until the present one is over.
         first, last = since_ms // step_ms * step_ms, -(-until_ms // step_ms) * step_ms
-        found = self._found(history.path or "", job, Span(first, last, step_ms))
+        found = self._read_cached(history.path or "", job, Span(first, last, step_ms))
         return SeriesView(
             job_key=job.context.job_key,
             source="history",
@@ -125,23 +126,23 @@ class SeriesReader:
             damaged=list(found.damaged[:10]),
         )
 
-    def _found(self, path: str, job: JobNow, span: Span) -> JobSeries:
+    def _read_cached(self, path: str, job: JobNow, span: Span) -> JobSeries:
         from flink_autoscaler.pipeline.history.job_series import job_series  # noqa: PLC0415 - brings Arrow
 
         key = (job.context.job_key, span)
-        if not self._lock.acquire(timeout=_PATIENCE):  # who waits keeps a thread of the endpoint
+        if not self._lock.acquire(timeout=_READ_TIMEOUT):  # who waits keeps a thread of the endpoint
             raise StateConflictError("others are reading the history: ask again")
         try:
             found = self._read.pop(key, None) or job_series(path, (job.context.cluster, job.context.job_key), span)
             self._read[key] = found  # the latest comes last
-            if len(self._read) > _KEPT:
+            if len(self._read) > _CACHE_SIZE:
                 self._read.popitem(last=False)
             return found
         finally:
             self._lock.release()
 
 
-def _times(asked: SeriesQuery, now_ms: int) -> tuple[int, int]:
+def _time_range(asked: SeriesQuery, now_ms: int) -> tuple[int, int]:
     """Return the first and the last instant that are meant.
 
     Raises:
@@ -151,8 +152,8 @@ def _times(asked: SeriesQuery, now_ms: int) -> tuple[int, int]:
     since_ms = now_ms - MEMORY_MS if asked.from_ms is None else asked.from_ms
     if since_ms >= until_ms:
         raise ConfigError("from_ms: the time ends before it begins")
-    if until_ms - since_ms > MOST_MS:
-        raise ConfigError(f"from_ms: {MOST_MS // 86_400_000} days at most")
+    if until_ms - since_ms > MAX_RANGE_MS:
+        raise ConfigError(f"from_ms: {MAX_RANGE_MS // 86_400_000} days at most")
     return since_ms, until_ms
 
 
@@ -230,4 +231,4 @@ def _rescales(job: JobNow, found: JobSeries | None, since_ms: int, until_ms: int
     views = map(RescaleView.model_validate, (*recorded, *remembered))
     known = {each.decided_ms: each for each in views}
     within = [each for at_ms, each in sorted(known.items()) if since_ms <= at_ms <= until_ms]
-    return within[-_MOST_RESCALES:]
+    return within[-_MAX_RESCALES:]

@@ -10,32 +10,32 @@ from starlette.routing import BaseRoute, Route
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.settings.schema.settings import HttpSettings
-from flink_autoscaler.standalone.settings.secrets import from_either
-from flink_autoscaler.standalone.web.answers import Answers
+from flink_autoscaler.standalone.settings.secrets import read_secret
 from flink_autoscaler.standalone.web.api import PREFIX, AutoscalerApi
-from flink_autoscaler.standalone.web.guard import Bounds, Guard
-from flink_autoscaler.standalone.web.news import News
+from flink_autoscaler.standalone.web.app_state import AppState
+from flink_autoscaler.standalone.web.authorization import AccessRules
+from flink_autoscaler.standalone.web.middleware import AuthorizationMiddleware, RequestLimits
 from flink_autoscaler.standalone.web.page.views import Views
-from flink_autoscaler.standalone.web.rights import Access
-from flink_autoscaler.standalone.web.site import Site
+from flink_autoscaler.standalone.web.query_service import QueryService
+from flink_autoscaler.standalone.web.sse import FleetEvents
 
 _KEYS = "autoscaler.http."
 
 
-def access_of(settings: HttpSettings) -> Access:
+def build_access_rules(settings: HttpSettings) -> AccessRules:
     """Return who may do what.
 
     Raises:
         ConfigError: A token is configured and not there.
     """
-    return Access(
-        viewer_token=from_either(
+    return AccessRules(
+        viewer_token=read_secret(
             _KEYS,
             "viewer-token",
             variable=settings.viewer_token_env_variable,
             file=settings.viewer_token_file,
         ),
-        operator_token=from_either(
+        operator_token=read_secret(
             _KEYS,
             "operator-token",
             variable=settings.operator_token_env_variable,
@@ -48,7 +48,7 @@ def access_of(settings: HttpSettings) -> Access:
     )
 
 
-class AccessInForce:
+class CurrentAccessRules:
     """Who may do what, as it was configured last; called, it tells.
 
     Raises:
@@ -56,32 +56,32 @@ class AccessInForce:
     """
 
     def __init__(self, settings: HttpSettings) -> None:
-        self._now = access_of(settings)
+        self._now = build_access_rules(settings)
 
-    def __call__(self) -> Access:
+    def __call__(self) -> AccessRules:
         """Return what is in force. From any thread."""
         return self._now
 
-    def follow(self, settings: HttpSettings) -> None:
+    def update(self, settings: HttpSettings) -> None:
         """Put other settings in force; pages that are open stay valid.
 
         Raises:
             ConfigError: A token is configured and not there; nothing has changed.
         """
-        self._now = replace(access_of(settings), secret=self._now.secret)
+        self._now = replace(build_access_rules(settings), secret=self._now.secret)
 
 
-def pages_of(site: Site, access: Callable[[], Access]) -> tuple[Sequence[BaseRoute], Sequence[Middleware]]:
+def build_pages(site: AppState, access: Callable[[], AccessRules]) -> tuple[Sequence[BaseRoute], Sequence[Middleware]]:
     """Make the routes of page and API, and what every request goes through.
 
     Args:
         site: What they show.
         access: Who may do what now; asked for every request.
     """
-    answers = Answers(site)
-    api = Route(PREFIX + "/{rest:path}", AutoscalerApi(answers, access, News(site.fleet)))
+    answers = QueryService(site)
+    api = Route(PREFIX + "/{rest:path}", AutoscalerApi(answers, access, FleetEvents(site.fleet)))
     routes = [api, *Views(answers, access).routes()]
-    return routes, [Middleware(Bounds), Middleware(Guard, access=access)]
+    return routes, [Middleware(RequestLimits), Middleware(AuthorizationMiddleware, access=access)]
 
 
 def tls_files(settings: HttpSettings) -> tuple[str, str] | None:

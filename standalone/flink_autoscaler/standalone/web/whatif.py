@@ -12,7 +12,7 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.options.option import closest_key
 from flink_autoscaler.core.ports.plugins import Plugins
 from flink_autoscaler.standalone.records.codec import PassRecord
-from flink_autoscaler.standalone.records.replay import replayed
+from flink_autoscaler.standalone.records.replay import replay_pass
 from flink_autoscaler.standalone.settings.schema.options import job_keys
 from flink_autoscaler.standalone.views.base import View
 from flink_autoscaler.standalone.views.jobs import ReasonView, reason_views
@@ -59,7 +59,7 @@ def what_if(record: PassRecord, options: Mapping[str, str], plugins: Plugins) ->
     set_before = context.configuration
     configuration = {key: text for key, text in {**set_before, **wanted}.items() if text or key not in wanted}
     request = replace(record.request, context=replace(context, configuration=configuration))
-    decided, would_be = replayed(record, plugins), replayed(replace(record, request=request), plugins)
+    decided, would_be = replay_pass(record, plugins), replay_pass(replace(record, request=request), plugins)
     names = names_of(would_be) or names_of(decided)
     before, after = final_parallelism(decided), final_parallelism(would_be)
     running = {} if decided.topology is None else decided.topology.vertices

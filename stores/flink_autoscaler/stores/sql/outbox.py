@@ -46,7 +46,7 @@ class SqlOutbox:
         """Keep notices that are no repetitions. May raise :class:`StoreError`; they may be kept nevertheless then."""
         self._database.run(lambda connection: self._add(connection, notices), fence=self._fence)
 
-    def claim(self, target: str, seconds: float) -> NotificationBatch | float:
+    def lease(self, target: str, seconds: float) -> NotificationBatch | float:
         """Claim what is to be sent now; else return the seconds until there may be something.
 
         Raises:
@@ -58,7 +58,7 @@ class SqlOutbox:
             return wait
         return self._database.run(lambda connection: self._claim(connection, target, seconds), fence=self._fence)
 
-    def settle(self, claim: str) -> None:
+    def ack(self, claim: str) -> None:
         """Take note that what was claimed was sent, or is given up. May raise :class:`StoreError`."""
 
         def note(connection: Connection) -> None:
@@ -66,11 +66,11 @@ class SqlOutbox:
 
         self._database.run(note)
 
-    def release(self, claim: str) -> None:
+    def nack(self, claim: str) -> None:
         """Let what was claimed wait again. May raise :class:`StoreError`."""
         self._database.run(lambda connection: connection.execute(self._of(claim).values(claim="", claimed_until_ms=0)))
 
-    def waiting(self, target: str) -> int:
+    def pending_count(self, target: str) -> int:
         """Return how many notices of a target are neither sent nor given up. May raise :class:`StoreError`."""
         found = select(func.count()).select_from(NOTIFICATIONS).where(self._waits(target))
         return self._database.run(lambda connection: connection.scalar(found) or 0, read_only=True)

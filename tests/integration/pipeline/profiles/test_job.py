@@ -28,7 +28,7 @@ from flink_autoscaler.pipeline.profiles.fit import History, Series
 from flink_autoscaler.pipeline.profiles.job import profiles_of, quarter_hours, results
 from flink_autoscaler.pipeline.profiles.run import samples_at
 from flink_autoscaler.pipeline.profiles.source import RESULT
-from flink_autoscaler.standalone.cli.forecast import profile_job, show_profiles
+from flink_autoscaler.standalone.cli.forecast import profile_builder, show_profiles
 from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from testkit.builders.history import DAY_MS, a_storage, conformed, part_files, sample_rows, write
 from testkit.clusters.spark.fixtures import SharedSpark
@@ -396,7 +396,7 @@ def test_build_shows_a_result_for_every_source_of_the_configured_history(
     append(a_storage(tmp_path), Batch(new_id(0), {SAMPLES.name: conformed(SAMPLES, rows)}))
     write_damaged(tmp_path)
     settings = SettingsLoader(None, [f"autoscaler.history.path={tmp_path}"]).read(sets_log=True)
-    job = profile_job(settings, None, "2026-11-02T00:00Z")
+    job = profile_builder(settings, None, "2026-11-02T00:00Z")
 
     code = show_profiles(settings, partial(job, lambda _: cast("Any", Lent(spark))), is_dry_run=True, as_json=True)
 

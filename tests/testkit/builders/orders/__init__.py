@@ -16,9 +16,9 @@ import pytest
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.standalone.cli.main import app
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
-from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
+from flink_autoscaler.standalone.observability.pass_reporter import PassReporter
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.records import SqlRecordStore
 from flink_autoscaler.stores.sql.schema import upgrade
@@ -70,7 +70,7 @@ class OrderedJob:
         self._values = {**OPTIONS, **in_database(self._url), **(options or {})}
         self._database = Database(DatabaseSettings(self._url))
         self._open = ExitStack()
-        self._announcer = Announcer(gauges=Gauges(), health=Health({"main": 60.0}))
+        self._announcer = PassReporter(gauges=Gauges(), health=Health({"main": 60.0}))
         self._passes: ClusterPass | None = None
 
     def __enter__(self) -> Self:
@@ -136,7 +136,7 @@ class OrderedJob:
         """Do a pass, and let the daemon tell about it as it does."""
         report = self.passes().run()
         assert report.error is None
-        self._announcer.announce(report)
+        self._announcer.report(report)
 
     def order(self, *arguments: str, name: str = "ann", reason: str | None = "a test") -> Said:
         """Give an order as it is typed."""

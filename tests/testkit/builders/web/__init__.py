@@ -15,14 +15,14 @@ from starlette.applications import Starlette
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
-from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
+from flink_autoscaler.standalone.daemon.wiring import Wiring, default_orders
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.observability.http import HttpServer, create_app
 from flink_autoscaler.standalone.views.fleet import Fleet
-from flink_autoscaler.standalone.web.rights import Access
-from flink_autoscaler.standalone.web.serving import pages_of
-from flink_autoscaler.standalone.web.site import Site
+from flink_autoscaler.standalone.web.app_state import AppState
+from flink_autoscaler.standalone.web.authorization import AccessRules
+from flink_autoscaler.standalone.web.serving import build_pages
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
 from testkit.fakes.flink.load import stand_at
 from testkit.scenarios.runner.wired import IN_MEMORY, INLINE, loader_of
@@ -73,11 +73,11 @@ class WebSite:
     """
 
     def __init__(
-        self, options: Mapping[str, str] | None = None, access: Access | None = None, *, step_ms: int = 2000
+        self, options: Mapping[str, str] | None = None, access: AccessRules | None = None, *, step_ms: int = 2000
     ) -> None:
         self.flink = FakeFlink()
         self.flink.taskmanagers = [{"id": "tm", "slotsNumber": 16, "freeSlots": 8}]
-        self.access = access or Access()
+        self.access = access or AccessRules()
         self._options = {**_OPTIONS, **(options or {})}
         self._parts = ExitStack()
         self._step_ms = step_ms
@@ -91,12 +91,12 @@ class WebSite:
         self.fleet = Fleet(lambda: self.now_ms)
         self.passes = self.wiring.cluster_pass(settings.effective_clusters()[0], now_ms=lambda: self.now_ms)
         storage = self.wiring.storage
-        self.site = Site(
+        self.site = AppState(
             fleet=self.fleet,
             settings=lambda: settings,
             order_book=storage.order_book,
             order_events=self.wiring.order_events,
-            standing=lambda: standing_orders(settings),
+            default_orders=lambda: default_orders(settings),
             events=self.wiring.recent_events,
             records=storage.records,
             configuration=lambda: configuration,
@@ -129,7 +129,7 @@ class WebSite:
             for job in self.flink.jobs.values():
                 self._work(job)
             report = self.passes.run()
-            self.fleet.take(report)
+            self.fleet.record_pass(report)
         return report
 
     def decide(self, name: str) -> PassReport:
@@ -150,7 +150,7 @@ class WebSite:
         return answer.json()
 
     def _app(self) -> Starlette:
-        routes, middleware = pages_of(self.site, lambda: self.access)
+        routes, middleware = build_pages(self.site, lambda: self.access)
         health = Health({"main": 60.0})
         return create_app(gauges=Gauges(), health=health, is_alive=lambda: True, routes=routes, middleware=middleware)
 
@@ -165,7 +165,7 @@ class WebSite:
 @contextmanager
 def operated(job: str = "orders", options: Mapping[str, str] | None = None) -> Iterator[WebSite]:
     """Give a site with one job, whose client may order."""
-    with WebSite(options, Access(operator_token=TOKEN)) as web:
+    with WebSite(options, AccessRules(operator_token=TOKEN)) as web:
         web.client.headers.update(OPERATOR)
         web.add(job)
         yield web

@@ -23,7 +23,7 @@ def a_notice(number: int, target: str = "audit", *, identity: str = "", interval
 
 def claimed(outbox: Outbox, target: str = "audit", seconds: float = CLAIM) -> NotificationBatch:
     """Claim what has to be there."""
-    batch = outbox.claim(target, seconds)
+    batch = outbox.lease(target, seconds)
     assert isinstance(batch, NotificationBatch)
     return batch
 
@@ -40,7 +40,7 @@ class OutboxContract(ABC):
         return self.make_outbox()
 
     def test_an_empty_one_has_nothing_to_claim(self, outbox: Outbox) -> None:
-        assert outbox.claim("audit", CLAIM) == math.inf
+        assert outbox.lease("audit", CLAIM) == math.inf
 
     def test_notices_of_a_target_are_claimed_together_oldest_first(self, outbox: Outbox) -> None:
         outbox.add([a_notice(1), a_notice(2, "other"), a_notice(3)])
@@ -51,7 +51,7 @@ class OutboxContract(ABC):
         outbox.add([a_notice(1)])
         claimed(outbox)
 
-        wait = outbox.claim("audit", CLAIM)
+        wait = outbox.lease("audit", CLAIM)
 
         assert isinstance(wait, float)
         assert 50 < wait <= 60
@@ -60,7 +60,7 @@ class OutboxContract(ABC):
         outbox.add([a_notice(number) for number in range(10)])
 
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(lambda _: outbox.claim("audit", CLAIM), range(8)))
+            found = list(pool.map(lambda _: outbox.lease("audit", CLAIM), range(8)))
 
         texts = [text for each in found if isinstance(each, NotificationBatch) for text in each.texts]
         assert sorted(texts) == sorted(f"text {number}" for number in range(10))
@@ -68,14 +68,14 @@ class OutboxContract(ABC):
     def test_what_was_settled_is_never_claimed_again(self, outbox: Outbox) -> None:
         outbox.add([a_notice(1)])
 
-        outbox.settle(claimed(outbox).claim)
+        outbox.ack(claimed(outbox).claim)
 
-        assert outbox.claim("audit", CLAIM) == math.inf
+        assert outbox.lease("audit", CLAIM) == math.inf
 
     def test_what_was_given_back_is_claimed_again(self, outbox: Outbox) -> None:
         outbox.add([a_notice(1)])
 
-        outbox.release(claimed(outbox).claim)
+        outbox.nack(claimed(outbox).claim)
 
         assert claimed(outbox).texts == ("text 1",)
 
@@ -84,10 +84,10 @@ class OutboxContract(ABC):
         first = claimed(outbox, seconds=0.05)
 
         second = _when_due(outbox)
-        outbox.release(first.claim)
+        outbox.nack(first.claim)
 
         assert second.texts == first.texts
-        assert isinstance(outbox.claim("audit", CLAIM), float), "who lost a claim gives nothing back"
+        assert isinstance(outbox.lease("audit", CLAIM), float), "who lost a claim gives nothing back"
 
     def test_a_batch_has_no_more_than_it_may(self, outbox: Outbox) -> None:
         outbox.add([a_notice(number) for number in range(MAX_SENT + 2)])
@@ -96,11 +96,11 @@ class OutboxContract(ABC):
 
     def test_a_repetition_within_its_interval_is_not_kept(self, outbox: Outbox) -> None:
         outbox.add([a_notice(1, identity="same", interval=600.0)])
-        outbox.settle(claimed(outbox).claim)
+        outbox.ack(claimed(outbox).claim)
 
         outbox.add([a_notice(2, identity="same", interval=600.0), a_notice(3, "other", identity="same")])
 
-        assert outbox.claim("audit", CLAIM) == math.inf
+        assert outbox.lease("audit", CLAIM) == math.inf
         assert claimed(outbox, "other").texts == ("text 3",)
 
     def test_the_same_without_an_interval_is_told_every_time(self, outbox: Outbox) -> None:
@@ -116,18 +116,18 @@ class OutboxContract(ABC):
 
     def test_what_waits_is_counted_until_it_is_settled(self, outbox: Outbox) -> None:
         outbox.add([a_notice(1), a_notice(2), a_notice(3, "other")])
-        waiting = outbox.waiting("audit")
+        waiting = outbox.pending_count("audit")
         claim = claimed(outbox).claim
-        while_claimed = outbox.waiting("audit")
-        outbox.settle(claim)
+        while_claimed = outbox.pending_count("audit")
+        outbox.ack(claim)
 
-        assert (waiting, while_claimed, outbox.waiting("audit"), outbox.waiting("other")) == (2, 2, 0, 1)
+        assert (waiting, while_claimed, outbox.pending_count("audit"), outbox.pending_count("other")) == (2, 2, 0, 1)
 
     def test_what_has_waited_too_long_is_given_up_and_counted(self, outbox: Outbox) -> None:
         outbox.add([a_notice(1), a_notice(2, "other")])
 
         assert [outbox.expire(3600.0), outbox.expire(0.0), outbox.expire(0.0)] == [{}, {"audit": 1, "other": 1}, {}]
-        assert outbox.claim("audit", CLAIM) == math.inf
+        assert outbox.lease("audit", CLAIM) == math.inf
 
     def test_the_oldest_are_given_up_where_too_many_wait(self) -> None:
         outbox = self.make_outbox(most_waiting=2)
@@ -144,5 +144,5 @@ def _when_due(outbox: Outbox) -> NotificationBatch:
 
 
 def _found(outbox: Outbox) -> NotificationBatch | None:
-    found = outbox.claim("audit", CLAIM)
+    found = outbox.lease("audit", CLAIM)
     return found if isinstance(found, NotificationBatch) else None

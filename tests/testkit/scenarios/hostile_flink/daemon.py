@@ -14,10 +14,10 @@ from typing import Any, Final, Self
 
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.observability.announcer import Announcer, EngineNews
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
-from flink_autoscaler.standalone.service.loop import Daemon, Watch
+from flink_autoscaler.standalone.observability.pass_reporter import EngineChanges, PassReporter
+from flink_autoscaler.standalone.service.loop import ClusterSchedule, Daemon
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from testkit.scenarios.runner import LogLines, wired
 
@@ -84,17 +84,17 @@ class Log(io.TextIOBase):
         self._on_traceback(str(line.get("cluster", "")), str(line.get("job_key", "")), told)
 
 
-class _Announcer(Announcer):
+class _Reporter(PassReporter):
     """Tells the harness about a pass, after everybody else."""
 
     def __init__(self, on_report: Callable[[PassReport], None], **parts: Any) -> None:
         super().__init__(**parts)
         self._on_report = on_report
 
-    def announce(self, report: PassReport) -> None:
+    def report(self, report: PassReport) -> None:
         """Announce, and hand on."""
         try:
-            super().announce(report)
+            super().report(report)
         finally:
             self._on_report(report)
 
@@ -136,12 +136,12 @@ class RunningDaemon:
     def __enter__(self) -> Self:
         self._log()
         self.wiring = self._open.enter_context(Wiring(self._settings))
-        gauges, engines = Gauges(), EngineNews()
+        gauges, engines = Gauges(), EngineChanges()
         health = Health({cluster.name: 60.0 for cluster in self._settings.effective_clusters()})
         watches = [
-            Watch(
+            ClusterSchedule(
                 self.wiring.cluster_pass(cluster),
-                _Announcer(self._on_report, gauges=gauges, health=health, engines=engines),
+                _Reporter(self._on_report, gauges=gauges, health=health, engines=engines),
                 cluster.interval,
             )
             for cluster in self._settings.effective_clusters()

@@ -27,10 +27,10 @@ from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
-from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
-from flink_autoscaler.standalone.service.loop import Watch
+from flink_autoscaler.standalone.observability.pass_reporter import PassReporter
+from flink_autoscaler.standalone.service.loop import ClusterSchedule
 from flink_autoscaler.standalone.settings.logs import configure_logging
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
@@ -98,7 +98,7 @@ class Watching:
         timeout: float = 5.0,
         job_defaults: Mapping[str, str] = ENABLED,
         fetcher: JobListFetcher | None = None,
-    ) -> Watch:
+    ) -> ClusterSchedule:
         """Make what a daemon needs to look after a cluster; its own fetcher unless one is given."""
         cluster = Cluster(
             name,
@@ -118,7 +118,7 @@ class Watching:
             deadline=timeout,
         )
         self._closing.callback(passes.close)
-        return Watch(passes, Announcer(gauges=self.gauges, health=self.health), interval)
+        return ClusterSchedule(passes, PassReporter(gauges=self.gauges, health=self.health), interval)
 
     def sample(self, metric: str, **labels: str) -> float | None:
         """Return the value of one series."""
@@ -133,12 +133,12 @@ class Watching:
         return sum(sample.value for sample in counted if wanted.items() <= sample.labels.items())
 
 
-def run_passes(watch: Watch, count: int = 1) -> list[PassReport]:
+def run_passes(watch: ClusterSchedule, count: int = 1) -> list[PassReport]:
     """Run and announce passes."""
     reports = []
     for _ in range(count):
         reports.append(watch.passes.run())
-        watch.announcer.announce(reports[-1])
+        watch.reporter.report(reports[-1])
     return reports
 
 

@@ -14,8 +14,8 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler, AutoScalerStateStore, ScalingRealizer
 from flink_autoscaler.core.ports.passes import LastRecord, PassRequest
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
-from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
-from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
+from flink_autoscaler.standalone.daemon.job_state_cleaner import JobStateCleaner
+from flink_autoscaler.standalone.daemon.wiring import Wiring, default_orders
 from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.stores.heap import HeapTombstones
@@ -122,7 +122,7 @@ def passes_over(
     autoscaler = _WithOrders(store=store, realizer=realizer(wiring.realizer), event_handler=told)
     autoscaler.ordered = orders
     gone = settings.jobs_gone
-    vanished = VanishedJobs(
+    vanished = JobStateCleaner(
         cluster.name, autoscaler=autoscaler, tombstones=HeapTombstones(), grace=gone.grace, retention=gone.retention
     )
     passes = ClusterPass(
@@ -133,7 +133,7 @@ def passes_over(
         parallelism=2,
         deadline=settings.engine.pass_deadline,
         selects=selects,
-        dependencies=PassDependencies(vanished=vanished, now_ms=now_ms, standing=standing_orders(settings)),
+        dependencies=PassDependencies(state_cleaner=vanished, now_ms=now_ms, default_orders=default_orders(settings)),
     )
     parts.callback(passes.close)
     return passes

@@ -6,7 +6,7 @@ import pytest
 
 from flink_autoscaler.standalone.cli.check_config import render_effective
 from flink_autoscaler.standalone.settings.loading import SettingsLoader
-from flink_autoscaler.standalone.settings.secrets import shown
+from flink_autoscaler.standalone.settings.secrets import mask_value
 
 
 def rendered(*overrides: str, as_json: bool) -> str:
@@ -130,4 +130,4 @@ def test_dangers_are_shown_with_the_other_warnings() -> None:
     ],
 )
 def test_a_value_is_shown_without_its_secrets(key: str, text: str, expected: str) -> None:
-    assert shown(key, text) == expected
+    assert mask_value(key, text) == expected

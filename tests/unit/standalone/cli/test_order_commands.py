@@ -23,7 +23,7 @@ from flink_autoscaler.core.model.supervision import (
     SupervisionPhase,
 )
 from flink_autoscaler.standalone.cli.main import app
-from flink_autoscaler.standalone.orders.named_jobs import UnclearJobError, chosen_jobs, new_job
+from flink_autoscaler.standalone.operator_commands.named_jobs import AmbiguousJobError, new_job_key, resolve_jobs
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.known_jobs import KnownJob
 from flink_autoscaler.stores.sql.orders import SqlOrderStore
@@ -412,7 +412,7 @@ KNOWN = (
     ],
 )
 def test_a_text_means_one_job(text: str, expected: tuple[str, ...]) -> None:
-    assert chosen_jobs(KNOWN, text, takes_all=False) == expected
+    assert resolve_jobs(KNOWN, text, takes_all=False) == expected
 
 
 @pytest.mark.parametrize(
@@ -425,23 +425,23 @@ def test_a_text_means_one_job(text: str, expected: tuple[str, ...]) -> None:
     ],
 )
 def test_a_text_that_means_none_or_several_is_unclear(text: str, expected: str) -> None:
-    with pytest.raises(UnclearJobError, match=expected.replace("*", r"\*")):
-        chosen_jobs(KNOWN, text, takes_all=False)
+    with pytest.raises(AmbiguousJobError, match=expected.replace("*", r"\*")):
+        resolve_jobs(KNOWN, text, takes_all=False)
 
 
 def test_of_very_many_jobs_only_some_are_named() -> None:
     known = [KnownJob(f"main/job-{number}") for number in range(500)]
 
-    with pytest.raises(UnclearJobError) as caught:
-        chosen_jobs(known, "job-*", takes_all=False)
+    with pytest.raises(AmbiguousJobError) as caught:
+        resolve_jobs(known, "job-*", takes_all=False)
 
     lines = str(caught.value).splitlines()
     assert (len(lines), lines[-1]) == (22, "  and 480 more")
 
 
 def test_without_any_job_it_is_said_when_there_will_be_some() -> None:
-    with pytest.raises(UnclearJobError, match="first pass"):
-        chosen_jobs((), "orders", takes_all=True)
+    with pytest.raises(AmbiguousJobError, match="first pass"):
+        resolve_jobs((), "orders", takes_all=True)
 
 
 @pytest.mark.parametrize(
@@ -452,10 +452,10 @@ def test_without_any_job_it_is_said_when_there_will_be_some() -> None:
     ],
 )
 def test_a_new_job_has_a_key_of_the_settings(text: str, arguments: Mapping[str, Any]) -> None:
-    assert new_job(text, ["main"], **arguments) == text
+    assert new_job_key(text, ["main"], **arguments) == text
 
 
 @pytest.mark.parametrize("text", ["", "x", "mian/x", "main/", "main/\n", "main/" + "x" * 200])
 def test_a_key_that_no_job_can_have_is_refused(text: str) -> None:
-    with pytest.raises(UnclearJobError):
-        new_job(text, ["main"], names_cluster=True)
+    with pytest.raises(AmbiguousJobError):
+        new_job_key(text, ["main"], names_cluster=True)

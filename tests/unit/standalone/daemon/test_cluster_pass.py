@@ -158,7 +158,7 @@ def test_stuck_job_delays_the_others_by_one_pass_only(bench: Bench) -> None:
 
     assert all(set(report.reports) == set(others) for report in reports)
     assert all("still under way" in str(report.failures["c/stuck"]) for report in reports)
-    assert all(report.stuck == 1 for report in reports)
+    assert all(report.unfinished_count == 1 for report in reports)
     assert bench.tried.count("c/stuck") == 1
     assert all(report.seconds < 3.0 <= reports[0].seconds for report in reports[1:])
 
@@ -194,7 +194,7 @@ def test_job_under_way_is_cleaned_up_once_when_it_is_done(bench: Bench) -> None:
         passes.run()
     before = list(bench.store.deleted)
     gate.is_open.set()
-    _run_until(passes, lambda report: bool(report.gone))
+    _run_until(passes, lambda report: bool(report.removed_jobs))
     passes.run()
 
     assert before == []
@@ -240,7 +240,7 @@ def test_passes_that_take_over_know_which_jobs_are_gone(bench: Bench) -> None:
     after.take_over(before)
     before.close()
 
-    assert [context.job_key for context in after.run().gone] == ["c/a"]
+    assert [context.job_key for context in after.run().removed_jobs] == ["c/a"]
     assert bench.store.deleted == ["c/a"]
 
 

@@ -15,7 +15,7 @@ from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
-from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
+from flink_autoscaler.standalone.daemon.job_state_cleaner import JobStateCleaner
 from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.stores.heap import HeapTombstones
 from testkit.builders.cluster_passes import ScriptedEngine, ScriptedFetcher, a_listed_job
@@ -34,11 +34,11 @@ class ScriptedLeadership(Leadership):
     def term(self) -> int | None:
         return self.present
 
-    def acting(self, term: int) -> AbstractContextManager[None]:
+    def bound_to_term(self, term: int) -> AbstractContextManager[None]:
         self.bound.append(term)
         return nullcontext()
 
-    def may_act(self, seconds: float = 0.0) -> bool:
+    def is_leader(self, seconds: float = 0.0) -> bool:
         return self.present is not None
 
 
@@ -66,7 +66,7 @@ class Bench:
         told = (Event(EventType.NORMAL, "Told", "text"),)
         self.engine = ScriptedEngine({"state": JobState("next"), "wanted": {VERTEX: 2}, "events": told})
         autoscaler = JobAutoScaler(store=self.store, realizer=self.realizer, event_handler=self.events)
-        vanished = VanishedJobs("c", autoscaler=autoscaler, tombstones=self.tombstones, grace=3600.0)
+        vanished = JobStateCleaner("c", autoscaler=autoscaler, tombstones=self.tombstones, grace=3600.0)
         self.passes = ClusterPass(
             "c",
             fetcher=self.fetcher,
@@ -150,7 +150,7 @@ def test_a_daemon_that_stands_by_marks_no_gone_job(make_bench: Callable[..., Ben
 
     report = bench.passes.run()
 
-    assert [context.job_key for context in report.gone] == ["c/gone"]
+    assert [context.job_key for context in report.removed_jobs] == ["c/gone"]
     assert bench.tombstones.marked_jobs("c") == frozenset()
 
 

@@ -19,7 +19,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms, RealizeResult
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.daemon.completion import Completion
-from flink_autoscaler.standalone.daemon.vanished import Roster
+from flink_autoscaler.standalone.daemon.job_state_cleaner import JobTracker
 from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.stores import HeapStateStore
 from testkit.builders.cluster_passes import a_listed_job
@@ -75,7 +75,7 @@ class Work:
 
     def __init__(self, site: Site, deadline: float, parts: ExitStack) -> None:
         autoscaler = JobAutoScaler(store=site, realizer=site, event_handler=site)
-        self.site, self.roster, self.failures = site, Roster(), dict[JobKey, AutoscalerError]()
+        self.site, self.roster, self.failures = site, JobTracker(), dict[JobKey, AutoscalerError]()
         self._completion = Completion(
             "c",
             autoscaler=autoscaler,

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.service.loop import Daemon, Watch
+from flink_autoscaler.standalone.service.loop import ClusterSchedule, Daemon
 from testkit.fakes.flink import FakeFlink, Fault
 from testkit.scenarios.runner import LogLines, Watching, soon
 
@@ -20,7 +20,7 @@ StartDaemon = Callable[..., Daemon]
 def start_daemon(watching: Watching) -> Iterator[StartDaemon]:
     with ExitStack() as running:
 
-        def start(*watches: Watch) -> Daemon:
+        def start(*watches: ClusterSchedule) -> Daemon:
             daemon = Daemon(watches, gauges=watching.gauges)
             daemon.start()
             running.callback(daemon.stop, 10.0)

@@ -10,8 +10,8 @@ import pytest
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
-from flink_autoscaler.standalone.observability.announcer import Announcer
-from flink_autoscaler.standalone.service.loop import Daemon, Watch
+from flink_autoscaler.standalone.observability.pass_reporter import PassReporter
+from flink_autoscaler.standalone.service.loop import ClusterSchedule, Daemon
 from testkit.builders.cluster_passes import a_listed_job
 from testkit.fakes.flink import FakeFlink, Fault
 from testkit.scenarios.runner import LogLines, Watching, soon
@@ -26,7 +26,7 @@ class Site:
     def __init__(self, watching: Watching, lines: LogLines) -> None:
         self.watching = watching
         self.lines = lines
-        self.left: list[Watch] = []
+        self.left: list[ClusterSchedule] = []
         self.daemon = Daemon([], gauges=watching.gauges, on_left=self.left.append)
 
     def passes(self, cluster: str) -> float:
@@ -68,7 +68,7 @@ class Gate:
 def test_two_hundred_clusters_can_be_added_and_none_waits_for_another(site: Site, flink: FakeFlink) -> None:
     gates = [Gate() for _ in range(210)]
     for number, gate in enumerate(gates):
-        site.daemon.put(site.watching.watch(flink, f"c{number}", interval=HOUR, fetcher=gate))
+        site.daemon.add_or_replace(site.watching.watch(flink, f"c{number}", interval=HOUR, fetcher=gate))
 
     all_at_once = [gate.begun.acquire(timeout=300) for gate in gates]
     for gate in gates:
@@ -82,10 +82,10 @@ def test_two_hundred_clusters_can_be_added_and_none_waits_for_another(site: Site
 def test_changed_cluster_is_swapped_between_two_passes(site: Site, flink: FakeFlink) -> None:
     old, new = Gate("orders"), Gate("orders", is_open=True)
     before = site.watching.watch(flink, interval=0.05, fetcher=old)
-    site.daemon.put(before)
+    site.daemon.add_or_replace(before)
     assert old.begun.acquire(timeout=300)
 
-    site.daemon.put(site.watching.watch(flink, interval=0.05, fetcher=new))
+    site.daemon.add_or_replace(site.watching.watch(flink, interval=0.05, fetcher=new))
     begun_meanwhile = new.begun.acquire(timeout=0.2)
     left_meanwhile = list(site.left)
     old.may_go.set()
@@ -99,13 +99,13 @@ def test_changed_cluster_is_swapped_between_two_passes(site: Site, flink: FakeFl
 
 def test_waiting_for_the_pass_before_is_no_overrun(site: Site, flink: FakeFlink) -> None:
     old, new = Gate(), Gate(is_open=True)
-    site.daemon.put(site.watching.watch(flink, interval=HOUR, fetcher=old))
+    site.daemon.add_or_replace(site.watching.watch(flink, interval=HOUR, fetcher=old))
     assert old.begun.acquire(timeout=300)
 
     # So long that no pass takes as much on a busy machine.
-    site.daemon.put(site.watching.watch(flink, interval=LONG, fetcher=new))
+    site.daemon.add_or_replace(site.watching.watch(flink, interval=LONG, fetcher=new))
     # Another cluster shows that the scheduler goes on meanwhile.
-    site.daemon.put(site.watching.watch(flink, "other", interval=LONG))
+    site.daemon.add_or_replace(site.watching.watch(flink, "other", interval=LONG))
     soon("three passes of another cluster", lambda: site.passes("other") >= 3)
     old.may_go.set()
     soon("passes", lambda: site.passes("main") >= 2)
@@ -116,11 +116,11 @@ def test_waiting_for_the_pass_before_is_no_overrun(site: Site, flink: FakeFlink)
 def test_only_the_last_of_several_changes_during_a_pass_counts(site: Site, flink: FakeFlink) -> None:
     old, skipped, new = Gate(), Gate(is_open=True), Gate(is_open=True)
     watches = [site.watching.watch(flink, interval=HOUR, fetcher=each) for each in (old, skipped, new)]
-    site.daemon.put(watches[0])
+    site.daemon.add_or_replace(watches[0])
     assert old.begun.acquire(timeout=300)
 
-    site.daemon.put(watches[1])
-    site.daemon.put(watches[2])
+    site.daemon.add_or_replace(watches[1])
+    site.daemon.add_or_replace(watches[2])
     old.may_go.set()
 
     assert new.begun.acquire(timeout=300)
@@ -129,10 +129,12 @@ def test_only_the_last_of_several_changes_during_a_pass_counts(site: Site, flink
 
 
 def test_changed_cluster_still_knows_its_jobs(site: Site, flink: FakeFlink) -> None:
-    site.daemon.put(site.watching.watch(flink, interval=0.05, fetcher=(Gate("orders", "payments", is_open=True))))
+    site.daemon.add_or_replace(
+        site.watching.watch(flink, interval=0.05, fetcher=(Gate("orders", "payments", is_open=True)))
+    )
     soon("a pass", lambda: site.passes("main") >= 1)
 
-    site.daemon.put(site.watching.watch(flink, interval=0.05, fetcher=Gate("payments", is_open=True)))
+    site.daemon.add_or_replace(site.watching.watch(flink, interval=0.05, fetcher=Gate("payments", is_open=True)))
 
     soon("one job to be gone", lambda: site.lines.of("job_gone"))
     assert [line["job_key"] for line in site.lines.of("job_gone")] == ["main/orders"]
@@ -143,8 +145,8 @@ def test_removed_cluster_is_not_looked_at_any_more_and_has_no_series(site: Site,
     flink.add_job("orders")
     with FakeFlink() as other:
         other.add_job("orders")
-        site.daemon.put(site.watching.watch(flink, "main", interval=0.02))
-        site.daemon.put(site.watching.watch(other, "other", interval=0.02))
+        site.daemon.add_or_replace(site.watching.watch(flink, "main", interval=0.02))
+        site.daemon.add_or_replace(site.watching.watch(other, "other", interval=0.02))
         soon("passes", lambda: min(site.passes("main"), site.passes("other")) >= 2)
 
         site.daemon.remove("main")
@@ -159,7 +161,7 @@ def test_removed_cluster_is_not_looked_at_any_more_and_has_no_series(site: Site,
 
 def test_removed_cluster_keeps_its_states(site: Site, flink: FakeFlink) -> None:
     flink.add_job("orders")
-    site.daemon.put(site.watching.watch(flink, interval=HOUR))
+    site.daemon.add_or_replace(site.watching.watch(flink, interval=HOUR))
     soon("a pass", lambda: site.passes("main") == 1)
     before = site.watching.store.load("main/orders")
 
@@ -173,7 +175,7 @@ def test_removed_cluster_keeps_its_states(site: Site, flink: FakeFlink) -> None:
 def test_removed_cluster_ends_its_pass_first(site: Site, flink: FakeFlink) -> None:
     gate = Gate("orders")
     watch = site.watching.watch(flink, interval=0.05, fetcher=gate)
-    site.daemon.put(watch)
+    site.daemon.add_or_replace(watch)
     assert gate.begun.acquire(timeout=300)
 
     site.daemon.remove("main")
@@ -188,11 +190,11 @@ def test_removed_cluster_ends_its_pass_first(site: Site, flink: FakeFlink) -> No
 
 def test_cluster_that_is_back_before_its_last_pass_has_ended_goes_on(site: Site, flink: FakeFlink) -> None:
     old, new = Gate("orders"), Gate("orders", is_open=True)
-    site.daemon.put(site.watching.watch(flink, interval=HOUR, fetcher=old))
+    site.daemon.add_or_replace(site.watching.watch(flink, interval=HOUR, fetcher=old))
     assert old.begun.acquire(timeout=300)
     site.daemon.remove("main")
 
-    site.daemon.put(site.watching.watch(flink, interval=HOUR, fetcher=new))
+    site.daemon.add_or_replace(site.watching.watch(flink, interval=HOUR, fetcher=new))
     old.may_go.set()
 
     soon("both passes", lambda: site.passes("main") == 2)
@@ -200,12 +202,12 @@ def test_cluster_that_is_back_before_its_last_pass_has_ended_goes_on(site: Site,
 
 
 def test_what_is_left_alone_keeps_its_schedule(site: Site, flink: FakeFlink) -> None:
-    site.daemon.put(site.watching.watch(flink, "main", interval=HOUR))
+    site.daemon.add_or_replace(site.watching.watch(flink, "main", interval=HOUR))
     soon("a pass", lambda: site.passes("main") == 1)
 
     with FakeFlink() as other:
         for _ in range(5):
-            site.daemon.put(site.watching.watch(other, "other", interval=0.02))
+            site.daemon.add_or_replace(site.watching.watch(other, "other", interval=0.02))
             soon("a pass of the other", lambda: site.passes("other") >= 1)
             site.daemon.remove("other")
             soon("no series of the other", lambda: 'cluster="other"' not in site.pages())
@@ -215,7 +217,7 @@ def test_what_is_left_alone_keeps_its_schedule(site: Site, flink: FakeFlink) -> 
 
 def test_cluster_that_hangs_delays_neither_the_others_nor_the_stop(flink: FakeFlink) -> None:
     with LogLines(), Watching() as watching, FakeFlink() as other:
-        left: list[Watch] = []
+        left: list[ClusterSchedule] = []
         flink.fault("/jobs/overview", Fault.HANG)
         hanging = watching.watch(flink, "main", interval=HOUR, timeout=2.0)
         daemon = Daemon([hanging], gauges=watching.gauges, on_left=left.append)
@@ -223,7 +225,7 @@ def test_cluster_that_hangs_delays_neither_the_others_nor_the_stop(flink: FakeFl
         soon("the first request", lambda: flink.requests)
 
         daemon.remove("main")
-        daemon.put(watching.watch(other, "other", interval=HOUR))
+        daemon.add_or_replace(watching.watch(other, "other", interval=HOUR))
         soon("a pass of the other", lambda: watching.passes("other"))
         is_idle = daemon.stop(0.05)
 
@@ -253,18 +255,18 @@ class WorkingPasses:
         pass
 
 
-def working(site: Site) -> tuple[Watch, WorkingPasses]:
+def working(site: Site) -> tuple[ClusterSchedule, WorkingPasses]:
     passes = WorkingPasses()
-    announcer = Announcer(gauges=site.watching.gauges, health=site.watching.health)
-    return Watch(passes, announcer, HOUR), passes  # type: ignore[arg-type]
+    announcer = PassReporter(gauges=site.watching.gauges, health=site.watching.health)
+    return ClusterSchedule(passes, announcer, HOUR), passes  # type: ignore[arg-type]
 
 
 def test_cluster_that_is_back_knows_what_is_still_under_way(site: Site) -> None:
     (first, old), (second, new) = working(site), working(site)
-    site.daemon.put(first)
+    site.daemon.add_or_replace(first)
     site.daemon.remove("main")
 
-    site.daemon.put(second)
+    site.daemon.add_or_replace(second)
 
     assert new.before is old
 
@@ -275,7 +277,7 @@ def test_work_of_a_removed_cluster_counts_at_the_stop(is_working: bool) -> None:
         site = Site(watching, lines)
         watch, passes = working(site)
         site.daemon.start()
-        site.daemon.put(watch)
+        site.daemon.add_or_replace(watch)
         soon("a pass", lambda: site.passes("main") == 1)
         site.daemon.remove("main")
         passes.is_working = is_working
@@ -284,13 +286,13 @@ def test_work_of_a_removed_cluster_counts_at_the_stop(is_working: bool) -> None:
 
 
 def test_part_that_cannot_be_closed_disturbs_nobody(flink: FakeFlink) -> None:
-    def fail(watch: Watch) -> None:
+    def fail(watch: ClusterSchedule) -> None:
         raise RuntimeError("stuck")
 
     with LogLines() as lines, Watching() as watching:
         daemon = Daemon([watching.watch(flink, interval=HOUR)], gauges=watching.gauges, on_left=fail)
         daemon.remove("main")
 
-        daemon.put(watching.watch(flink, interval=HOUR))
+        daemon.add_or_replace(watching.watch(flink, interval=HOUR))
 
         assert [line["cluster"] for line in lines.of("close_failed")] == ["main"]

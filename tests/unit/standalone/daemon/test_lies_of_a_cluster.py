@@ -16,9 +16,9 @@ from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
+from flink_autoscaler.standalone.observability.pass_reporter import PassReporter
 from testkit.fakes.flink import Canned, FakeFlink, Fault, chain
 from testkit.fakes.flink.answers import overview
 from testkit.fakes.flink.load import keep_counting
@@ -44,7 +44,7 @@ class Daemon:
         self.sick = flink.add_job("sick", chain(sources=1, vertices=2))
         self.well = flink.add_job("well", chain(sources=1, vertices=2))
         self._passes = passes
-        self._announcer = Announcer(gauges=Gauges(), health=Health({"main": 60.0}))
+        self._announcer = PassReporter(gauges=Gauges(), health=Health({"main": 60.0}))
 
     def run(self, passes: int = PASSES) -> list[PassReport]:
         """Run and announce passes; no line may have a traceback."""
@@ -53,7 +53,7 @@ class Daemon:
             keep_counting(self.sick)
             keep_counting(self.well)
             reports.append(self._passes.run())
-            self._announcer.announce(reports[-1])
+            self._announcer.report(reports[-1])
         assert [line for line in self.lines.all() if "exception" in line] == []
         return reports
 
@@ -122,7 +122,7 @@ def test_one_bad_entry_of_the_list_concerns_its_job_only_and_is_told_once(daemon
 
     assert_evaluated(reports)
     assert [list(report.failures) for report in reports] == [[SICK]] * PASSES
-    assert [report.gone for report in reports] == [()] * PASSES
+    assert [report.removed_jobs for report in reports] == [()] * PASSES
     assert daemon.states() == {SICK, WELL}
     assert len(daemon.lines.of("job_failed", job_key=SICK)) == 1
     assert_evaluated(healed, SICK)
@@ -160,7 +160,7 @@ def test_a_page_in_place_of_the_list_is_a_cluster_away_whose_jobs_are_not_gone(
     healed = daemon.run(1)
 
     assert all(isinstance(report.error, AutoscalerError) for report in reports)
-    assert [report.gone for report in reports] == [()] * PASSES
+    assert [report.removed_jobs for report in reports] == [()] * PASSES
     assert daemon.states() == {SICK, WELL}
     assert len(daemon.lines.of("cluster_failed")) == 1
     assert_evaluated(healed)

@@ -10,9 +10,9 @@ import pytest
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
-from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
+from flink_autoscaler.standalone.observability.pass_reporter import PassReporter
 from testkit.builders.cluster_passes import SteppedPasses, installed_plugin
 from testkit.fakes.flink import FakeFlink, FakeJob
 from testkit.scenarios.runner import LogLines
@@ -71,13 +71,13 @@ class Bench(SteppedPasses):
         super().__init__(flink, OPTIONS, parts)
         flink.taskmanagers = [{"id": "a", "slotsNumber": 64, "freeSlots": 60}]
         self.sick, _ = self.add("sick"), self.add("well")
-        self._announcer = Announcer(gauges=Gauges(), health=Health({"main": 60.0}))
+        self._announcer = PassReporter(gauges=Gauges(), health=Health({"main": 60.0}))
 
     def run_announced(self, count: int) -> list[PassReport]:
         reports = []
         for _ in range(count):
             reports += self.run(1, self.work_hard)
-            self._announcer.announce(reports[-1])
+            self._announcer.report(reports[-1])
         return reports
 
     def work_hard(self, job: FakeJob) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
+from flink_autoscaler.standalone.observability.pass_reporter import PassReporter
 from testkit.builders.slots import FULL, SharedCluster, held
 from testkit.fakes.flink import FakeJob
 from testkit.scenarios.runner import LogLines
@@ -15,9 +15,9 @@ from testkit.scenarios.runner import LogLines
 
 def announce(cluster: SharedCluster) -> None:
     """Log every pass so far, as the daemon does."""
-    announcer = Announcer(gauges=Gauges(), health=Health({"main": 60.0}))
+    announcer = PassReporter(gauges=Gauges(), health=Health({"main": 60.0}))
     for report in cluster.reports:
-        announcer.announce(report)
+        announcer.report(report)
 
 
 # --- who has the slots

@@ -15,8 +15,8 @@ from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
+from flink_autoscaler.standalone.daemon.job_state_cleaner import JobStateCleaner
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
-from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.stores.heap import HeapTombstones
 from testkit.builders.cluster_passes import ScriptedEngine, a_listed_job
@@ -92,10 +92,10 @@ class Daemon(Leadership):
     def term(self) -> int | None:
         return self.world.term if self.world.step.leader == self.number else None
 
-    def acting(self, term: int) -> AbstractContextManager[None]:
+    def bound_to_term(self, term: int) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def may_act(self, seconds: float = 0.0) -> bool:
+    def is_leader(self, seconds: float = 0.0) -> bool:
         return self.term() is not None
 
     def fetch(self) -> JobList:
@@ -137,7 +137,7 @@ class World:
 
     def _passes(self, daemon: Daemon) -> ClusterPass:
         autoscaler = JobAutoScaler(store=self.store, realizer=RecordingRealizer(), event_handler=RecordingEvents())
-        vanished = VanishedJobs(
+        vanished = JobStateCleaner(
             "c",
             autoscaler=autoscaler,
             tombstones=self.tombstones,
@@ -192,7 +192,7 @@ def test_state_of_a_job_that_is_there_is_never_deleted(history: list[Step], grac
             reports = world.take(step)
 
             assert step.there <= world.store.states.keys()
-            assert not any(step.there.intersection(report.deleted) for report in reports)
+            assert not any(step.there.intersection(report.deleted_states) for report in reports)
 
 
 @given(history=steps)
@@ -203,7 +203,7 @@ def test_nothing_is_gone_or_deleted_while_the_list_has_gaps(history: list[Step])
             reports = world.take(step)
 
             if step.has_empty_gap or step.there & step.hidden:
-                assert [(report.gone, report.deleted) for report in reports] == [((), ())] * 2
+                assert [(report.removed_jobs, report.deleted_states) for report in reports] == [((), ())] * 2
 
 
 @given(history=steps, there=some_keys, grace=st.sampled_from([0.0, 15.0]))

@@ -77,7 +77,7 @@ def test_the_second_of_two_daemons_stands_by_until_the_first_has_ended(site: Sit
             second, passes_second = second_parts.enter_context(started(settings))
             standings = [each.storage.leadership.status() for each in (first, second)]
             reports = [passes_first.run(), passes_second.run(), passes_first.run()]
-        wait_until("the second leads", second.storage.leadership.may_act, 300, interval=0.02)
+        wait_until("the second leads", second.storage.leadership.is_leader, 300, interval=0.02)
         after = passes_second.run()
 
     assert [each and each.standing for each in standings] == [LeadershipState.LEADER, LeadershipState.STANDBY]
@@ -113,7 +113,7 @@ def test_a_job_that_stays_away_loses_its_state(site: Site) -> None:
         site.flink.jobs.clear()
         report = passes.run()
 
-    assert report.deleted == ("main/orders",)
+    assert report.deleted_states == ("main/orders",)
     assert rows_of(site.database, JOBS) == []
     assert rows_of(site.database, TOMBSTONES) == []
 

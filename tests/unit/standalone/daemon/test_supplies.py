@@ -9,7 +9,7 @@ from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.ports.task_managers import SupplyRules
 from flink_autoscaler.realizers.taskmanagers.providers import CommandProvider, HttpProvider
-from flink_autoscaler.standalone.daemon.providers import Supplies, rules_of
+from flink_autoscaler.standalone.daemon.providers import TaskManagerSupplyRegistry, supply_rules
 from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
 
 START = ("/opt/flink/bin/taskmanager.sh", "start-foreground", "-Dtaskmanager.resource-id={id}")
@@ -23,8 +23,8 @@ def loop() -> Iterator[EventLoopThread]:
 
 
 @pytest.fixture
-def supplies(loop: EventLoopThread) -> Iterator[Supplies]:
-    supplies = Supplies(loop)
+def supplies(loop: EventLoopThread) -> Iterator[TaskManagerSupplyRegistry]:
+    supplies = TaskManagerSupplyRegistry(loop)
     yield supplies
     supplies.close()
 
@@ -37,7 +37,9 @@ def supplies(loop: EventLoopThread) -> Iterator[Supplies]:
         pytest.param({"type": "compose", "service": "taskmanager"}, CommandProvider, id="compose"),
     ],
 )
-def test_every_type_has_its_provider(supplies: Supplies, settings: dict[str, object], expected: type) -> None:
+def test_every_type_has_its_provider(
+    supplies: TaskManagerSupplyRegistry, settings: dict[str, object], expected: type
+) -> None:
     supplies.configure("c", ProviderSettings.model_validate(settings))
 
     supply = supplies("c")
@@ -60,21 +62,23 @@ def test_every_type_has_its_provider(supplies: Supplies, settings: dict[str, obj
         ),
     ],
 )
-def test_what_is_missing_is_named(supplies: Supplies, settings: dict[str, object], problem: str) -> None:
+def test_what_is_missing_is_named(
+    supplies: TaskManagerSupplyRegistry, settings: dict[str, object], problem: str
+) -> None:
     supplies.configure("c", ProviderSettings.model_validate(settings))
 
     with pytest.raises(ConfigError, match=f"cluster 'c': .*{problem}"):
         supplies("c")
 
 
-def test_nobody_is_the_default(supplies: Supplies) -> None:
+def test_nobody_is_the_default(supplies: TaskManagerSupplyRegistry) -> None:
     supplies.configure("c", ProviderSettings())
 
     assert supplies("c") is None
     assert supplies("unheard-of") is None
 
 
-def test_a_provider_is_built_anew_only_when_its_settings_change(supplies: Supplies) -> None:
+def test_a_provider_is_built_anew_only_when_its_settings_change(supplies: TaskManagerSupplyRegistry) -> None:
     before = ProviderSettings(type="command", command=("scale", "{n}"))
     supplies.configure("c", before)
     first = supplies("c")
@@ -106,7 +110,7 @@ def test_settings_are_read_as_they_are_written() -> None:
     )
 
     assert (settings.type, settings.command, settings.slots_per_taskmanager) == ("command", ("tm", "{n}"), 4)
-    assert rules_of(settings) == SupplyRules(
+    assert supply_rules(settings) == SupplyRules(
         spare=1, others=2, ready_timeout=300.0, settle=3.0, checkpoints=5, idle=0.0
     )
 

@@ -57,7 +57,7 @@ def test_full_disk_is_not_ready_until_something_was_really_written(tmp_path: Pat
         wiring, passes = parts.enter_context(started(settings))
         health = Health({"main": 60.0}, store=wiring.storage.store_status)
         assert passes.run().is_clean
-        health.succeeded("main")
+        health.record_success("main")
         was_ready = health.readiness().ready
 
         disk.is_full = True
@@ -87,7 +87,7 @@ def test_value_of_one_job_that_is_refused_is_no_outage(tmp_path: Path, lines: Lo
         wiring, passes = parts.enter_context(started(settings_on(flink.url, in_database(url))))
         run(DatabaseSettings(url), REFUSE_ONE)
         reports = [passes.run() for _ in range(3)]
-        wait_until("a look", lambda: not wiring.storage.is_in_doubt(), 300, interval=0.01)
+        wait_until("a look", lambda: not wiring.storage.is_degraded(), 300, interval=0.01)
         status = wiring.storage.store_status()
 
     assert all("not this job" in str(report.reports["main/sick"].errors[0]) for report in reports)

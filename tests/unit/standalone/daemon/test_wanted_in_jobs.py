@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
-from flink_autoscaler.standalone.records.codec import wanted_of
+from flink_autoscaler.standalone.records.codec import desired_parallelism_of
 from flink_autoscaler.standalone.views.listing import listing_table
 from testkit.builders.orders import KEY, OrderedJob
 from testkit.contracts.recorded_passes import (
@@ -71,7 +71,7 @@ def test_what_the_load_asks_for_is_wanted_although_something_holds_it_back(
     reasons = record.outcome.decision.reasons
     aligned = {each.vertex_id: dict(each.figures).get("aligned") for each in reasons if each.code == "SIZED"}
 
-    wanted = wanted_of(NO_SUPERVISION, record.outcome)
+    wanted = desired_parallelism_of(NO_SUPERVISION, record.outcome)
 
     assert held_back in {reason.code for reason in reasons}
     assert aligned
@@ -82,13 +82,17 @@ def test_a_pin_goes_before_what_the_load_asks_for() -> None:
     record = without_headroom().records[-1]
     pinned = replace(NO_SUPERVISION, asked={SOURCE: 2, ENRICH: 3, SINK: 2}, pinned=frozenset({ENRICH}))
 
-    assert wanted_of(pinned, record.outcome)[ENRICH] == 3
+    assert desired_parallelism_of(pinned, record.outcome)[ENRICH] == 3
 
 
 def test_what_is_asked_for_is_wanted_while_nothing_is_sized() -> None:
     asked = replace(NO_SUPERVISION, asked={ENRICH: 5})
 
-    assert wanted_of(asked, window_filling().records[-1].outcome) == wanted_of(asked, None) == {ENRICH: 5}
+    assert (
+        desired_parallelism_of(asked, window_filling().records[-1].outcome)
+        == desired_parallelism_of(asked, None)
+        == {ENRICH: 5}
+    )
 
 
 def test_vertices_of_which_nothing_else_is_wanted_are_left_out_of_the_table() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.realizers import LogOnlyRealizer, RescaleApiRealizer
-from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
+from flink_autoscaler.standalone.daemon.wiring import Wiring, default_orders
 from flink_autoscaler.standalone.settings.plugins import build
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
@@ -120,6 +120,6 @@ def test_passes_that_cannot_be_built_leave_nothing_open() -> None:
 
 @pytest.mark.parametrize("is_dry_run", [True, False], ids=["dry run", "for real"])
 def test_a_dry_run_of_the_daemon_is_ordered_for_every_job(is_dry_run: bool) -> None:
-    orders = standing_orders(Settings(dry_run=is_dry_run))
+    orders = default_orders(Settings(dry_run=is_dry_run))
 
     assert (orders.dry_run is not None) == is_dry_run

@@ -5,11 +5,11 @@ import pytest
 from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.standalone.fetchers.job_configuration import (
-    MOST_CHARACTERS,
-    MOST_OPTIONS,
-    own_options,
-    with_own_options,
-    with_reported,
+    MAX_CHARACTERS,
+    MAX_OPTIONS,
+    autoscaler_options,
+    merge_job_options,
+    merge_reported,
 )
 
 ENABLED = "job.autoscaler.enabled"
@@ -60,41 +60,41 @@ OLD_ENABLED = "kubernetes.operator.job.autoscaler.enabled"
 def test_later_layers_win(
     defaults: dict[str, str], reported: dict[str, str], own: dict[str, str], expected: dict[str, str]
 ) -> None:
-    assert with_own_options(with_reported(defaults, reported), own_options(own)) == expected
+    assert merge_job_options(merge_reported(defaults, reported), autoscaler_options(own)) == expected
 
 
 def test_an_old_key_of_a_job_counts_whatever_was_set_before() -> None:
-    configuration = with_own_options({ENABLED: "false", "a": "1"}, own_options({OLD_ENABLED: "true"}))
+    configuration = merge_job_options({ENABLED: "false", "a": "1"}, autoscaler_options({OLD_ENABLED: "true"}))
 
     assert AutoscalerOptions(configuration).enabled
 
 
 def test_of_much_that_a_job_says_only_what_is_read_is_kept() -> None:
     own = {ENABLED: "true", "jobmanager.scheduler": "adaptive"}
-    foreign = {f"key{number}": "x" for number in range(MOST_OPTIONS)}
+    foreign = {f"key{number}": "x" for number in range(MAX_OPTIONS)}
 
-    assert with_reported({"default": "1"}, {**own, **foreign}) == {"default": "1", **own}
-    assert with_reported({}, {**own, "query": "x" * MOST_CHARACTERS}) == own
+    assert merge_reported({"default": "1"}, {**own, **foreign}) == {"default": "1", **own}
+    assert merge_reported({}, {**own, "query": "x" * MAX_CHARACTERS}) == own
 
 
 @pytest.mark.parametrize(
     "own",
     [
-        pytest.param({f"{ENABLED}{number}": "x" for number in range(MOST_OPTIONS + 1)}, id="keys"),
-        pytest.param({ENABLED: "x" * MOST_CHARACTERS}, id="characters"),
+        pytest.param({f"{ENABLED}{number}": "x" for number in range(MAX_OPTIONS + 1)}, id="keys"),
+        pytest.param({ENABLED: "x" * MAX_CHARACTERS}, id="characters"),
     ],
 )
 def test_more_options_than_are_read_are_an_error_that_counts_them(own: dict[str, str]) -> None:
-    with pytest.raises(ResponseError, match=f"has {len(own)} options of .* at most {MOST_OPTIONS} of"):
-        own_options(own)
-    with pytest.raises(ResponseError, match=f"has {len(own)} options of .* at most {MOST_OPTIONS} of"):
-        with_reported({}, own)
+    with pytest.raises(ResponseError, match=f"has {len(own)} options of .* at most {MAX_OPTIONS} of"):
+        autoscaler_options(own)
+    with pytest.raises(ResponseError, match=f"has {len(own)} options of .* at most {MAX_OPTIONS} of"):
+        merge_reported({}, own)
 
 
 def test_parameters_of_a_job_that_are_not_options_are_never_too_many() -> None:
-    assert own_options({"query": "x" * MOST_CHARACTERS, ENABLED: "true"}) == {ENABLED: "true"}
+    assert autoscaler_options({"query": "x" * MAX_CHARACTERS, ENABLED: "true"}) == {ENABLED: "true"}
 
 
 def test_half_of_a_character_becomes_one_that_can_be_stored() -> None:
-    assert with_reported({}, {"\udfff": "a\ud800b"}) == {"\ufffd": "a\ufffdb"}
-    assert own_options({ENABLED: "\ud800", f"{ENABLED}é": "😀"}) == {ENABLED: "\ufffd", f"{ENABLED}é": "😀"}
+    assert merge_reported({}, {"\udfff": "a\ud800b"}) == {"\ufffd": "a\ufffdb"}
+    assert autoscaler_options({ENABLED: "\ud800", f"{ENABLED}é": "😀"}) == {ENABLED: "\ufffd", f"{ENABLED}é": "😀"}

@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.job import Endpoint, Headroom, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.lag import LagOptions
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER, JobContexts
-from flink_autoscaler.standalone.fetchers.job_keys import keyed_jobs
+from flink_autoscaler.standalone.fetchers.job_keys import assign_keys
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
 from testkit.fakes.flink import Canned, FakeFlink, FakeJob, Fault, chain
@@ -40,7 +40,7 @@ class Reading:
 
     def read(self, flink: FakeFlink, **facts: Any) -> tuple[Sequence[JobAutoScalerContext], dict[str, AutoscalerError]]:
         client = self._clients(flink.endpoint())
-        jobs = keyed_jobs("main", self._loop.run(client.jobs_overview()), JobKeyMode.NAME)
+        jobs = assign_keys("main", self._loop.run(client.jobs_overview()), JobKeyMode.NAME)
         contexts, failures = self._loop.run(self.contexts.contexts(client, jobs, **facts))
         return contexts, dict(failures)
 

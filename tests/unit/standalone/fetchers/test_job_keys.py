@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.core.model.job import SHARED_JOB_ID
-from flink_autoscaler.standalone.fetchers.job_keys import KEY_LIMIT, keyed_application_jobs, keyed_jobs
+from flink_autoscaler.standalone.fetchers.job_keys import KEY_LIMIT, assign_application_keys, assign_keys
 from flink_autoscaler.standalone.settings.schema.settings import JobKeyMode
 
 
@@ -15,7 +15,7 @@ def _job(job_id: str, name: str = "orders", state: str = "RUNNING", start_ms: in
 
 
 def _keys(*jobs: JobOverview, mode: JobKeyMode = JobKeyMode.NAME) -> dict[str, str]:
-    return {key: job.job_id for key, job in keyed_jobs("main", jobs, mode).items()}
+    return {key: job.job_id for key, job in assign_keys("main", jobs, mode).items()}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_too_long_shared_names_still_have_distinct_keys() -> None:
 def _application_keys(
     applications: dict[str, list[JobOverview]], mode: JobKeyMode = JobKeyMode.NAME
 ) -> dict[str, tuple[str, str]]:
-    keyed = keyed_application_jobs("main", applications, mode)
+    keyed = assign_application_keys("main", applications, mode)
     return {key: (placed.application_id, placed.job.job_id) for key, placed in keyed.items()}
 
 
@@ -150,7 +150,7 @@ APPLICATIONS = st.dictionaries(
 
 @given(APPLICATIONS, st.sampled_from(JobKeyMode))
 def test_every_live_job_has_a_key_of_its_own(applications: dict[str, list[JobOverview]], mode: JobKeyMode) -> None:
-    keyed = keyed_application_jobs("main", applications, mode)
+    keyed = assign_application_keys("main", applications, mode)
 
     alive = {(each, job.job_id) for each, jobs in applications.items() for job in jobs if job.state == "RUNNING"}
     found = [(placed.application_id, placed.job.job_id) for placed in keyed.values()]

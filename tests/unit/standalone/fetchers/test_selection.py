@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from flink_autoscaler.clients.flink.decode import JobOverview
-from flink_autoscaler.standalone.fetchers.job_keys import is_selected, selected_jobs
+from flink_autoscaler.standalone.fetchers.job_keys import is_selected, select_jobs
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings
 
 
@@ -39,7 +39,7 @@ def test_jobs_that_are_not_taken_are_named() -> None:
         for name in ("c", "a", "b")
     }
 
-    taken, left_out = selected_jobs(jobs, ClusterSettings(name="main", exclude=("a",)))
+    taken, left_out = select_jobs(jobs, ClusterSettings(name="main", exclude=("a",)))
 
     assert list(taken) == ["main/c", "main/b"]
     assert left_out == {"main/a"}

@@ -60,14 +60,14 @@ def test_resource_managers_have_limits_and_credentials() -> None:
     ],
 )
 def test_the_proxy_gets_what_it_may_see(proxy: str, expected: tuple[tuple[str, str], ...]) -> None:
-    way = endpoints(**SECURED).ways(application(proxy)).proxy
+    way = endpoints(**SECURED).routes(application(proxy)).proxy
 
     assert way is not None
     assert way.headers == expected
 
 
 def test_an_unencrypted_proxy_of_unencrypted_resource_managers_gets_what_they_get() -> None:
-    way = endpoints(headers={"X-Key": "secret"}, access="proxy").ways(application("http://proxy:9099")).proxy
+    way = endpoints(headers={"X-Key": "secret"}, access="proxy").routes(application("http://proxy:9099")).proxy
 
     assert way is not None
     assert way.headers == (("X-Key", "secret"),)
@@ -78,7 +78,7 @@ def test_kerberos_principal_of_the_resource_manager_is_not_that_of_a_proxy_elsew
 
     hosts = []
     for proxy in ("http://rm:8088", "http://proxy:9099"):
-        way = made.ways(application(proxy)).proxy
+        way = made.routes(application(proxy)).proxy
         assert way is not None
         assert way.kerberos is not None
         hosts.append(way.kerberos.host)
@@ -94,25 +94,25 @@ def test_kerberos_principal_of_the_resource_manager_is_not_that_of_a_proxy_elsew
     ],
 )
 def test_ways_are_those_that_are_wanted(access: str, direct: list[str], has_proxy: bool) -> None:
-    ways = endpoints(access=access).ways(application("http://rm:8088"))
+    ways = endpoints(access=access).routes(application("http://rm:8088"))
 
     assert [endpoint.url for endpoint in ways.direct] == direct
     assert (ways.proxy is not None) is has_proxy
 
 
 def test_the_proxy_is_approved_of_where_that_is_configured() -> None:
-    ways = endpoints(approve_proxy=True).ways(application("http://rm:8088"))
+    ways = endpoints(approve_proxy=True).routes(application("http://rm:8088"))
 
     assert [endpoint.approves_proxy for endpoint in ways] == [False, False, True]
 
 
 def test_equal_credentials_give_equal_endpoints() -> None:
     made = endpoints(**SECURED)
-    before = made.ways(application("https://rm1:8090"))
+    before = made.routes(application("https://rm1:8090"))
 
     made.renew()
 
-    assert made.ways(application("https://rm1:8090")) == before
+    assert made.routes(application("https://rm1:8090")) == before
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_credentials_go_to_no_host_that_nobody_vouches_for(entry: dict[str, Any]
     made = endpoints(entry, access="direct")
 
     with pytest.raises(ResponseError, match=r"no credentials are sent there; add the host to yarn\.trusted-hosts"):
-        made.ways(application("http://rm:8088", "evil:1234"))
+        made.routes(application("http://rm:8088", "evil:1234"))
 
 
 @pytest.mark.parametrize(
@@ -153,11 +153,11 @@ def test_hosts_that_may_have_credentials_are_reached(
     made = endpoints(entry, access="direct", **yarn)
     made.vouched_hosts = frozenset(vouched)
 
-    assert [each.url for each in made.ways(application("http://rm:8088")).direct][:1] == ["http://node:1234"]
+    assert [each.url for each in made.routes(application("http://rm:8088")).direct][:1] == ["http://node:1234"]
 
 
 def test_secrets_of_resource_managers_go_to_no_other_proxy_than_theirs() -> None:
     made = endpoints(headers={"X-Key": "secret"}, access="proxy")
 
     with pytest.raises(ResponseError, match="no credentials are sent"):
-        made.ways(application("http://evil:80"))
+        made.routes(application("http://evil:80"))

@@ -12,8 +12,8 @@ from flink_autoscaler.core.errors import NotLeaderError, StoreError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.state import ConfigChanges
 from flink_autoscaler.standalone.ha.leadership import (
-    GuardedEventHandler,
-    GuardedRealizer,
+    LeaderOnlyEventHandler,
+    LeaderOnlyRealizer,
     Leadership,
     LeadershipState,
     LeaseLeadership,
@@ -99,9 +99,9 @@ def lose(lease: FakeLease, leadership: LeaseLeadership) -> None:
 def test_who_gets_the_lease_leads(leadership: LeaseLeadership) -> None:
     leadership.step()
 
-    assert leadership.standing() is LeadershipState.LEADER
+    assert leadership.state() is LeadershipState.LEADER
     assert leadership.term() == 1
-    assert leadership.may_act()
+    assert leadership.is_leader()
 
 
 def test_who_does_not_get_it_stands_by(lease: FakeLease, leadership: LeaseLeadership) -> None:
@@ -109,15 +109,15 @@ def test_who_does_not_get_it_stands_by(lease: FakeLease, leadership: LeaseLeader
 
     leadership.step()
 
-    assert leadership.standing() is LeadershipState.STANDBY
+    assert leadership.state() is LeadershipState.STANDBY
     assert leadership.status().holder == "somebody else"
     assert leadership.term() is None
-    assert not leadership.may_act()
+    assert not leadership.is_leader()
 
 
 def test_nobody_knows_before_the_first_step(leadership: LeaseLeadership) -> None:
-    assert leadership.standing() is LeadershipState.UNKNOWN
-    assert not leadership.may_act()
+    assert leadership.state() is LeadershipState.UNKNOWN
+    assert not leadership.is_leader()
 
 
 def test_a_lease_that_ran_out_stops_the_leader_without_a_step(lease: FakeLease, leadership: LeaseLeadership) -> None:
@@ -125,8 +125,8 @@ def test_a_lease_that_ran_out_stops_the_leader_without_a_step(lease: FakeLease, 
 
     lease.seconds = 0.0
 
-    assert not leadership.may_act()
-    assert leadership.standing() is LeadershipState.UNKNOWN
+    assert not leadership.is_leader()
+    assert leadership.state() is LeadershipState.UNKNOWN
     # Collecting goes on: nobody else may have taken it.
     assert leadership.term() == 1
 
@@ -141,7 +141,7 @@ def test_what_takes_longer_than_the_lease_lasts_is_not_begun(
     leadership.step()
     lease.seconds = 10.0
 
-    assert leadership.may_act(seconds) is expected
+    assert leadership.is_leader(seconds) is expected
 
 
 def test_without_the_database_a_leader_goes_on_until_the_lease_runs_out(
@@ -151,18 +151,18 @@ def test_without_the_database_a_leader_goes_on_until_the_lease_runs_out(
     lease.error = StoreError("no database")
 
     leadership.step()
-    before = leadership.standing()
+    before = leadership.state()
     lease.seconds = 0.0
     leadership.step()
 
-    assert (before, leadership.standing()) == (LeadershipState.LEADER, LeadershipState.UNKNOWN)
+    assert (before, leadership.state()) == (LeadershipState.LEADER, LeadershipState.UNKNOWN)
     assert leadership.status().error == "no database"
 
 
 def test_a_lost_lease_is_tried_for_again_under_a_new_term(lease: FakeLease, leadership: LeaseLeadership) -> None:
     leadership.step()
     lose(lease, leadership)
-    between = leadership.standing()
+    between = leadership.state()
 
     lease.is_taken_away, lease.is_free = False, True
     leadership.step()
@@ -173,17 +173,17 @@ def test_a_lost_lease_is_tried_for_again_under_a_new_term(lease: FakeLease, lead
 
 def test_work_of_an_old_term_may_not_act_in_a_new_one(lease: FakeLease, leadership: LeaseLeadership) -> None:
     leadership.step()
-    with leadership.acting(1):
-        before = leadership.may_act()
+    with leadership.bound_to_term(1):
+        before = leadership.is_leader()
         lose(lease, leadership)
         lease.is_taken_away, lease.is_free = False, True
         leadership.step()
-        after = leadership.may_act()
+        after = leadership.is_leader()
 
         assert (before, after) == (True, False)
-        assert leadership.acting_term() == 1
-    assert leadership.may_act()
-    assert leadership.acting_term() == 2
+        assert leadership.bound_term() == 1
+    assert leadership.is_leader()
+    assert leadership.bound_term() == 2
 
 
 def test_the_term_of_a_thread_holds_for_what_it_has_an_event_loop_do(leadership: LeaseLeadership) -> None:
@@ -192,9 +192,9 @@ def test_the_term_of_a_thread_holds_for_what_it_has_an_event_loop_do(leadership:
 
     async def asks() -> bool:
         await asyncio.sleep(0)
-        return leadership.may_act()
+        return leadership.is_leader()
 
-    with leadership.acting(7):
+    with leadership.bound_to_term(7):
         bound = loop.run(asks(), 10.0)
     free = loop.run(asks(), 10.0)
     loop.close()
@@ -205,8 +205,8 @@ def test_the_term_of_a_thread_holds_for_what_it_has_an_event_loop_do(leadership:
 def test_the_term_of_a_thread_is_its_own(leadership: LeaseLeadership) -> None:
     leadership.step()
 
-    with leadership.acting(7), ThreadPoolExecutor(1) as threads:
-        assert threads.submit(leadership.may_act).result(10)
+    with leadership.bound_to_term(7), ThreadPoolExecutor(1) as threads:
+        assert threads.submit(leadership.is_leader).result(10)
 
 
 def test_changes_are_logged_once(lease: FakeLease, leadership: LeaseLeadership, lines: LogLines) -> None:
@@ -236,12 +236,12 @@ def test_the_thread_takes_a_lease_that_becomes_free_and_releases_it_in_the_end(l
     leadership.start()
     lease.is_free = True
 
-    wait_until("it leads", leadership.may_act, 300, interval=0.01)
+    wait_until("it leads", leadership.is_leader, 300, interval=0.01)
     leadership.stop()
     leadership.stop()
 
     assert lease.released == 1
-    assert not leadership.may_act()
+    assert not leadership.is_leader()
 
 
 def test_a_daemon_that_is_still_at_work_lets_the_lease_run_out(lease: FakeLease) -> None:
@@ -269,23 +269,23 @@ def test_a_leader_renews_three_times_per_lease_and_a_standby_looks_every_second(
     lease: FakeLease, leadership: LeaseLeadership
 ) -> None:
     leadership.step()
-    as_leader = leadership.pause()
+    as_leader = leadership.next_delay()
     lose(lease, leadership)
 
-    assert (as_leader, leadership.pause()) == (10.0, 1.0)
+    assert (as_leader, leadership.next_delay()) == (10.0, 1.0)
 
 
 def test_a_sole_leader_always_may(leadership: LeaseLeadership) -> None:
     sole = Leadership()
 
-    with sole.acting(0):
-        assert sole.may_act(1e9)
+    with sole.bound_to_term(0):
+        assert sole.is_leader(1e9)
     assert sole.term() == 0
 
 
 def test_nothing_is_realized_while_another_daemon_may_lead(lease: FakeLease, leadership: LeaseLeadership) -> None:
     realizer = RecordingRealizer()
-    guarded = GuardedRealizer(realizer, leadership)
+    guarded = LeaderOnlyRealizer(realizer, leadership)
     leadership.step()
     guarded.realize_overrides(CONTEXT, {"v": 2})
     # A request may take longer than this.
@@ -302,7 +302,7 @@ def test_nothing_is_realized_while_another_daemon_may_lead(lease: FakeLease, lea
 
 def test_nothing_is_told_while_another_daemon_may_lead(lease: FakeLease, leadership: LeaseLeadership) -> None:
     events = RecordingEvents()
-    guarded = GuardedEventHandler(events, leadership)
+    guarded = LeaderOnlyEventHandler(events, leadership)
     guarded.handle_event(CONTEXT, EVENT)
     leadership.step()
     guarded.handle_event(CONTEXT, EVENT)

@@ -26,7 +26,7 @@ from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.schema import TABLES
 from flink_autoscaler.pipeline.history.store import find_all, read_rows
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
-from flink_autoscaler.standalone.history.sink import MOST_PASSES, HistorySink, spill_folder
+from flink_autoscaler.standalone.history.sink import MAX_PASSES, HistorySink, spill_folder
 from flink_autoscaler.standalone.records.codec import PassRecord
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from testkit.builders.history import NOON_MS, a_storage, files_of, part_files, sample_rows, write
@@ -277,7 +277,7 @@ def test_passes_become_rows_that_are_spilled_while_the_history_hangs(tmp_path: P
     add(sink, scaled_up().records[0])
     wait_until("rows", lambda: sink.status().rows_waiting > 0, PATIENCE, interval=0.001)
     sink.flush(0.05)
-    passes = 2 * MOST_PASSES
+    passes = 2 * MAX_PASSES
 
     for number in range(passes):
         before = sink.status().rows_waiting
@@ -312,7 +312,7 @@ def test_passes_beyond_a_limit_are_given_up_and_that_is_said(tmp_path: Path, sin
     assert hanging.is_looked_at.wait(PATIENCE)
 
     with capture_logs() as logs:
-        for _ in range(MOST_PASSES + 2):
+        for _ in range(MAX_PASSES + 2):
             add(sink, record)
 
     assert [line["event"] for line in logs] == ["history_pass_lost"] * 3, "with the one in hand"

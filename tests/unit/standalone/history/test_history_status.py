@@ -27,7 +27,7 @@ class Bench:
         settings = HistorySettings(enabled=True, path=str(root), interval=0.0, compaction_interval=0.0, **values)
         self.sink = HistorySink(settings, clock=lambda: self.at_ms / 1000)
         self._gauges = Gauges()
-        self._gauges.follow_status(HISTORY_SERIES, self.sink.status)
+        self._gauges.register_status(HISTORY_SERIES, self.sink.status)
 
     def add(self) -> None:
         record = window_filling().records[0]
@@ -112,13 +112,13 @@ def test_rows_that_were_given_up_are_counted(tmp_path: Path) -> None:
 
 def test_without_a_history_there_are_no_series() -> None:
     gauges = Gauges()
-    gauges.follow_status(HISTORY_SERIES, lambda: None)
+    gauges.register_status(HISTORY_SERIES, lambda: None)
 
     assert b"flink_autoscaler_history" not in b"".join(gauges.texts())
 
 
 def test_series_are_among_those_of_the_daemon(bench: Bench) -> None:
     gauges = Gauges()
-    gauges.follow_status(HISTORY_SERIES, bench.sink.status)
+    gauges.register_status(HISTORY_SERIES, bench.sink.status)
 
     assert b"flink_autoscaler_history_up 1.0" in b"".join(gauges.texts())

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
+from flink_autoscaler.standalone.fetchers.listing import select_clusters
 from testkit.builders.history import part_files
 from testkit.fakes.flink import FakeFlink, FakeJob
 from testkit.scenarios.runner import LogLines
@@ -86,7 +86,7 @@ def kept_history(flink: FakeFlink, folder: Path) -> list[dict[str, object]]:
     }
     settings = settings_of(values)
     with LogLines() as lines, Wiring(settings) as wiring:
-        with closing(wiring.cluster_pass(chosen_clusters(settings, None)[0])) as passes:
+        with closing(wiring.cluster_pass(select_clusters(settings, None)[0])) as passes:
             wiring.storage.start()
             for _ in range(PASSES):
                 passes.run()

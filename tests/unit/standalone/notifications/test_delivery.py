@@ -12,15 +12,15 @@ import pytest
 from flink_autoscaler.core.errors import NotLeaderError, StoreError
 from flink_autoscaler.core.model.notifications import Notification, NotificationBatch
 from flink_autoscaler.standalone.notifications.delivery import (
-    LONGEST_PAUSE,
-    LOOK,
+    MAX_PAUSE,
+    POLL_INTERVAL,
     STORE_PAUSE,
     Delivery,
     TargetCounts,
     TargetStatus,
 )
 from flink_autoscaler.standalone.notifications.messages import CloudEvent
-from flink_autoscaler.standalone.notifications.targets import NotSentError
+from flink_autoscaler.standalone.notifications.targets import DeliveryError
 from flink_autoscaler.stores.outbox import HeapOutbox
 from testkit.contracts.stores.outbox import CLAIM
 from testkit.scenarios.runner import LogLines
@@ -53,13 +53,13 @@ class FlakyOutbox(HeapOutbox):
 
     is_away = False
 
-    def claim(self, target: str, seconds: float) -> NotificationBatch | float:
+    def lease(self, target: str, seconds: float) -> NotificationBatch | float:
         self._check()
-        return super().claim(target, seconds)
+        return super().lease(target, seconds)
 
-    def settle(self, claim: str) -> None:
+    def ack(self, claim: str) -> None:
         self._check()
-        super().settle(claim)
+        super().ack(claim)
 
     def _check(self) -> None:
         if self.is_away:
@@ -101,8 +101,8 @@ def stage() -> Stage:
     return Stage()
 
 
-def refused(**more: Any) -> NotSentError:
-    return NotSentError("HTTP 500", **more)
+def refused(**more: Any) -> DeliveryError:
+    return DeliveryError("HTTP 500", **more)
 
 
 def test_an_event_is_sent_at_once_and_what_waits_comes_together(stage: Stage) -> None:
@@ -127,7 +127,7 @@ def test_pauses_grow_and_nothing_is_sent_twice(stage: Stage) -> None:
 
     assert 4 <= pauses[0] <= 6
     assert all(later > earlier for earlier, later in pairwise(pauses[:6]))
-    assert LONGEST_PAUSE * 0.8 <= pauses[-1] <= LONGEST_PAUSE * 1.2
+    assert MAX_PAUSE * 0.8 <= pauses[-1] <= MAX_PAUSE * 1.2
     stage.step(pauses[-1] + 0.01)
     stage.step(3600.0)
     assert stage.chat.taken == [["1"]]
@@ -178,9 +178,9 @@ def test_a_standby_claims_nothing(stage: Stage) -> None:
     stage.leads = False
     stage.add()
 
-    assert stage.step(60.0) == LOOK
+    assert stage.step(60.0) == POLL_INTERVAL
     assert stage.chat.attempts == 0
-    assert isinstance(stage.outbox.claim("chat", CLAIM), NotificationBatch)
+    assert isinstance(stage.outbox.lease("chat", CLAIM), NotificationBatch)
 
 
 def test_who_loses_the_lead_before_the_last_moment_sends_nothing_and_leaves_it_to_the_next(stage: Stage) -> None:
@@ -189,7 +189,7 @@ def test_who_loses_the_lead_before_the_last_moment_sends_nothing_and_leaves_it_t
     stage.step(60.0)
 
     assert stage.chat.taken == []
-    assert isinstance(stage.outbox.claim("chat", CLAIM), NotificationBatch)
+    assert isinstance(stage.outbox.lease("chat", CLAIM), NotificationBatch)
 
 
 def test_who_was_stopped_for_longer_than_its_claim_sends_nothing(stage: Stage) -> None:

@@ -10,12 +10,12 @@ from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.notifications.messages import (
-    body_of,
     cloud_event,
-    event_of,
-    lines_of,
-    signature_of,
-    title_of,
+    encode_body,
+    message_lines,
+    message_title,
+    report_event,
+    sign,
 )
 from flink_autoscaler.stores.testing.event_handler_contract import a_report
 
@@ -66,8 +66,8 @@ def test_secrets_in_messages_are_masked_and_long_ones_cut() -> None:
 
 
 def test_one_event_is_structured_and_several_are_a_batch() -> None:
-    one, kind = body_of([an_event()])
-    several, batch_kind = body_of([an_event(), an_event()])
+    one, kind = encode_body([an_event()])
+    several, batch_kind = encode_body([an_event(), an_event()])
 
     assert kind.startswith("application/cloudevents+json")
     assert json.loads(one)["specversion"] == "1.0"
@@ -76,7 +76,7 @@ def test_one_event_is_structured_and_several_are_a_batch() -> None:
 
 
 def test_a_body_survives_characters_that_are_none() -> None:
-    body, _ = body_of([an_event(message="half \ud800 東京")])
+    body, _ = encode_body([an_event(message="half \ud800 東京")])
 
     assert json.loads(body)["data"]["message"] == r"half \ud800 東京"
 
@@ -84,22 +84,22 @@ def test_a_body_survives_characters_that_are_none() -> None:
 def test_the_signature_is_that_of_the_body() -> None:
     expected = hmac.new("kéy".encode(), b"body", hashlib.sha256).hexdigest()
 
-    assert signature_of(b"body", "kéy") == f"sha256={expected}"
+    assert sign(b"body", "kéy") == f"sha256={expected}"
 
 
 def test_people_get_a_line_per_event() -> None:
     events = [an_event(), an_event(EventType.NORMAL, "RescaleReached", "the job\nruns")]
 
-    assert title_of(events) == "flink-autoscaler: 2 events, 1 of them warning"
-    assert title_of(events[:1]) == "flink-autoscaler: RolledBack main/orders"
-    assert lines_of(events).splitlines() == [
+    assert message_title(events) == "flink-autoscaler: 2 events, 1 of them warning"
+    assert message_title(events[:1]) == "flink-autoscaler: RolledBack main/orders"
+    assert message_lines(events).splitlines() == [
         "2026-01-05 12:00:00 UTC WARNING main/orders RolledBack: text",
         "2026-01-05 12:00:00 UTC main/orders RescaleReached: the job runs",
     ]
 
 
 def test_people_get_few_and_short_lines() -> None:
-    lines = lines_of([an_event(message="x" * 4000)] * 100).splitlines()
+    lines = message_lines([an_event(message="x" * 4000)] * 100).splitlines()
 
     assert lines[-1] == "and 80 more"
     assert max(map(len, lines)) <= 500
@@ -107,7 +107,7 @@ def test_people_get_few_and_short_lines() -> None:
 
 
 def test_reports_that_are_not_executed_are_repetitions_of_each_other() -> None:
-    executed, advice = event_of(a_report(is_executed=True)), event_of(a_report(is_executed=False))
+    executed, advice = report_event(a_report(is_executed=True)), report_event(a_report(is_executed=False))
 
     assert executed.interval is None
     assert (advice.key, advice.interval) == (

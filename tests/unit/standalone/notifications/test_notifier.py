@@ -206,13 +206,13 @@ def test_targets_and_rules_can_change_meanwhile(receiver: Receiver, make: Make) 
         notifier = make(settings(receiver.url))
         notifier.handle_event(a_context(), an_event(1))
         receiver.wait_for(1)
-        notifier.follow(settings(second.url, rules=[RuleSettings(reasons=("RolledBack",))]))
+        notifier.update_settings(settings(second.url, rules=[RuleSettings(reasons=("RolledBack",))]))
         notifier.handle_event(a_context(), an_event(2))
         notifier.handle_event(a_context(), Event(EventType.WARNING, "Other", "text"))
         second.wait_for(1)
-        notifier.follow(settings())
+        notifier.update_settings(settings())
         notifier.handle_event(a_context(), an_event(3))
-        notifier.follow(settings(second.url))
+        notifier.update_settings(settings(second.url))
         notifier.handle_event(a_context(), an_event(4))
         second.wait_for(2)
 
@@ -272,9 +272,9 @@ def test_series_follow_the_targets_of_a_reload(receiver: Receiver, make: Make) -
     notifier.handle_event(a_context(), an_event())
     wait_until("it is told", lambda: notifier.status()["t0"].sent, 300, interval=0.01)
 
-    notifier.follow(settings(receiver.url, receiver.url))
+    notifier.update_settings(settings(receiver.url, receiver.url))
     kept = {name: status.sent for name, status in notifier.status().items()}
-    notifier.follow(settings())
+    notifier.update_settings(settings())
 
     assert (kept, dict(notifier.status())) == ({"t0": 1, "t1": 0}, {})
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from flink_autoscaler.standalone.notifications.targets import redacted
-from flink_autoscaler.standalone.settings.secrets import shown, without_target
+from flink_autoscaler.standalone.notifications.targets import redact_url
+from flink_autoscaler.standalone.settings.secrets import mask_target_url, mask_value
 
 URLS = [
     pytest.param("slack://s3cr3tA/s3cr3tB/s3cr3tC/#s3cr3tD", id="tokens as host and path"),
@@ -21,32 +21,32 @@ def test_no_part_of_a_url_is_told(url: str) -> None:
     parts = [part for part in url.replace("%21", "!").split("/") if part]
 
     for text in (url, f"failed: {url}!", *(f"no such {part} here" for part in parts)):
-        assert "s3cr3t" not in redacted(text, url)
+        assert "s3cr3t" not in redact_url(text, url)
 
 
 @pytest.mark.parametrize("url", URLS)
 def test_where_a_target_is_can_be_shown(url: str) -> None:
-    assert "s3cr3t" not in without_target(url)
-    assert "s3cr3t" not in shown("autoscaler.notifications.targets.0.url", url)
-    assert "s3cr3t" not in shown("notifications.targets.0.url", url)
+    assert "s3cr3t" not in mask_target_url(url)
+    assert "s3cr3t" not in mask_value("autoscaler.notifications.targets.0.url", url)
+    assert "s3cr3t" not in mask_value("notifications.targets.0.url", url)
 
 
 def test_the_host_of_a_web_address_stays() -> None:
     url = "https://hooks.example.com:8443/s3cr3t"
 
-    assert without_target(url) == "https://hooks.example.com:8443/******"
-    assert "hooks.example.com:8443" in redacted("POST https://hooks.example.com:8443: refused", url)
+    assert mask_target_url(url) == "https://hooks.example.com:8443/******"
+    assert "hooks.example.com:8443" in redact_url("POST https://hooks.example.com:8443: refused", url)
 
 
 def test_keys_are_not_told_and_texts_are_bounded() -> None:
-    text = redacted("the key s3cr3tKey" + "x" * 5000, "https://hooks.example.com", "s3cr3tKey")
+    text = redact_url("the key s3cr3tKey" + "x" * 5000, "https://hooks.example.com", "s3cr3tKey")
 
     assert "s3cr3t" not in text
     assert len(text) < 400
 
 
 def test_where_a_secret_is_may_be_told() -> None:
-    assert shown("autoscaler.notifications.targets.0.url-file", "/run/secrets/chat") == "/run/secrets/chat"
-    assert shown("autoscaler.notifications.targets.3.key-env-variable", "HOOK_KEY") == "HOOK_KEY"
-    assert shown("autoscaler.notifications.targets.3.auth.token-file", "/run/secrets/t") == "/run/secrets/t"
-    assert shown("autoscaler.notifications.targets.3.headers.X-Key", "s3cr3t") == "******"
+    assert mask_value("autoscaler.notifications.targets.0.url-file", "/run/secrets/chat") == "/run/secrets/chat"
+    assert mask_value("autoscaler.notifications.targets.3.key-env-variable", "HOOK_KEY") == "HOOK_KEY"
+    assert mask_value("autoscaler.notifications.targets.3.auth.token-file", "/run/secrets/t") == "/run/secrets/t"
+    assert mask_value("autoscaler.notifications.targets.3.headers.X-Key", "s3cr3t") == "******"

@@ -7,7 +7,7 @@ import pytest
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.standalone.notifications.notifier import Rules
+from flink_autoscaler.standalone.notifications.notifier import RoutingRules
 from flink_autoscaler.standalone.settings.schema.clusters import NotificationSettings, RuleSettings, TargetSettings
 
 JOB = JobAutoScalerContext(
@@ -21,7 +21,7 @@ TARGETS = (TargetSettings(name="chat"), TargetSettings(name="audit"))
 
 def told(*rules: RuleSettings, job: JobAutoScalerContext = JOB, event: Event = WARNING) -> str:
     settings = NotificationSettings(targets=TARGETS, rules=rules)
-    return " ".join(Rules(settings).targets(job, event))
+    return " ".join(RoutingRules(settings).targets(job, event))
 
 
 def test_without_rules_every_warning_is_told_to_all() -> None:
@@ -30,7 +30,7 @@ def test_without_rules_every_warning_is_told_to_all() -> None:
 
 
 def test_without_targets_nobody_is_told() -> None:
-    assert Rules(NotificationSettings()).targets(JOB, WARNING) == ()
+    assert RoutingRules(NotificationSettings()).targets(JOB, WARNING) == ()
 
 
 @pytest.mark.parametrize(

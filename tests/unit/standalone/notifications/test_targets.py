@@ -17,8 +17,8 @@ from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.notifications.messages import CloudEvent, cloud_event
-from flink_autoscaler.standalone.notifications.targets import NotSentError, Target, make_target
-from flink_autoscaler.standalone.settings.apprise import service_of
+from flink_autoscaler.standalone.notifications.targets import DeliveryError, NotificationTarget, make_target
+from flink_autoscaler.standalone.settings.apprise import apprise_service
 from flink_autoscaler.standalone.settings.schema.clusters import BearerAuth, TargetSettings
 from testkit.fakes.receiver import Receiver
 from testkit.scenarios.runner import LogLines
@@ -31,21 +31,21 @@ def an_event(reason: str = "RolledBack", kind: EventType = EventType.WARNING) ->
 
 
 @pytest.fixture
-def make() -> Iterator[Callable[[TargetSettings], Target]]:
+def make() -> Iterator[Callable[[TargetSettings], NotificationTarget]]:
     loop = EventLoopThread()
     yield lambda settings: make_target(settings, loop)
     loop.close()
 
 
-Make = Callable[[TargetSettings], Target]
+Make = Callable[[TargetSettings], NotificationTarget]
 
 
 def yes() -> bool:
     return True
 
 
-def failure(target: Target, may_send: Callable[[], bool] = yes) -> NotSentError:
-    with pytest.raises(NotSentError) as caught:
+def failure(target: NotificationTarget, may_send: Callable[[], bool] = yes) -> DeliveryError:
+    with pytest.raises(DeliveryError) as caught:
         target.send([an_event()], may_send)
     return caught.value
 
@@ -178,5 +178,5 @@ def test_a_url_of_no_service_is_told_without_the_url(make: Make) -> None:
 
 
 def test_known_services_are_known() -> None:
-    assert service_of("mailtos://user:pass@mail.example.com") is not None
-    assert service_of("nonsense://x") is None
+    assert apprise_service("mailtos://user:pass@mail.example.com") is not None
+    assert apprise_service("nonsense://x") is None

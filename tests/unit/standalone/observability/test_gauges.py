@@ -247,7 +247,7 @@ def test_group_of_daemons_is_shown_where_there_is_one() -> None:
     gauges = Gauges()
     assert "flink_autoscaler_ha_info" not in b"".join(gauges.texts()).decode()
 
-    gauges.join_group("production")
+    gauges.set_ha_group("production")
 
     assert value(gauges, "ha_info", ha_group="production") == 1
 

@@ -14,11 +14,11 @@ from prometheus_client import CollectorRegistry
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.ha.leadership import LeadershipState, LeadershipStatus
-from flink_autoscaler.standalone.ha.store_watch import WORKING, StoreStatus
-from flink_autoscaler.standalone.observability.announcer import Announcer
+from flink_autoscaler.standalone.ha.store_health import WORKING, StoreStatus
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.observability.http import HttpServer, create_app
+from flink_autoscaler.standalone.observability.pass_reporter import PassReporter
 from flink_autoscaler.standalone.observability.status_series import CLUSTER_SERIES, StatusMetrics
 from testkit.fakes.flink import FakeFlink, Fault
 from testkit.scenarios.runner import LogLines, Watching
@@ -43,7 +43,7 @@ def standing(value: LeadershipState) -> LeadershipStatus:
 )
 def test_readiness(store: StoreStatus, leadership: LeadershipStatus | None, expected: bool) -> None:
     health = Health({"main": 60.0}, store=lambda: store, leadership=lambda: leadership)
-    health.succeeded("main")
+    health.record_success("main")
 
     assert health.readiness().ready is expected
 
@@ -69,8 +69,8 @@ def test_the_page_says_why_the_daemon_is_not_ready() -> None:
 def test_gauges_follow_store_and_leadership(value: bool) -> None:
     gauges = Gauges()
 
-    gauges.follow("store_up", lambda: value)
-    gauges.follow("leader", lambda: value)
+    gauges.register_gauge("store_up", lambda: value)
+    gauges.register_gauge("leader", lambda: value)
 
     for name in ("store_up", "leader"):
         assert gauges.registry.get_sample_value(f"flink_autoscaler_{name}") == float(value)
@@ -88,11 +88,11 @@ def report(lines: LogLines) -> Iterator[PassReport]:
 
 def test_of_jobs_only_the_leader_tells(report: PassReport, lines: LogLines) -> None:
     health, gauges = Health({"main": 60.0}), Gauges()
-    announcer = Announcer(gauges=gauges, health=health)
+    announcer = PassReporter(gauges=gauges, health=health)
 
-    announcer.announce(replace(report, is_acting=False))
+    announcer.report(replace(report, is_acting=False))
     while_standing_by = [line["event"] for line in lines.all() if "_event" not in line["event"]]
-    announcer.announce(report)
+    announcer.report(report)
 
     assert while_standing_by == []
     assert [line["event"] for line in lines.of("job_failed")] == ["job_failed"]
@@ -109,21 +109,21 @@ def test_of_jobs_only_the_leader_tells(report: PassReport, lines: LogLines) -> N
 def test_errors_of_the_store_are_not_told_per_job_while_it_may_be_away(
     report: PassReport, lines: LogLines, is_in_doubt: bool, expected: list[str]
 ) -> None:
-    announcer = Announcer(gauges=Gauges(), health=Health({"main": 60.0}), is_store_in_doubt=lambda _: is_in_doubt)
+    announcer = PassReporter(gauges=Gauges(), health=Health({"main": 60.0}), is_store_in_doubt=lambda _: is_in_doubt)
     failed = {key: replace(each, errors=(StoreError("the row is too long"),)) for key, each in report.reports.items()}
 
-    announcer.announce(replace(report, reports=failed, failures={"main/new": StoreError("the row is too long")}))
+    announcer.report(replace(report, reports=failed, failures={"main/new": StoreError("the row is too long")}))
 
     assert [line["error"] for line in lines.of("job_failed")] == expected * 2
 
 
 def test_other_clusters_can_be_followed() -> None:
     health = Health({"a": 60.0, "b": 60.0})
-    health.succeeded("a")
-    health.succeeded("b")
-    health.failed("b", "no answer")
+    health.record_success("a")
+    health.record_success("b")
+    health.record_failure("b", "no answer")
 
-    health.follow({"b": 30.0, "c": 60.0})
+    health.set_clusters({"b": 30.0, "c": 60.0})
 
     clusters = health.readiness().clusters
     assert list(clusters) == ["b", "c"]
@@ -133,10 +133,10 @@ def test_other_clusters_can_be_followed() -> None:
 
 def test_last_pass_of_a_cluster_that_is_not_followed_any_more_does_not_count() -> None:
     health = Health({"a": 60.0})
-    health.follow({})
+    health.set_clusters({})
 
-    health.succeeded("a")
-    health.failed("a", "no answer")
+    health.record_success("a")
+    health.record_failure("a", "no answer")
 
     assert health.readiness().clusters == {}
 
@@ -146,7 +146,7 @@ def test_series_say_which_clusters_were_looked_at_lately() -> None:
     health = Health({"main": 60.0, "other": 60.0}, clock=lambda: now[0])
     registry = CollectorRegistry()
     registry.register(StatusMetrics(CLUSTER_SERIES, lambda: health.readiness().clusters))
-    health.succeeded("main")
+    health.record_success("main")
     now[0] += 30
 
     shown = {
@@ -160,11 +160,11 @@ def test_series_say_which_clusters_were_looked_at_lately() -> None:
 
 def test_a_daemon_that_stands_by_shows_no_jobs(report: PassReport) -> None:
     gauges = Gauges()
-    announcer = Announcer(gauges=gauges, health=Health({"main": 60.0}))
-    announcer.announce(report)
+    announcer = PassReporter(gauges=gauges, health=Health({"main": 60.0}))
+    announcer.report(report)
     assert "main/orders" in b"".join(gauges.texts()).decode()
 
-    announcer.announce(replace(report, is_acting=False))
+    announcer.report(replace(report, is_acting=False))
 
     assert "main/orders" not in b"".join(gauges.texts()).decode()
     assert gauges.registry.get_sample_value("flink_autoscaler_cluster_up", {"cluster": "main"}) == 1

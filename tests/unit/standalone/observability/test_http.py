@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
-from flink_autoscaler.standalone.observability.http import MOST_CONNECTIONS, HttpServer, Patience, create_app
+from flink_autoscaler.standalone.observability.http import MAX_CONNECTIONS, ConnectionTimeouts, HttpServer, create_app
 from testkit.clusters.flink.waiting import wait_until
 
 UNFINISHED = b"GET /healthz HTTP/1.1\r\nHost: daemon\r\nX-Slow: "
@@ -32,13 +32,13 @@ UNFINISHED = b"GET /healthz HTTP/1.1\r\nHost: daemon\r\nX-Slow: "
 class Pages:
     """The pages, served on a free port, with what they show."""
 
-    def __init__(self, patience: Patience | None = None) -> None:
+    def __init__(self, patience: ConnectionTimeouts | None = None) -> None:
         self.now = 0.0
         self.is_alive = True
         self.gauges = Gauges()
         self.health = Health({"one": 30.0, "two": 30.0}, clock=lambda: self.now)
         app = create_app(gauges=self.gauges, health=self.health, is_alive=lambda: self.is_alive)
-        self.server = HttpServer(app, host="127.0.0.1", port=0, patience=patience or Patience())
+        self.server = HttpServer(app, host="127.0.0.1", port=0, patience=patience or ConnectionTimeouts())
         self.port = int(self.server.url.rsplit(":", 1)[1])
         self.server.start()
 
@@ -77,13 +77,13 @@ def test_healthz_follows_the_loop(pages: Pages) -> None:
 
 
 def test_ready_from_the_success_of_every_cluster_until_one_is_stale(pages: Pages) -> None:
-    pages.health.succeeded("one")
+    pages.health.record_success("one")
     before = pages.readiness()
-    pages.health.succeeded("two")
+    pages.health.record_success("two")
     pages.now = 12.0
     ready = pages.readiness()
     pages.now = 30.0
-    pages.health.succeeded("one")
+    pages.health.record_success("one")
     stale = pages.readiness()
 
     assert [status for status, _ in (before, ready, stale)] == [503, 200, 503]
@@ -98,9 +98,9 @@ def test_ready_from_the_success_of_every_cluster_until_one_is_stale(pages: Pages
 
 
 def test_readiness_shows_the_error_until_it_is_over_without_secrets(pages: Pages) -> None:
-    pages.health.failed("one", "GET http://flink:hunter2@jobmanager failed")
+    pages.health.record_failure("one", "GET http://flink:hunter2@jobmanager failed")
     _, failed = pages.readiness()
-    pages.health.succeeded("one")
+    pages.health.record_success("one")
     _, recovered = pages.readiness()
 
     assert failed["clusters"]["one"]["error"].endswith("@jobmanager failed")
@@ -177,7 +177,7 @@ def test_closed_server_frees_its_port_and_ends_its_thread(pages: Pages) -> None:
 @pytest.mark.parametrize("sent", [UNFINISHED, b""], ids=["half a request", "nothing at all"])
 def test_probe_gets_its_answer_whatever_other_clients_leave_unfinished(pages: Pages, sent: bytes) -> None:
     with ExitStack() as open_connections:
-        for _ in range(2 * MOST_CONNECTIONS):
+        for _ in range(2 * MAX_CONNECTIONS):
             open_connections.enter_context(pages.connect(sent))
         answers = [pages.get("/healthz")[0] for _ in range(5)]
 
@@ -187,7 +187,7 @@ def test_probe_gets_its_answer_whatever_other_clients_leave_unfinished(pages: Pa
 def test_oldest_unfinished_connections_make_way_and_a_kept_one_that_was_answered_lately_does_not(pages: Pages) -> None:
     with ExitStack() as parts:
         oldest = parts.enter_context(pages.connect(UNFINISHED))
-        for _ in range(MOST_CONNECTIONS - 1):
+        for _ in range(MAX_CONNECTIONS - 1):
             parts.enter_context(pages.connect(UNFINISHED))
         prober = http.client.HTTPConnection("127.0.0.1", pages.port, timeout=60)
         parts.callback(prober.close)
@@ -207,7 +207,7 @@ def asked(connection: http.client.HTTPConnection) -> int:
 
 
 def test_request_that_is_not_finished_in_time_is_dropped() -> None:
-    pages = Pages(Patience(request=0.2))
+    pages = Pages(ConnectionTimeouts(request=0.2))
     try:
         with pages.connect() as dripping:
             started = time.monotonic()
@@ -232,7 +232,7 @@ def is_dropped(connection: socket.socket) -> bool:
 
 
 def test_answer_that_nobody_takes_is_dropped() -> None:
-    pages = Pages(Patience(answer=0.2))
+    pages = Pages(ConnectionTimeouts(answer=0.2))
     for number in range(20_000):
         pages.gauges.record_overrun(f"a cluster with a long name, number {number}")
     try:

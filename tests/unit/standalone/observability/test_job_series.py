@@ -19,7 +19,7 @@ from flink_autoscaler.core.model.supervision import (
 )
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.supervise.suspension import Suspension
-from flink_autoscaler.standalone.observability.job_series import CODE_LIMIT, MAX_CODES, JobSeries
+from flink_autoscaler.standalone.observability.job_series import CODE_LIMIT, MAX_CODES, JobMetricsCollector
 
 JOB = {"cluster": "c", "job_key": "c/orders"}
 KEYS = ("c/orders", "c/more")
@@ -33,7 +33,7 @@ class Site:
 
     def __init__(self) -> None:
         self.now = STARTED / 1000
-        self.series = JobSeries(clock=lambda: self.now)
+        self.series = JobMetricsCollector(clock=lambda: self.now)
         self.registry = CollectorRegistry()
         self.registry.register(self.series)
 
@@ -48,7 +48,7 @@ class Site:
         phase: PassPhase = PassPhase.EXECUTED,
     ) -> None:
         outcome = PassOutcome("c/orders", phase, hold, JobState(supervision=supervision))
-        self.series.put("c", JobPassReport("c/orders", outcome))
+        self.series.record("c", JobPassReport("c/orders", outcome))
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_what_leaves_a_job_alone_is_shown(site: Site) -> None:
     alone = Suspension("dry run", AuditStamp("ann", "a test", 1), "switched off")
     outcome = PassOutcome("c/orders", PassPhase.EXECUTED, HOLD)
 
-    site.series.put("c", JobPassReport("c/orders", outcome, suspensions=(alone,)))
+    site.series.record("c", JobPassReport("c/orders", outcome, suspensions=(alone,)))
 
     assert site.value("left_alone", what="dry run") == 1
 
@@ -171,7 +171,7 @@ def test_nothing_is_shown_of_a_forgotten_job(site: Site) -> None:
 
 
 def test_jobs_beyond_the_limit_are_counted_instead_of_shown_until_one_is_gone() -> None:
-    series, registry = JobSeries(most_jobs=1), CollectorRegistry()
+    series, registry = JobMetricsCollector(most_jobs=1), CollectorRegistry()
     registry.register(series)
 
     def shown() -> list[float | None]:
@@ -179,7 +179,7 @@ def test_jobs_beyond_the_limit_are_counted_instead_of_shown_until_one_is_gone() 
         return [registry.get_sample_value("flink_autoscaler_job_balanced_total", each) for each in labels]
 
     for key in KEYS:
-        series.put("c", JobPassReport(key, PassOutcome(key, PassPhase.EXECUTED, HOLD)))
+        series.record("c", JobPassReport(key, PassOutcome(key, PassPhase.EXECUTED, HOLD)))
     before, left_out = shown(), registry.get_sample_value("flink_autoscaler_jobs_left_out")
     series.forget("c", KEYS[0])
 

@@ -4,7 +4,7 @@ import pytest
 
 from flink_autoscaler.clients.flink.freshness import gathering_interval
 from flink_autoscaler.core.model.job import ClusterCapacity
-from flink_autoscaler.standalone.readiness.checks import ClusterFacts, is_old
+from flink_autoscaler.standalone.readiness.checks import ClusterFacts, lacks_rescale_api
 
 ADAPTIVE = {"jobmanager.scheduler": "adaptive"}
 REACTIVE = {"scheduler-mode": "reactive"}
@@ -83,7 +83,7 @@ def test_cluster_is_told_what_it_needs(facts: ClusterFacts, expected: list[tuple
     [("1.17.2", True), ("1.18-SNAPSHOT", False), ("2.0.0", False), ("10.1", False), ("<unknown>", None)],
 )
 def test_version_is_old_before_1_18(version: str, expected: bool | None) -> None:
-    assert is_old(version) is expected
+    assert lacks_rescale_api(version) is expected
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("2000", 2.0), ("5 s", 5.0), ("", 10.0), ("often", 10.0), ("0 ms", 0.0)])

@@ -10,7 +10,7 @@ from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
-from flink_autoscaler.standalone.readiness.checks import Finding, JobFacts, Weight, is_ready, needs_of
+from flink_autoscaler.standalone.readiness.checks import Finding, JobFacts, Severity, is_ready, prerequisites_of
 from testkit.builders.core import a_context, a_topology, a_vertex, vertex_id
 
 ADAPTIVE = {"jobmanager.scheduler": "adaptive"}
@@ -185,15 +185,17 @@ def test_what_is_needed_comes_first() -> None:
 
     weights = [finding.weight for finding in facts.findings]
 
-    assert weights == [Weight.NEEDED, Weight.LIMIT, Weight.NOTE, Weight.NOTE]
+    assert weights == [Severity.BLOCKER, Severity.LIMITATION, Severity.INFO, Severity.INFO]
 
 
-@pytest.mark.parametrize(("weight", "expected"), [(Weight.NEEDED, False), (Weight.LIMIT, True), (Weight.NOTE, True)])
-def test_job_is_ready_when_nothing_is_needed(weight: Weight, expected: bool) -> None:
+@pytest.mark.parametrize(
+    ("weight", "expected"), [(Severity.BLOCKER, False), (Severity.LIMITATION, True), (Severity.INFO, True)]
+)
+def test_job_is_ready_when_nothing_is_needed(weight: Severity, expected: bool) -> None:
     assert is_ready((Finding("X", weight, "x"),)) is expected
 
 
 def test_needs_leave_limits_and_notes_out() -> None:
     context = a_context(DISABLED, {"jobmanager.scheduler": "default"})
 
-    assert [finding.code for finding in needs_of(context)] == ["SCHEDULER_NOT_ADAPTIVE", "NOT_ENABLED"]
+    assert [finding.code for finding in prerequisites_of(context)] == ["SCHEDULER_NOT_ADAPTIVE", "NOT_ENABLED"]

@@ -7,7 +7,7 @@ from flink_autoscaler.core.errors import MissingMetricError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.standalone.readiness.checks import JobFacts
-from flink_autoscaler.standalone.readiness.looking import read_facts, read_metrics
+from flink_autoscaler.standalone.readiness.inspection import read_job_facts, read_metrics
 from testkit.builders.core import a_context
 from testkit.fakes.flink import Canned, FakeFlink, chain
 
@@ -25,7 +25,7 @@ async def read(flink: FakeFlink, job_id: str, *, patience: float) -> tuple[JobRe
 async def facts_of(flink: FakeFlink, job_id: str, status: JobStatus = JobStatus.RUNNING) -> JobFacts:
     client = FlinkRestClient(flink.endpoint())
     try:
-        return await read_facts(client, a_context(job_id=job_id, status=status), None, 60.0, lambda _: None)
+        return await read_job_facts(client, a_context(job_id=job_id, status=status), None, 60.0, lambda _: None)
     finally:
         await client.aclose()
 

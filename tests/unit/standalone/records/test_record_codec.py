@@ -23,8 +23,8 @@ from flink_autoscaler.standalone.records.codec import (
     decode,
     encode,
     read_export,
+    read_samples,
     samples_document,
-    samples_of,
     to_document,
 )
 from flink_autoscaler.standalone.settings.secrets import MASK, is_sensitive
@@ -54,7 +54,7 @@ def test_a_record_comes_back_as_it_was(scenario: str) -> None:
         assert kept(read.request, read.outcome) == kept(record.request, record.outcome)
         assert same_state(read.outcome.state, record.outcome.state)
         assert same_state(read.request.state, record.request.state)
-        assert read.is_whole
+        assert read.is_complete
 
 
 def test_a_pass_with_half_a_character_and_numbers_without_end_is_recorded() -> None:
@@ -184,7 +184,7 @@ def test_a_record_that_is_too_large_loses_what_replaying_needs() -> None:
 
     read = decode(encode(record, limit=1000))
 
-    assert not read.is_whole
+    assert not read.is_complete
     assert read.request.state.samples == read.outcome.state.samples == ()
     assert read.outcome.inputs is None
     assert read.outcome.decision.reasons == record.outcome.decision.reasons
@@ -240,7 +240,7 @@ def test_windows_share_their_samples_and_keep_what_is_absent_apart_from_unknown(
     third = MetricSample(3, {"b": {ScalingMetric.LAG: 1.0}}, {}, waited={"b": NonBusyTime(9.0, 1.5)})
 
     document, order = samples_document((first, second), (second, third))
-    before, after = samples_of(json.loads(json.dumps(document, allow_nan=False)), order)
+    before, after = read_samples(json.loads(json.dumps(document, allow_nan=False)), order)
 
     assert order == [[0, 1], [1, 2]]
     assert same_state(before, (first, second))
@@ -248,4 +248,4 @@ def test_windows_share_their_samples_and_keep_what_is_absent_apart_from_unknown(
 
 
 def test_a_window_without_samples_is_nothing() -> None:
-    assert samples_of(*samples_document((), ())) == ((), ())
+    assert read_samples(*samples_document((), ())) == ((), ())

@@ -80,9 +80,9 @@ def quiet_passes(recorder: PassRecorder, minutes: int) -> list[int]:
     instants = []
     for _ in range(minutes):
         job.look_at_load(1, busy_ms=700.0)
-        request = replace(job.records[-1].request, recorded=recorder.recorded(JOB_KEY))
+        request = replace(job.records[-1].request, recorded=recorder.last_recorded(JOB_KEY))
         recorder.put(request, job.outcome)
-        if recorder.recorded(JOB_KEY) != request.recorded:
+        if recorder.last_recorded(JOB_KEY) != request.recorded:
             instants.append(request.now_ms)
     return instants
 
@@ -123,8 +123,8 @@ def test_a_job_that_was_forgotten_begins_anew(recorder: PassRecorder) -> None:
     recorder.put(*a_decision())
     recorder.forget(JOB_KEY)
 
-    assert recorder.recorded(JOB_KEY).at_ms == 0
-    assert recorder.recorded(JOB_KEY).interval_ms == 600_000
+    assert recorder.last_recorded(JOB_KEY).at_ms == 0
+    assert recorder.last_recorded(JOB_KEY).interval_ms == 600_000
 
 
 def test_what_the_store_does_not_take_waits_until_it_does() -> None:

@@ -14,13 +14,13 @@ from flink_autoscaler.core.model.decision import PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
-from flink_autoscaler.standalone.records.replay import PUT_OFF, differences, replayed
+from flink_autoscaler.standalone.records.replay import DEFERRED_CODES, differences, replay_pass
 from testkit.contracts.recorded_passes import ENRICH, SCENARIOS, RecordedJob, rolled_back, scaled_up, without_headroom
 
 
 def found(record: PassRecord) -> list[str]:
     read = decode(encode(record))
-    return list(differences(read, replayed(read)))
+    return list(differences(read, replay_pass(read)))
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -49,7 +49,7 @@ def test_the_scenarios_have_what_they_are_meant_to_show() -> None:
     assert any(record.outcome.is_repair for record in rolled_back().records)
 
 
-@pytest.mark.parametrize("code", sorted(PUT_OFF))
+@pytest.mark.parametrize("code", sorted(DEFERRED_CODES))
 def test_a_decision_that_is_deferred_because_of_other_jobs_is_deferred_again(code: str) -> None:
     record = scaled_up().records[2]
     waits = defer(record.outcome, Reason(code, "others want slots, too"))
@@ -94,17 +94,17 @@ def test_other_words_are_the_same_decision() -> None:
 
 
 def test_a_record_that_is_not_whole_is_not_replayed() -> None:
-    record = replace(scaled_up().records[2], is_whole=False)
+    record = replace(scaled_up().records[2], is_complete=False)
 
     with pytest.raises(StoreError, match="too large"):
-        replayed(record)
+        replay_pass(record)
 
 
 def test_a_pass_that_ended_before_the_cluster_answered_is_not_replayed() -> None:
     record = scaled_up().records[2]
 
     with pytest.raises(StoreError, match="nothing to replay"):
-        replayed(replace(record, outcome=replace(record.outcome, inputs=None)))
+        replay_pass(replace(record, outcome=replace(record.outcome, inputs=None)))
 
 
 @settings(max_examples=40)

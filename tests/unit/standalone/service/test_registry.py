@@ -10,7 +10,12 @@ import pytest
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.observability.gauges import Gauges
-from flink_autoscaler.standalone.service.registry import ClusterRegistry, applicable, require_lease, restart_keys
+from flink_autoscaler.standalone.service.registry import (
+    ClusterRegistry,
+    applicable_settings,
+    require_lease,
+    restart_keys,
+)
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind, SimpleAuth
 from flink_autoscaler.standalone.settings.schema.settings import (
     EngineSettings,
@@ -125,7 +130,9 @@ def test_whatever_holds_for_a_cluster_changes_it(make_site: MakeSite, lines: Log
 def test_the_engine_of_all_changes_every_cluster() -> None:
     wanted = some(a_cluster("a"), engine=EngineSettings(kind=EngineKind.SPARK))
 
-    assert [cluster.engine for cluster in applicable(RUNNING, wanted).effective_clusters()] == [EngineKind.SPARK]
+    assert [cluster.engine for cluster in applicable_settings(RUNNING, wanted).effective_clusters()] == [
+        EngineKind.SPARK
+    ]
 
 
 def test_clusters_without_names_are_compared_as_well(make_site: MakeSite) -> None:
@@ -195,7 +202,7 @@ def test_one_cluster_that_cannot_be_built_refuses_all(make_site: MakeSite, lines
 def test_what_needs_a_restart_is_named(changes: dict[str, object], expected: list[str]) -> None:
     wanted = RUNNING.model_copy(update=changes)
 
-    assert list(restart_keys(applicable(RUNNING, wanted), wanted)) == expected
+    assert list(restart_keys(applicable_settings(RUNNING, wanted), wanted)) == expected
 
 
 def test_what_needs_a_restart_is_one_warning_and_the_rest_is_applied(make_site: MakeSite, lines: LogLines) -> None:
@@ -232,7 +239,7 @@ def test_cluster_that_is_too_slow_for_the_lease_is_refused() -> None:
     slow = some(a_cluster("a"), a_cluster("b", interval=60.0), ha=ha.model_copy(update={"ttl": 90.0}))
 
     with pytest.raises(ConfigError, match=r"'b' needs autoscaler.ha.ttl of at least 80 s.* runs with 30 s"):
-        require_lease(applicable(some(a_cluster("a"), ha=ha), slow))
+        require_lease(applicable_settings(some(a_cluster("a"), ha=ha), slow))
 
 
 def test_who_may_do_what_changes_and_where_the_endpoint_listens_does_not(make_site: MakeSite, lines: LogLines) -> None:

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 
-from flink_autoscaler.standalone.service.signals import DaemonRequest, Inbox, received_signals
+from flink_autoscaler.standalone.service.signals import DaemonRequest, SignalQueue, handle_signals
 
 
 def send(number: signal.Signals) -> None:
@@ -13,21 +13,21 @@ def send(number: signal.Signals) -> None:
 
 
 def test_signal_to_stop_is_the_end() -> None:
-    with received_signals(reloads=True) as inbox:
+    with handle_signals(reloads=True) as inbox:
         send(signal.SIGTERM)
 
         assert inbox.get() == signal.SIGTERM
 
 
 def test_hang_up_is_a_wish_to_reload() -> None:
-    with received_signals(reloads=True) as inbox:
+    with handle_signals(reloads=True) as inbox:
         send(signal.SIGHUP)
 
         assert inbox.get() is DaemonRequest.RELOAD
 
 
 def test_one_reading_answers_all_wishes_before_it() -> None:
-    with received_signals(reloads=True) as inbox:
+    with handle_signals(reloads=True) as inbox:
         for _ in range(100):
             send(signal.SIGHUP)
         send(signal.SIGTERM)
@@ -36,7 +36,7 @@ def test_one_reading_answers_all_wishes_before_it() -> None:
 
 
 def test_a_wish_during_a_reading_is_another_one() -> None:
-    inbox = Inbox()
+    inbox = SignalQueue()
     inbox.put_reload()
     inbox.get()
 
@@ -50,7 +50,7 @@ def test_handlers_and_mask_are_put_back() -> None:
     before = [signal.getsignal(number) for number in numbers]
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
-    with received_signals(reloads=True):
+    with handle_signals(reloads=True):
         pass
 
     assert [signal.getsignal(number) for number in numbers] == before
@@ -60,10 +60,10 @@ def test_handlers_and_mask_are_put_back() -> None:
 def test_hang_ups_before_and_after_the_daemon_do_not_end_the_process() -> None:
     program = """
 import os, signal
-from flink_autoscaler.standalone.service.signals import hold_reloads, received_signals
-hold_reloads()
+from flink_autoscaler.standalone.service.signals import block_sighup, handle_signals
+block_sighup()
 os.kill(os.getpid(), signal.SIGHUP)
-with received_signals(reloads=True) as inbox:
+with handle_signals(reloads=True) as inbox:
     print(inbox.get())
 os.kill(os.getpid(), signal.SIGHUP)
 """

@@ -10,7 +10,7 @@ import pytest
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
-from flink_autoscaler.standalone.settings.credentials import Access
+from flink_autoscaler.standalone.settings.credentials import Credentials
 from flink_autoscaler.standalone.settings.schema.clusters import (
     AccessSettings,
     BearerAuth,
@@ -22,7 +22,7 @@ ENDPOINT = Endpoint("https://flink:8081")
 
 
 def secured(settings: AccessSettings) -> Endpoint:
-    return Access(settings, "cluster 'main': ").secured(ENDPOINT)
+    return Credentials(settings, "cluster 'main': ").with_credentials(ENDPOINT)
 
 
 def auth(kind: str, **others: Any) -> AccessSettings:
@@ -64,12 +64,12 @@ def test_a_token_is_the_first_line_of_its_file(token: Path) -> None:
 
 
 def test_a_replaced_token_makes_another_endpoint(token: Path) -> None:
-    access = Access(auth("bearer", token_file=str(token)), "")
-    before = access.secured(ENDPOINT)
+    access = Credentials(auth("bearer", token_file=str(token)), "")
+    before = access.with_credentials(ENDPOINT)
 
-    same = access.secured(ENDPOINT)
+    same = access.with_credentials(ENDPOINT)
     token.write_text("next-token\n")
-    after = access.secured(ENDPOINT)
+    after = access.with_credentials(ENDPOINT)
 
     assert same == before
     assert after.headers == (("Authorization", "Bearer next-token"),)
@@ -118,16 +118,16 @@ def test_certificates_are_handed_on_with_the_password_of_the_key(tmp_path: Path,
 def test_a_renewed_certificate_makes_another_endpoint(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     file.write_text("old")
-    access = Access(AccessSettings(tls=TlsSettings(ca_file=str(file))), "")
-    before = access.secured(ENDPOINT)
+    access = Credentials(AccessSettings(tls=TlsSettings(ca_file=str(file))), "")
+    before = access.with_credentials(ENDPOINT)
 
-    same = access.secured(ENDPOINT)
+    same = access.with_credentials(ENDPOINT)
     renewed = tmp_path / "renewed.pem"
     renewed.write_text("new")
     os.replace(renewed, file)
 
     assert same == before
-    assert access.secured(ENDPOINT) != before
+    assert access.with_credentials(ENDPOINT) != before
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_file_without_a_secret_is_an_error(token: Path, content: bytes) -> Non
 
 
 def test_no_secret_is_in_a_message_or_representation(token: Path) -> None:
-    access = Access(
+    access = Credentials(
         AccessSettings(
             auth=BearerAuth(token_file=str(token)),
             headers={"X-Key": "hunter2"},
@@ -185,7 +185,7 @@ def test_no_secret_is_in_a_message_or_representation(token: Path) -> None:
         "",
     )
 
-    endpoint = access.secured(ENDPOINT)
+    endpoint = access.with_credentials(ENDPOINT)
 
     assert "first-token" not in repr(endpoint)
     assert "hunter2" not in repr(endpoint)

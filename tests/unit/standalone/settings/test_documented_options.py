@@ -14,9 +14,9 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.options import (
     FREE,
+    daemon_descriptions,
     daemon_keys,
     daemon_options,
-    descriptions,
     job_keys,
 )
 from flink_autoscaler.standalone.settings.schema.settings import Settings
@@ -88,7 +88,7 @@ def test_every_option_is_in_the_sample() -> None:
 
 
 def test_what_is_declared_is_described_and_nothing_else() -> None:
-    described = {(section, name) for section, table in descriptions().items() for name in table}
+    described = {(section, name) for section, table in daemon_descriptions().items() for name in table}
     declared = set()
     for option in daemon_options():
         name = next(part for part in reversed(option.path) if part != FREE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.service.registry import applicable, restart_keys
+from flink_autoscaler.standalone.service.registry import applicable_settings, restart_keys
 from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
@@ -44,7 +44,7 @@ def test_every_option_of_the_history_waits_for_a_restart_and_is_named() -> None:
     }
     running, wanted = Settings(), settings_of(**values)
 
-    waiting = restart_keys(applicable(running, wanted), wanted)
+    waiting = restart_keys(applicable_settings(running, wanted), wanted)
 
-    assert applicable(running, wanted).history == running.history
+    assert applicable_settings(running, wanted).history == running.history
     assert list(waiting) == [f"autoscaler.history.{name.replace('_', '-')}" for name in values]

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from flink_autoscaler.standalone.settings.logs import configure_logging
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 
 
 def logging_to(log_format: str, level: str = "info") -> io.StringIO:
@@ -152,4 +152,4 @@ def test_traceback_shows_no_local_variables(log_format: str) -> None:
     ],
 )
 def test_masked(value: object, expected: object) -> None:
-    assert masked(value) == expected
+    assert mask_secrets(value) == expected

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.settings.plugins import load_plugin, plugin_names, unknown_plugin
+from flink_autoscaler.standalone.settings.plugins import load_plugin, plugin_names, unknown_plugin_problem
 
 GROUP = "flink_autoscaler.test_plugins"
 
@@ -41,7 +41,7 @@ def test_an_unknown_name_lists_the_known_ones_and_the_nearest(site: Path) -> Non
 
 
 def test_a_group_without_plugins_says_so() -> None:
-    problem = unknown_plugin("flink_autoscaler.nothing_here", "a")
+    problem = unknown_plugin_problem("flink_autoscaler.nothing_here", "a")
 
     assert problem == "no plug-in 'a' in flink_autoscaler.nothing_here; known: none is installed"
 

@@ -17,7 +17,7 @@ from flink_autoscaler.core.model.orders import AuditStamp, Orders
 from flink_autoscaler.standalone.cli.command import read_instant
 from flink_autoscaler.standalone.cli.output import print_sections
 from flink_autoscaler.standalone.records.codec import PassRecord
-from flink_autoscaler.standalone.views.explanation import Explanation, deciding_sentence, explain_pass, pass_view
+from flink_autoscaler.standalone.views.explanation import Explanation, explain_pass, pass_view, summary_sentence
 from flink_autoscaler.standalone.views.explanation_text import explanation_sections
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.records import SqlRecordStore
@@ -91,7 +91,7 @@ def test_a_delayed_scale_down_says_that_the_highest_of_the_wait_counts(capsys: p
     print_sections(explanation_sections(explained))
 
     said = "3 instead of 2: the most that was wanted within the last 3 min counts (scale-down.interval)"
-    assert deciding_sentence(explained) == f"enrich goes from 4 to 3: {said}."
+    assert summary_sentence(explained) == f"enrich goes from 4 to 3: {said}."
     assert f"{said} (SCALE_DOWN_HIGHEST)" in capsys.readouterr().out
 
 
@@ -165,7 +165,7 @@ def test_how_busy_a_vertex_is_right_after_a_rescale_is_told_once_it_is_measured(
 def test_one_sentence_says_what_was_decided_and_by_which_number(
     explained: Callable[[], Explanation], expected: str
 ) -> None:
-    assert deciding_sentence(explained()) == expected
+    assert summary_sentence(explained()) == expected
 
 
 def test_what_a_policy_in_shadow_mode_would_do_is_shown_beside(capsys: pytest.CaptureFixture[str]) -> None:

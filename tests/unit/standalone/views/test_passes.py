@@ -10,7 +10,7 @@ import pytest
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.standalone.cli.output import show
+from flink_autoscaler.standalone.cli.output import print_documents
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.views.listing import listing_table
 from flink_autoscaler.standalone.views.passes import PASS_COLUMNS, pass_document, pass_rows
@@ -33,7 +33,7 @@ def row(context: JobAutoScalerContext) -> dict[str, Any]:
 @pytest.fixture
 def words(capsys: pytest.CaptureFixture[str]) -> Words:
     def printed(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-        show("rows", rows, columns)
+        print_documents("rows", rows, columns)
         return [line.split() for line in capsys.readouterr().out.splitlines()]
 
     return printed

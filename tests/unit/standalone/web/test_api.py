@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from flink_autoscaler.standalone.observability.http import MOST_CONNECTIONS
-from flink_autoscaler.standalone.web.rights import Access, Role, Visitor
+from flink_autoscaler.standalone.observability.http import MAX_CONNECTIONS
+from flink_autoscaler.standalone.web.authorization import AccessRules, Principal, Role
 from testkit.builders.web import OPERATOR, TOKEN, VIEWER, WebSite, hanging, operated
 from testkit.fakes.flink import Fault
 
@@ -160,7 +160,7 @@ def test_without_a_token_everybody_may_look_and_nobody_may_order() -> None:
     with WebSite() as web:
         web.add("orders")
         web.run()
-        token = web.access.form_token(Visitor(Role.VIEWER, "somebody"))
+        token = web.access.form_token(Principal(Role.VIEWER, "somebody"))
 
         looks = web.client.get("/api/v1/jobs")
         orders = web.client.post(
@@ -174,7 +174,7 @@ def test_without_a_token_everybody_may_look_and_nobody_may_order() -> None:
 
 
 def test_with_a_token_nobody_else_sees_anything_but_the_probes() -> None:
-    with WebSite(access=Access(viewer_token="viewers-token", operator_token=TOKEN)) as web:
+    with WebSite(access=AccessRules(viewer_token="viewers-token", operator_token=TOKEN)) as web:
         codes = {path: web.client.get(path).status_code for path in ("/", "/api/v1/jobs", "/healthz", "/metrics")}
         viewer = web.client.get("/", headers=VIEWER)
 
@@ -201,7 +201,7 @@ def test_an_order_that_nobody_of_us_has_sent_is_refused_and_not_carried_out(
 ) -> None:
     web.run()
     if headers.get("X-Form-Token") == "ours":
-        headers = {**headers, "X-Form-Token": web.access.form_token(Visitor(Role.OPERATOR, "ann"))}
+        headers = {**headers, "X-Form-Token": web.access.form_token(Principal(Role.OPERATOR, "ann"))}
     order = {"job_key": "main/orders", "order": "pause", "reason": "x"}
 
     answer = web.client.post(
@@ -214,7 +214,7 @@ def test_an_order_that_nobody_of_us_has_sent_is_refused_and_not_carried_out(
 
 
 def test_what_keeps_a_view_never_mixes_up_who_looks() -> None:
-    with WebSite(access=Access(viewer_token="viewers-token", operator_token=TOKEN)) as web:
+    with WebSite(access=AccessRules(viewer_token="viewers-token", operator_token=TOKEN)) as web:
         web.add("orders")
         web.run()
         seen = {
@@ -224,7 +224,7 @@ def test_what_keeps_a_view_never_mixes_up_who_looks() -> None:
         again = web.client.get("/", headers=BASIC).text
 
     tokens = {name: re.findall('data-form-token="([0-9a-f]{64})"', text) for name, text in seen.items()}
-    visitors = (Visitor(Role.VIEWER, "api"), Visitor(Role.OPERATOR, "api"), Visitor(Role.OPERATOR, "ann"))
+    visitors = (Principal(Role.VIEWER, "api"), Principal(Role.OPERATOR, "api"), Principal(Role.OPERATOR, "ann"))
     assert list(tokens.values()) == [[web.access.form_token(visitor)] for visitor in visitors]
     assert [">viewer<" in seen[name] for name in seen] == [True, False, False]
     assert re.findall('data-form-token="([0-9a-f]{64})"', again) == tokens["ann"]
@@ -291,7 +291,7 @@ def is_open(client: socket.socket) -> bool:
 
 def test_connections_that_hang_hold_up_neither_probes_nor_pages_nor_passes(web: WebSite) -> None:
     web.run()
-    with hanging(web.url, 3 * MOST_CONNECTIONS) as clients:
+    with hanging(web.url, 3 * MAX_CONNECTIONS) as clients:
         probes = [httpx.get(f"{web.url}/healthz", timeout=60, trust_env=False).status_code for _ in range(20)]
         report = web.run()
         page = httpx.get(f"{web.url}/", headers=OPERATOR, timeout=60, trust_env=False)

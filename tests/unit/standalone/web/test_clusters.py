@@ -13,7 +13,7 @@ from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.standalone.views.clusters import ClusterView, cluster_view
-from flink_autoscaler.standalone.views.fleet import MOST_FAILURES, Fleet
+from flink_autoscaler.standalone.views.fleet import MAX_FAILURES, Fleet
 from testkit.builders.slots import FULL, SharedCluster
 from testkit.builders.web import WebSite
 from testkit.fakes.flink import Fault
@@ -30,7 +30,7 @@ def described(*reports: PassReport, cluster: Cluster | None = None) -> ClusterVi
     instants = iter(range(1000, 1_000_000, 1000))
     fleet = Fleet(lambda: next(instants))
     for report in reports:
-        fleet.take(report)
+        fleet.record_pass(report)
     (now,) = fleet.clusters()
     return cluster_view(now, fleet.jobs(), cluster or configured())
 
@@ -99,7 +99,7 @@ def test_what_failed_is_bounded() -> None:
 
     found = described(*reports)
 
-    assert len(found.failures) == MOST_FAILURES
+    assert len(found.failures) == MAX_FAILURES
     assert {each.what.partition("-")[0] for each in found.failures} == {"main/2"}
     assert max(len(each.text) for each in found.failures) == 500
 
@@ -120,7 +120,7 @@ def test_how_it_is_reached_has_the_kind_of_proof_and_no_secret(monkeypatch: pyte
 
 def test_a_cluster_that_is_configured_no_more_is_described_without() -> None:
     fleet = Fleet(lambda: 1)
-    fleet.take(PassReport("old"))
+    fleet.record_pass(PassReport("old"))
 
     found = cluster_view(fleet.clusters()[0], [], None)
 

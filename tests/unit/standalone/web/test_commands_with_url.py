@@ -15,13 +15,13 @@ from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.cli.main import app
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
-from flink_autoscaler.standalone.web.rights import Access
+from flink_autoscaler.standalone.web.authorization import AccessRules
 from testkit.builders.web import TOKEN, WebSite
 
 
 @pytest.fixture
 def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebSite]:
-    with WebSite(access=Access(viewer_token="look", operator_token=TOKEN)) as web:
+    with WebSite(access=AccessRules(viewer_token="look", operator_token=TOKEN)) as web:
         web.add("orders")
         web.decide("orders")
         monkeypatch.setenv("FLINK_AUTOSCALER_TOKEN", TOKEN)
@@ -96,7 +96,7 @@ def test_a_daemon_that_is_not_there_and_a_url_that_is_none_are_told(url: str, co
 
 def test_a_job_is_looked_after_also_when_its_last_pass_failed(web: WebSite) -> None:
     report = web.run()
-    web.fleet.take(replace(report, reports={}, requests={}, failures={"main/orders": ConnectError("away")}))
+    web.fleet.record_pass(replace(report, reports={}, requests={}, failures={"main/orders": ConnectError("away")}))
 
     shown = run(web, "jobs")
 
@@ -111,7 +111,7 @@ def test_jobs_beyond_the_first_page_are_listed_and_take_orders(web: WebSite) -> 
         JobAutoScalerContext(f"main/job-{number:04}", "1", JobStatus.RUNNING, {}, endpoint, f"job-{number:04}", "main")
         for number in range(1002)
     ]
-    web.fleet.take(PassReport("main", tuple(jobs)))
+    web.fleet.record_pass(PassReport("main", tuple(jobs)))
 
     listed = json.loads(run(web, "jobs", "--json").output)["jobs"]
     paused = run(web, "pause", "job-1001", "--reason", "release 7")

@@ -7,7 +7,7 @@ import pytest
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
-from flink_autoscaler.standalone.views.fleet import MOST_POINTS, POINT_MS, POINTS, Fleet
+from flink_autoscaler.standalone.views.fleet import MAX_POINTS, POINT_MS, POINTS, Fleet
 
 
 def jobs(count: int) -> tuple[JobAutoScalerContext, ...]:
@@ -21,7 +21,7 @@ def jobs(count: int) -> tuple[JobAutoScalerContext, ...]:
     ("count", "points"),
     [
         pytest.param(2, POINTS, id="few jobs: two hours of each"),
-        pytest.param(4000, MOST_POINTS // 4000, id="many jobs: less of each"),
+        pytest.param(4000, MAX_POINTS // 4000, id="many jobs: less of each"),
     ],
 )
 def test_points_of_all_jobs_are_bounded(count: int, points: int) -> None:
@@ -29,6 +29,6 @@ def test_points_of_all_jobs_are_bounded(count: int, points: int) -> None:
     fleet, report = Fleet(lambda: next(now)), PassReport("c", jobs(count))
 
     for _ in range(points + 3):
-        fleet.take(report)
+        fleet.record_pass(report)
 
     assert {len(job.points) for job in fleet.jobs()} == {points}

@@ -34,7 +34,7 @@ def test_points_figures_and_shares_are_those_of_who_looks_at_every_pass() -> Non
             if number % 7 == 6:
                 report = failed(report, is_listed=number % 2 == 0)
             for fleet in (seen, unseen):
-                fleet.take(report)
+                fleet.record_pass(report)
             watched = job_of(seen)
         found = job_of(unseen)
 

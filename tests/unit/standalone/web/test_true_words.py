@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.errors import ConnectError
-from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
+from flink_autoscaler.standalone.observability.pass_reporter import PassReporter
 from flink_autoscaler.stores.testing.event_handler_contract import a_context, a_report
 from testkit.builders.backtests import a_history, job_rows
 from testkit.builders.history import NOON_MS
@@ -137,9 +137,9 @@ def test_the_last_hours_come_from_the_history_after_a_restart(tmp_path: Path) ->
 def test_a_cluster_that_is_away_and_comes_back_is_two_events(web: WebSite) -> None:
     """Who is notified hears of it, too: the notifier is one of those who are told of events."""
     tell = web.wiring.cluster_events("main", "main")
-    announcer = Announcer(gauges=Gauges(), health=Health({"main": 60.0}), tell_event=tell)
+    announcer = PassReporter(gauges=Gauges(), health=Health({"main": 60.0}), tell_event=tell)
     for error in (None, ConnectError("away"), ConnectError("still away"), None):
-        announcer.announce(replace(web.run(), error=error))
+        announcer.report(replace(web.run(), error=error))
 
     found = [each for each in web.get("/events")["events"] if each["job_key"] == "main"]
 

@@ -154,7 +154,7 @@ class Ds2Policy:
             ignored = 0 if unusable[0].code == NOT_RUNNING else state.ignored
             return abstention(self.name, unusable, replace(state, ignored=ignored, evaluations=()).as_json())
         is_behind = has_backlog(obs, settings.backlog_threshold)
-        memory = state.memory.learned(obs, has_backlog=is_behind)
+        memory = state.memory.with_observation(obs, has_backlog=is_behind)
         state = replace(state.of_execution(obs), memory=memory)
         needs = vertex_demands(obs, memory, _arrivals(given, settings))
         lacking = lacking_rates(obs, needs)

@@ -14,15 +14,19 @@ from flink_autoscaler.core.options.checks import option_problems, unreadable_opt
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option, closest_key
 from flink_autoscaler.core.options.policies import OPTIONS_OF
-from flink_autoscaler.standalone.settings.checks.clusters import PlacedCluster, cluster_places, cluster_problems
+from flink_autoscaler.standalone.settings.checks.clusters import (
+    ConfiguredCluster,
+    cluster_problems,
+    configured_clusters,
+)
 from flink_autoscaler.standalone.settings.checks.notifications import notification_problems
-from flink_autoscaler.standalone.settings.plugins import PluginGroup, plugin_names, unknown_plugin
-from flink_autoscaler.standalone.settings.removed import removed_plugin
-from flink_autoscaler.standalone.settings.schema.clusters import NUMBER_TYPES
-from flink_autoscaler.standalone.settings.schema.options import allowed, daemon_keys, job_keys
+from flink_autoscaler.standalone.settings.plugins import PluginGroup, plugin_names, unknown_plugin_problem
+from flink_autoscaler.standalone.settings.removals import removed_plugin_problem
+from flink_autoscaler.standalone.settings.schema.clusters import EXTERNAL_METRIC_TYPES
+from flink_autoscaler.standalone.settings.schema.options import allowed_values, daemon_keys, job_keys
 from flink_autoscaler.standalone.settings.schema.settings import HEAP, JDBC, LOGGING, Settings, needs_database
 from flink_autoscaler.standalone.settings.schema.types import AUTO, OFF
-from flink_autoscaler.standalone.settings.secrets import named
+from flink_autoscaler.standalone.settings.secrets import describe_setting
 from flink_autoscaler.standalone.settings.sources.layer import Value
 
 _WITHOUT_PROVIDER: Final = frozenset({"rescale-api", "log-only"})
@@ -57,7 +61,7 @@ def check_settings(settings: Settings, values: Mapping[str, Value]) -> list[str]
         settings: The settings.
         values: The flat configuration they were made from, for origins.
     """
-    clusters = cluster_places(settings, values)
+    clusters = configured_clusters(settings, values)
     return [
         *cluster_problems(clusters),
         *_unknown_plugins(settings, clusters, values),
@@ -66,13 +70,13 @@ def check_settings(settings: Settings, values: Mapping[str, Value]) -> list[str]
         *_provider_problems(settings, clusters, values),
         *_schedule_problems(settings, values),
         *notification_problems(settings, values),
-        *_lag_problems(settings),
+        *_external_metric_problems(settings),
         *_job_problems(settings, clusters, values),
     ]
 
 
 def _unknown_plugins(
-    settings: Settings, clusters: Sequence[PlacedCluster], values: Mapping[str, Value]
+    settings: Settings, clusters: Sequence[ConfiguredCluster], values: Mapping[str, Value]
 ) -> Iterator[str]:
     standalone = settings.standalone
     chosen: list[tuple[str, PluginGroup, str]] = [
@@ -86,15 +90,16 @@ def _unknown_plugins(
         ),
     ]
     for key, group, name in chosen:
-        if (group, name) not in _COME_ALONG and (problem := unknown_plugin(group, name)):
-            yield f"{_place(key, values)}: {problem}"
+        if (group, name) not in _COME_ALONG and (problem := unknown_plugin_problem(group, name)):
+            yield f"{_describe_origin(key, values)}: {problem}"
 
 
 def _database_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
     standalone = settings.standalone
     if settings.ha.enabled and standalone.state_store in (None, HEAP):
         yield (
-            f"{_place('autoscaler.ha.enabled', values)}: expected autoscaler.standalone.state-store.type JDBC, so that"
+            f"{_describe_origin('autoscaler.ha.enabled', values)}: expected"
+            " autoscaler.standalone.state-store.type JDBC, so that"
             " whoever takes over knows what was decided"
         )
     if needs_database(settings) and standalone.jdbc_url is None:
@@ -102,7 +107,7 @@ def _database_problems(settings: Settings, values: Mapping[str, Value]) -> Itera
 
 
 def _provider_problems(
-    settings: Settings, clusters: Sequence[PlacedCluster], values: Mapping[str, Value]
+    settings: Settings, clusters: Sequence[ConfiguredCluster], values: Mapping[str, Value]
 ) -> Iterator[str]:
     """Check that what starts and stops TaskManagers is used: realizers that only ask the cluster know none of it."""
     if settings.realizer not in _WITHOUT_PROVIDER:
@@ -110,8 +115,9 @@ def _provider_problems(
     for place, cluster in clusters:
         if cluster.provider.type != _NO_PROVIDER:
             yield (
-                f"{place.of('provider.type')}: a provider needs autoscaler.realizer: auto, but"
-                f" {_place('autoscaler.realizer', values)}; to see first what would be done set autoscaler.dry-run:"
+                f"{place.describe('provider.type')}: a provider needs autoscaler.realizer: auto, but"
+                f" {_describe_origin('autoscaler.realizer', values)}; to see first what would be done set"
+                " autoscaler.dry-run:"
                 " true besides"
             )
 
@@ -119,7 +125,8 @@ def _provider_problems(
 def _schedule_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
     if settings.forecast.build_schedule not in (AUTO, OFF) and settings.history.path is None:
         yield (
-            f"{_place('autoscaler.forecast.build-schedule', values)}: expected autoscaler.history.path, the history"
+            f"{_describe_origin('autoscaler.forecast.build-schedule', values)}: expected"
+            " autoscaler.history.path, the history"
             " that profiles are made of"
         )
 
@@ -136,17 +143,20 @@ def _lease_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator
         least = cluster.interval + 2 * cluster.endpoint.timeout
         if least > settings.ha.ttl:
             yield (
-                f"{_place('autoscaler.ha.ttl', values)}: expected at least {_seconds(least)} for cluster"
-                f" '{cluster.name}', its interval of {_seconds(cluster.interval)} and twice the timeout of"
-                f" {_seconds(cluster.endpoint.timeout)}"
+                f"{_describe_origin('autoscaler.ha.ttl', values)}: expected at least {_format_seconds(least)}"
+                " for cluster"
+                f" '{cluster.name}', its interval of {_format_seconds(cluster.interval)} and twice the timeout of"
+                f" {_format_seconds(cluster.endpoint.timeout)}"
             )
 
 
-def _seconds(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     return str(Duration(round(seconds * 1e9)))
 
 
-def _job_problems(settings: Settings, clusters: Sequence[PlacedCluster], values: Mapping[str, Value]) -> Iterator[str]:
+def _job_problems(
+    settings: Settings, clusters: Sequence[ConfiguredCluster], values: Mapping[str, Value]
+) -> Iterator[str]:
     """Check the options that are set for the jobs of all clusters, then those of each cluster."""
     interval = settings.standalone.control_loop_interval
     scopes: list[tuple[str, Mapping[str, str], float, str]] = [("", {}, interval, _INTERVAL)]
@@ -157,13 +167,13 @@ def _job_problems(settings: Settings, clusters: Sequence[PlacedCluster], values:
     for prefix, own, seconds, interval_key in scopes:
         # Hundreds of clusters seldom have more than a few sets of options.
         if (own_texts := tuple(own.items())) not in read:
-            read[own_texts] = _read({**settings.job_defaults, **own})
+            read[own_texts] = _read_job_options({**settings.job_defaults, **own})
         problems, options = read[own_texts]
-        for key, problem in (*problems, *_window_problems(options, seconds, _place(interval_key, values))):
-            yield f"{_place(key, values, prefix)}: {problem}"
+        for key, problem in (*problems, *_window_problems(options, seconds, _describe_origin(interval_key, values))):
+            yield f"{_describe_origin(key, values, prefix)}: {problem}"
 
 
-def _read(texts: Mapping[str, str]) -> tuple[list[tuple[str, str]], AutoscalerOptions]:
+def _read_job_options(texts: Mapping[str, str]) -> tuple[list[tuple[str, str]], AutoscalerOptions]:
     """Return by key what is wrong with the options of jobs, and those that can be read.
 
     The autoscaler is switched on in them: jobs may do so themselves.
@@ -173,14 +183,14 @@ def _read(texts: Mapping[str, str]) -> tuple[list[tuple[str, str]], AutoscalerOp
         unreadable.append(option := job_keys()[error.key])
         # Of plans there may be many, with several fields each: say what is wrong with which.
         detail = f"{error.expected}; " if option is AutoscalerOptions.schedule_plans else ""
-        problems.append((_set_key(option, texts), f"{detail}expected {allowed(option)}"))
+        problems.append((_key_that_sets(option, texts), f"{detail}expected {allowed_values(option)}"))
     broken = {key for option in unreadable for key in option.keys}
     kept = {key: text for key, text in texts.items() if key not in broken}
     options = AutoscalerOptions({**kept, AutoscalerOptions.enabled.key: "true"})
-    problems += [(_set_key(option, texts), problem) for option, problem in option_problems(options)]
+    problems += [(_key_that_sets(option, texts), problem) for option, problem in option_problems(options)]
     problems += _policy_problems(options)
     if options.rest_client_timeout.nanoseconds == 0:
-        problems.append((_set_key(AutoscalerOptions.rest_client_timeout, texts), "expected more than 0 s"))
+        problems.append((_key_that_sets(AutoscalerOptions.rest_client_timeout, texts), "expected more than 0 s"))
     return problems, options
 
 
@@ -193,35 +203,36 @@ def _policy_problems(options: AutoscalerOptions) -> Iterator[tuple[str, str]]:
         # Looking for plug-ins takes every command its time: only for what does not come along.
         if name and name not in OPTIONS_OF and name not in (known := sorted({*OPTIONS_OF, *plugin_names(POLICIES)})):
             unknown = f"no policy is called '{name}'; known: {', '.join(known)}{closest_key(name, known)}"
-            yield _set_key(option, options.configuration), removed_plugin(POLICIES, name) or unknown
+            yield _key_that_sets(option, options.configuration), removed_plugin_problem(POLICIES, name) or unknown
 
 
 def _window_problems(options: AutoscalerOptions, interval: float, place: str) -> Iterator[tuple[str, str]]:
     if options.metrics_window.exact_seconds <= interval:
         yield (
-            _set_key(AutoscalerOptions.metrics_window, options.configuration),
-            f"expected more than {_seconds(interval)}, the time between two passes ({place}), because a shorter window"
+            _key_that_sets(AutoscalerOptions.metrics_window, options.configuration),
+            f"expected more than {_format_seconds(interval)}, the time between two passes ({place}), because a"
+            " shorter window"
             " never holds two samples",
         )
 
 
-def _set_key(option: Option[Any], texts: Mapping[str, str]) -> str:
+def _key_that_sets(option: Option[Any], texts: Mapping[str, str]) -> str:
     """Return the key that sets an option, its own where none does."""
     found = option.find(texts)
     return found[0] if found else option.key
 
 
-def _place(key: str, values: Mapping[str, Value], prefix: str = "") -> str:
+def _describe_origin(key: str, values: Mapping[str, Value], prefix: str = "") -> str:
     """Return key, value and origin, such as ``job.autoscaler.metrics.window = '5 s' (--set)``."""
     old_keys = daemon_keys()[key].old_keys if key in daemon_keys() else ()
     for candidate in (prefix + key, key, *old_keys):
         if candidate in values:
-            return named(candidate, values)
+            return describe_setting(candidate, values)
     default = job_keys()[key].default_text if key in job_keys() else daemon_keys()[key].default_text
     return f"{key} = '{default}' (default)"
 
 
-def _lag_problems(settings: Settings) -> Iterator[str]:
+def _external_metric_problems(settings: Settings) -> Iterator[str]:
     """Yield what is wrong with the places that know lag, arrivals and floors, and the options that name them."""
     names = [*(each.name for each in settings.kafka), *(each.name for each in settings.numbers)]
     for name in dict.fromkeys(each for each in names if names.count(each) > 1 or each == FLINK):
@@ -232,15 +243,15 @@ def _lag_problems(settings: Settings) -> Iterator[str]:
         if "bootstrap.servers" in {*kafka.properties, *kafka.properties_env, *kafka.properties_file}:
             yield f"autoscaler.kafka: '{kafka.name}' names its brokers by bootstrap-servers, not by a property"
     for number in settings.numbers:
-        if number.type in NUMBER_TYPES and len(number.url) != 1:
+        if number.type in EXTERNAL_METRIC_TYPES and len(number.url) != 1:
             yield f"autoscaler.numbers: '{number.name}' needs one url"
         if number.type == "promql" and number.query is None:
             yield f"autoscaler.numbers: '{number.name}' has no query"
-    yield from _place_problems(settings, names)
+    yield from _source_name_problems(settings, names)
 
 
-def _place_problems(settings: Settings, names: Sequence[str]) -> Iterator[str]:
-    asked = (try_call(partial(_asked_places, cluster.job_defaults)) for cluster in settings.effective_clusters())
+def _source_name_problems(settings: Settings, names: Sequence[str]) -> Iterator[str]:
+    asked = (try_call(partial(_named_sources, cluster.job_defaults)) for cluster in settings.effective_clusters())
     brokers = {each.name for each in settings.kafka}
     for key, name in dict.fromkeys(each for found in asked if isinstance(found, list) for each in found):
         if name in brokers and key != AutoscalerOptions.lag_sources.key:
@@ -249,7 +260,7 @@ def _place_problems(settings: Settings, names: Sequence[str]) -> Iterator[str]:
             yield f"{key}: there is no '{name}' in {_DECLARED[key]}"
 
 
-def _asked_places(defaults: Mapping[str, str]) -> list[tuple[str, str]]:
+def _named_sources(defaults: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the options of jobs and the places that they name. May raise ConfigError."""
     options = AutoscalerOptions(defaults)
     listed = (options.lag_sources, options.arrival_rate_sources, options.floor_sources)

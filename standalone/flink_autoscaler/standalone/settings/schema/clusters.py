@@ -226,7 +226,7 @@ class KafkaSettings(OptionSection):
     timeout: Seconds = Field(default=5.0, gt=0, le=60)
 
 
-class NumberSettings(AccessSettings):
+class ExternalMetricSettings(AccessSettings):
     """A service that answers with a number: the lag of a job's source, what arrives there, or a least parallelism."""
 
     name: ClusterName
@@ -239,7 +239,7 @@ class NumberSettings(AccessSettings):
     parameters: TextMap = Field(default_factory=dict)
 
 
-NUMBER_TYPES: Final = ("http", "promql")
+EXTERNAL_METRIC_TYPES: Final = ("http", "promql")
 """The services that come along; others are plug-ins."""
 
 _SEVERITIES: Final = {kind.value.lower(): kind for kind in EventType}

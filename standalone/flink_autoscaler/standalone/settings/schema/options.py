@@ -18,14 +18,14 @@ from flink_autoscaler.core.model.syntax import abbreviate
 from flink_autoscaler.core.options import option as core_option
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option, closest_key
-from flink_autoscaler.standalone.settings.removed import removed_key
+from flink_autoscaler.standalone.settings.removals import removed_key_problem
 from flink_autoscaler.standalone.settings.schema.settings import DaemonSettings
 from flink_autoscaler.standalone.settings.schema.types import (
     EXPECTED,
     OldKeys,
     OptionSection,
     Syntax,
-    either,
+    expected_one_of,
     syntax_of,
 )
 
@@ -57,9 +57,9 @@ _CLUSTER_OPTION: Final = re.compile(
     re.escape(PREFIX) + r"clusters\.(0|[1-9]\d{0,3})\.options\.(?P<option>.+)", re.DOTALL
 )
 _TYPO_SIMILARITY: Final = 0.9
-_PARTS_OF_OURS: Final = tuple("autoscaler"[at : at + 3] for at in range(8))
-_LEAST_PARTS: Final = 3
-MOST_COMPARED: Final = 50
+_PARTS_OF_OUR_KEYS: Final = tuple("autoscaler"[at : at + 3] for at in range(8))
+_MIN_COMMON_PARTS: Final = 3
+MAX_COMPARED: Final = 50
 """Unknown keys of a layer for which a similar known one is looked for: each takes milliseconds."""
 
 
@@ -91,7 +91,7 @@ class DocumentedOption:
         if self.section is None:
             return job_keys()[self.key].description
         name = self.path[-2 if self.path[-1] == FREE else -1]
-        tables = descriptions()
+        tables = daemon_descriptions()
         # A section has the options of those that it is made of.
         return next(table[name] for kind in self.section.__mro__ if name in (table := tables.get(kind.__name__, {})))
 
@@ -101,33 +101,33 @@ class DocumentedOption:
         return INDEX in self.key or FREE in self.key
 
 
-class OptionPlace(NamedTuple):
+class OptionMatch(NamedTuple):
     """Option that a key sets.
 
     Attributes:
         option: The option.
         template: The key with placeholders: that of the option or an old one.
-        filled: What stands for the placeholders.
+        placeholder_values: What stands for the placeholders.
     """
 
     option: DocumentedOption
     template: str
-    filled: tuple[str, ...]
+    placeholder_values: tuple[str, ...]
 
     @property
-    def better_keys(self) -> tuple[str, ...]:
+    def preferred_keys(self) -> tuple[str, ...]:
         """Keys of the same option that count instead of this one where they are set, the best one first."""
         ranked = (self.option.key, *self.option.old_keys)
-        return tuple(_with(self.filled, each) for each in ranked[: ranked.index(self.template)])
+        return tuple(_fill_template(self.placeholder_values, each) for each in ranked[: ranked.index(self.template)])
 
 
 @cache
-def descriptions() -> Mapping[str, Mapping[str, str]]:
+def daemon_descriptions() -> Mapping[str, Mapping[str, str]]:
     """Descriptions of the options of each section, by the name of its class and the key in it."""
     return tomllib.loads(resources.files(__package__).joinpath("descriptions.toml").read_text(encoding="utf-8"))
 
 
-def _with(filled: Iterable[str], key: str) -> str:
+def _fill_template(filled: Iterable[str], key: str) -> str:
     texts = iter(filled)
     return re.sub(f"{INDEX}|{FREE}", lambda _: next(texts, ""), key)
 
@@ -149,7 +149,7 @@ def _walk(section: type[OptionSection], path: tuple[str, ...]) -> Iterator[Docum
         elif field.discriminator:
             yield from _walk_kinds([get_args(kind)[0] for kind in parts], here)
         else:
-            yield _leaf(section, field, here)
+            yield _document_option(section, field, here)
 
 
 def _is_section(annotation: Any) -> TypeGuard[type[OptionSection]]:
@@ -161,18 +161,18 @@ def _walk_kinds(kinds: Sequence[type[OptionSection]], path: tuple[str, ...]) -> 
     options: dict[str, DocumentedOption] = {}
     for option in itertools.chain.from_iterable(_walk(section, path) for section in kinds):
         options.setdefault(option.path[-1], option)
-    words = either(section.model_fields["kind"].default for section in kinds)
+    words = expected_one_of(section.model_fields["kind"].default for section in kinds)
     yield from (options | {"kind": replace(options["kind"], allowed=words)}).values()
 
 
-def _leaf(section: type[OptionSection], field: FieldInfo, path: tuple[str, ...]) -> DocumentedOption:
+def _document_option(section: type[OptionSection], field: FieldInfo, path: tuple[str, ...]) -> DocumentedOption:
     syntax = syntax_of(field)
     full_path = (*path, FREE) if syntax.is_map else path
     default = None if field.is_required() else field.get_default(call_default_factory=True)
     return DocumentedOption(
         key=PREFIX + ".".join(full_path),
         default_text="" if default is None else syntax.write(default),
-        allowed=_allowed_by(field, syntax),
+        allowed=_allowed_by_field(field, syntax),
         old_keys=next((item.keys for item in field.metadata if isinstance(item, OldKeys)), ()),
         path=full_path,
         is_required=field.is_required(),
@@ -180,7 +180,7 @@ def _leaf(section: type[OptionSection], field: FieldInfo, path: tuple[str, ...])
     )
 
 
-def _allowed_by(field: FieldInfo, syntax: Syntax) -> str:
+def _allowed_by_field(field: FieldInfo, syntax: Syntax) -> str:
     bounds = [
         f"{words} {syntax.write(getattr(metadata, name))}"
         for metadata in field.metadata
@@ -190,7 +190,7 @@ def _allowed_by(field: FieldInfo, syntax: Syntax) -> str:
     return ", ".join([syntax.expected, *bounds])
 
 
-def allowed(option: Option[Any]) -> str:
+def allowed_values(option: Option[Any]) -> str:
     """Return what an option of the core accepts, as the end of "expected ..."; named values are listed."""
     kind = EXPECTED.get(option.parse)
     if kind is None and option.range_text.startswith(("[", "(")):
@@ -220,7 +220,7 @@ def _templates() -> dict[str, DocumentedOption]:
 
 
 @lru_cache(maxsize=4096)
-def place_of(key: str) -> OptionPlace | None:
+def match_option(key: str) -> OptionMatch | None:
     """Tell which option of the daemon a key sets; None where no option has it."""
     templates = _templates()
     filled: tuple[str, ...] = ()
@@ -232,16 +232,16 @@ def place_of(key: str) -> OptionPlace | None:
     elif INDEX in key:
         return None
     if FREE not in key and key in templates:
-        return OptionPlace(templates[key], key, filled)
+        return OptionMatch(templates[key], key, filled)
     for dot in (at for at, character in enumerate(key[:-1], start=1) if character == "."):
         if (template := key[:dot] + FREE) in templates:
-            return OptionPlace(templates[template], template, (*filled, key[dot:]))
+            return OptionMatch(templates[template], template, (*filled, key[dot:]))
     return None
 
 
 def daemon_option(key: str) -> DocumentedOption | None:
     """Return the option of the daemon that a key sets, or None."""
-    place = place_of(key)
+    place = match_option(key)
     return None if place is None else place.option
 
 
@@ -250,8 +250,8 @@ def current_key(key: str) -> str | None:
     if inner := _CLUSTER_OPTION.fullmatch(key):
         current = current_key(inner["option"])
         return None if current is None else key.removesuffix(inner["option"]) + current
-    if (place := place_of(key)) is not None:
-        return next(iter(place.better_keys), None)
+    if (place := match_option(key)) is not None:
+        return next(iter(place.preferred_keys), None)
     known = job_keys().get(key)
     return known.key if known is not None and key in known.deprecated_keys else None
 
@@ -261,12 +261,12 @@ def is_daemon_key(key: str) -> bool:
     return key.startswith(PREFIX) or key in daemon_keys()
 
 
-def is_ours(key: str) -> bool:
+def is_autoscaler_key(key: str) -> bool:
     """Tell whether a key is that of an option of the daemon or of the core, be it known or not."""
     return is_daemon_key(key) or key.startswith(JOB_PREFIXES)
 
 
-def unknown_key(key: str, *, is_compared: bool = True) -> str | None:
+def unknown_key_problem(key: str, *, is_compared: bool = True) -> str | None:
     """Return what is wrong with a key below our prefixes that no option has; None for every other key.
 
     Args:
@@ -274,18 +274,18 @@ def unknown_key(key: str, *, is_compared: bool = True) -> str | None:
         is_compared: Whether the message names a known key that is similar.
     """
     if key.startswith(PREFIX):
-        return _unknown_daemon_key(key, is_compared=is_compared)
-    return _unknown_job_key(key, is_compared=is_compared)
+        return _unknown_daemon_key_problem(key, is_compared=is_compared)
+    return _unknown_job_key_problem(key, is_compared=is_compared)
 
 
-def _unknown_daemon_key(key: str, *, is_compared: bool) -> str | None:
+def _unknown_daemon_key_problem(key: str, *, is_compared: bool) -> str | None:
     if inner := _CLUSTER_OPTION.fullmatch(key):
         if is_daemon_key(inner["option"]):
             return f"'{inner['option']}' belongs to the daemon and cannot be set for the jobs of a cluster"
-        return _unknown_job_key(inner["option"], is_compared=is_compared)
+        return _unknown_job_key_problem(inner["option"], is_compared=is_compared)
     if daemon_option(key) is not None:
         return None
-    if message := removed_key(key):
+    if message := removed_key_problem(key):
         return message
     numbered = _NUMBERED.match(key)
     number = numbered["number"] if numbered else "0"
@@ -295,19 +295,19 @@ def _unknown_daemon_key(key: str, *, is_compared: bool) -> str | None:
     return "unknown key" + (closest_key(key, known) if is_compared else "")
 
 
-def _unknown_job_key(key: str, *, is_compared: bool) -> str | None:
+def _unknown_job_key_problem(key: str, *, is_compared: bool) -> str | None:
     if not key.startswith(JOB_PREFIXES) or key in job_keys() or _PLUGIN_PARAMETER.fullmatch(key):
         return None
-    return removed_key(key) or "unknown key" + (closest_key(key, job_keys()) if is_compared else "")
+    return removed_key_problem(key) or "unknown key" + (closest_key(key, job_keys()) if is_compared else "")
 
 
-def resembles_ours(key: str) -> bool:
+def may_be_typo(key: str) -> bool:
     """Tell at once whether a foreign key may be a misspelling: it shares parts of our name, or has no sections."""
     lowered = key.lower()
-    return "." not in key or sum(part in lowered for part in _PARTS_OF_OURS) >= _LEAST_PARTS
+    return "." not in key or sum(part in lowered for part in _PARTS_OF_OUR_KEYS) >= _MIN_COMMON_PARTS
 
 
-def probably_ours(key: str) -> str | None:
+def likely_key(key: str) -> str | None:
     """Return the known key that a foreign key is a likely misspelling of, such as ``autoscaller.http.port``."""
     if key.startswith((PREFIX, *JOB_PREFIXES)) or is_daemon_key(key):
         return None

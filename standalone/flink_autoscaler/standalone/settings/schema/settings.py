@@ -17,9 +17,9 @@ from flink_autoscaler.pipeline.history import Partition
 from flink_autoscaler.standalone.settings.schema.clusters import (
     ClusterSettings,
     EngineKind,
+    ExternalMetricSettings,
     KafkaSettings,
     NotificationSettings,
-    NumberSettings,
 )
 from flink_autoscaler.standalone.settings.schema.types import (
     AUTO,
@@ -96,7 +96,7 @@ class EngineSettings(OptionSection):
     pass_deadline: Seconds = Field(default=300.0, gt=0)
 
 
-class ForecastSettings(OptionSection):
+class ProfileBuildSettings(OptionSection):
     """The load profiles that forecasts rest on, made by the daemon itself."""
 
     build_schedule: Schedule = AUTO
@@ -127,7 +127,7 @@ class HistorySettings(OptionSection):
     compaction_interval: Seconds = Field(default=6 * 3600.0, ge=0)
 
 
-class JobsGoneSettings(OptionSection):
+class StateRetentionSettings(OptionSection):
     """Retention of the state of jobs that are gone."""
 
     grace: Seconds = Field(default=3600.0, ge=0)
@@ -190,16 +190,16 @@ class DaemonSettings(OptionSection):
     event_handlers: PluginNames = ()
     realizer: PluginName = "rescale-api"
     engine: EngineSettings = EngineSettings()
-    forecast: ForecastSettings = ForecastSettings()
+    forecast: ProfileBuildSettings = ProfileBuildSettings()
     ha: HaSettings = HaSettings()
     history: HistorySettings = HistorySettings()
     http: HttpSettings = HttpSettings()
-    jobs_gone: JobsGoneSettings = JobsGoneSettings()
+    jobs_gone: StateRetentionSettings = StateRetentionSettings()
     kafka: tuple[KafkaSettings, ...] = ()
     log: LogSettings = LogSettings()
     loop: LoopSettings = LoopSettings()
     notifications: NotificationSettings = NotificationSettings()
-    numbers: tuple[NumberSettings, ...] = ()
+    numbers: tuple[ExternalMetricSettings, ...] = ()
     records: RecordSettings = RecordSettings()
     standalone: StandaloneSettings = StandaloneSettings()
 
@@ -227,7 +227,7 @@ class Cluster:
     settings: ClusterSettings = field(repr=False)
 
     @property
-    def shown_url(self) -> str:
+    def display_url(self) -> str:
         """URL of the cluster, for people."""
         return ", ".join(self.settings.url or self.settings.yarn.url) or self.settings.type
 
@@ -260,7 +260,7 @@ class Settings(BaseSettings, DaemonSettings):
 
     def effective_clusters(self) -> tuple[Cluster, ...]:
         """Return the configured clusters, or the one given by host and port where none is."""
-        return tuple(self._effective(cluster) for cluster in self.clusters or (self._only_cluster(),))
+        return tuple(self._effective_cluster(cluster) for cluster in self.clusters or (self._only_cluster(),))
 
     @property
     def event_handler_names(self) -> tuple[str, ...]:
@@ -272,7 +272,7 @@ class Settings(BaseSettings, DaemonSettings):
         shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
         return ClusterSettings(name=ONLY_CLUSTER, url=(f"http://{shown}:{self.standalone.port}",))
 
-    def _effective(self, cluster: ClusterSettings) -> Cluster:
+    def _effective_cluster(self, cluster: ClusterSettings) -> Cluster:
         job_defaults = {**self.job_defaults, **cluster.options}
         endpoint = Endpoint(
             url=cluster.url[0] if cluster.url else "",

@@ -62,15 +62,17 @@ def cron_trigger(expression: str, zone: tzinfo | None) -> Any:
     if day != "*" and weekday != "*":
         # Cron takes either of the two then, the scheduler both: nobody would get what he means.
         raise ValueError("a day of the month or one of the week, not both")
-    return CronTrigger(minute=minute, hour=hour, day=day, month=month, day_of_week=_weekdays(weekday), timezone=zone)
+    return CronTrigger(
+        minute=minute, hour=hour, day=day, month=month, day_of_week=_name_weekdays(weekday), timezone=zone
+    )
 
 
-def _weekdays(weekdays: str) -> str:
+def _name_weekdays(weekdays: str) -> str:
     """Return days of the week by name: cron counts from Sunday, the scheduler from Monday."""
-    return ",".join(_by_name(part) for part in weekdays.lower().split(","))
+    return ",".join(_weekday_name(part) for part in weekdays.lower().split(","))
 
 
-def _by_name(part: str) -> str:
+def _weekday_name(part: str) -> str:
     found = _WEEKDAYS.fullmatch(part)
     if found is None:
         return part
@@ -152,7 +154,7 @@ class OptionSection(BaseModel):
     )
 
 
-def either(words: Iterable[str]) -> str:
+def expected_one_of(words: Iterable[str]) -> str:
     """Return what accepts one of some words, as the end of "expected ..."."""
     *others, last = words
     return f"{', '.join(others)} or {last}"
@@ -163,7 +165,7 @@ def syntax_of(field: FieldInfo) -> Syntax:
     kinds = (field.annotation, *get_args(field.annotation))
     for kind in kinds:
         if get_origin(kind) is Literal or (isinstance(kind, type) and issubclass(kind, StrEnum)):
-            return Syntax(either(get_args(kind) or tuple(kind)))
+            return Syntax(expected_one_of(get_args(kind) or tuple(kind)))
     optional = (item for part in kinds[1:] for item in getattr(part, "__metadata__", ()))
     return next(item for item in (*field.metadata, *optional) if isinstance(item, Syntax))
 
@@ -179,29 +181,29 @@ def _write_memory(value: int) -> str:
     return f"{value} bytes"
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     return syntax.parse_time(text).exact_seconds
 
 
-def _name(text: str) -> str:
+def _parse_name(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise ValueError("1 to 64 letters, digits, dots, underscores or hyphens")
     return text
 
 
-def _not_blank(text: str) -> str:
+def _parse_text(text: str) -> str:
     if not text.strip():
         raise ValueError("text that is not blank")
     return text.strip()
 
 
-def base_urls(text: str) -> tuple[str, ...]:
+def parse_base_urls(text: str) -> tuple[str, ...]:
     """Read one URL or a list of them; no comma or semicolon stands in a base URL."""
     listed = text if text.lstrip().startswith("[") else text.replace(",", ";")
-    return tuple(map(_base_url, syntax.parse_list(listed)))
+    return tuple(map(_parse_base_url, syntax.parse_list(listed)))
 
 
-def _base_url(text: str) -> str:
+def _parse_base_url(text: str) -> str:
     """Return a URL without slashes at its end. The messages leave the URL out: it may hold a password."""
     try:
         parts = urlsplit(text.strip())
@@ -222,14 +224,14 @@ def write_list(value: tuple[str, ...]) -> str:
     return syntax.format_list(list(value)) if value else ""
 
 
-def _plugin_name(text: str) -> str:
+def _parse_plugin_name(text: str) -> str:
     """Map the Java names to ours; names of plug-ins are in lower case."""
     lowered = text.strip().lower()
     return "heap" if lowered == "memory" else lowered
 
 
-def _plugin_names(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(map(_plugin_name, syntax.parse_list(text))))
+def _parse_plugin_names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(_parse_plugin_name, syntax.parse_list(text))))
 
 
 def _write_plugin(value: str) -> str:
@@ -241,16 +243,16 @@ OneOf = Annotated[T, Syntax("", str.lower)]
 
 Flag = Annotated[bool, Syntax(EXPECTED[syntax.parse_bool], syntax.parse_bool, lambda value: str(value).lower())]
 Count = Annotated[int, Syntax(EXPECTED[syntax.parse_int], syntax.parse_int)]
-Seconds = Annotated[float, Syntax(EXPECTED[syntax.parse_time], _seconds, _write_seconds)]
+Seconds = Annotated[float, Syntax(EXPECTED[syntax.parse_time], _parse_seconds, _write_seconds)]
 MemorySize = Annotated[int, Syntax(EXPECTED[syntax.parse_memory], syntax.parse_memory, _write_memory)]
-Text = Annotated[str, Syntax("text that is not blank", _not_blank)]
+Text = Annotated[str, Syntax("text that is not blank", _parse_text)]
 Schedule = Annotated[str, Syntax(SCHEDULE, parse_schedule)]
 TimeZone = Annotated[str, Syntax("a time zone such as Europe/Berlin", time_zone)]
-ClusterName = Annotated[str, Syntax("1 to 64 letters, digits, dots, underscores or hyphens", _name)]
-BaseUrls = Annotated[tuple[str, ...], Syntax(f"{_BASE_URL}; several as a list", base_urls, write_list)]
+ClusterName = Annotated[str, Syntax("1 to 64 letters, digits, dots, underscores or hyphens", _parse_name)]
+BaseUrls = Annotated[tuple[str, ...], Syntax(f"{_BASE_URL}; several as a list", parse_base_urls, write_list)]
 Texts = Annotated[tuple[str, ...], Syntax(EXPECTED[syntax.parse_list], syntax.parse_list, write_list)]
 TextMap = Annotated[Mapping[str, str], Syntax("any text", write=lambda _: "", is_map=True)]
 PluginNames = Annotated[
-    tuple[str, ...], Syntax("names of installed plug-ins as a list such as 'a;b'", _plugin_names, write_list)
+    tuple[str, ...], Syntax("names of installed plug-ins as a list such as 'a;b'", _parse_plugin_names, write_list)
 ]
-PluginName = Annotated[str, Syntax("the name of an installed plug-in", _plugin_name, _write_plugin)]
+PluginName = Annotated[str, Syntax("the name of an installed plug-in", _parse_plugin_name, _write_plugin)]

@@ -21,26 +21,26 @@ from flink_autoscaler.core.options.option import closest_key
 from flink_autoscaler.standalone.settings.schema.options import (
     FREE,
     INDEX,
-    MOST_COMPARED,
+    MAX_COMPARED,
     PLUGIN_FAMILIES,
     PREFIX,
     daemon_keys,
     daemon_options,
-    is_ours,
+    is_autoscaler_key,
     job_keys,
-    probably_ours,
-    resembles_ours,
-    unknown_key,
+    likely_key,
+    may_be_typo,
+    unknown_key_problem,
 )
-from flink_autoscaler.standalone.settings.secrets import shown
+from flink_autoscaler.standalone.settings.secrets import mask_value
 from flink_autoscaler.standalone.settings.sources.files import read_installation, read_yaml
-from flink_autoscaler.standalone.settings.sources.layer import HALF_CHARACTER, Layer, Value
+from flink_autoscaler.standalone.settings.sources.layer import SURROGATE, Layer, Value
 
 CONFIG_VARIABLE = "FLINK_AUTOSCALER_CONFIG"
 DEFAULT: Final = "default"
 """Origin of a value that nobody set."""
 
-_LONGEST_KEY: Final = 1_000
+_MAX_KEY_LENGTH: Final = 1_000
 _NUMBER: Final = re.compile(r"\d+", re.ASCII)
 
 
@@ -88,7 +88,7 @@ class Configuration:
                 lines.append(EffectiveValue(key, default or None, DEFAULT))
             else:
                 origin = values[set_by].origin + ("" if set_by == key else f", as {set_by}")
-                lines.append(EffectiveValue(key, shown(set_by, values[set_by].text), origin))
+                lines.append(EffectiveValue(key, mask_value(set_by, values[set_by].text), origin))
         return lines
 
 
@@ -113,8 +113,8 @@ def merge_layers(layers: Iterable[Layer]) -> Configuration:
     problems: list[str] = []
     warnings: list[str] = []
     for layer in layers:
-        values, unreadable = _readable(layer.values)
-        unknown = _unknown(values, is_compared=not layer.is_of_flink)
+        values, unreadable = _split_readable(layer.values)
+        unknown = _unknown_keys(values, is_compared=not layer.is_of_flink)
         problems += [*layer.problems, *unreadable]
         warnings += layer.warnings
         # Mistakes in our own file; in Flink's a vendor's options are there on purpose.
@@ -128,43 +128,43 @@ def merge_layers(layers: Iterable[Layer]) -> Configuration:
     return Configuration(merged, tuple(problems), tuple(warnings))
 
 
-def _readable(values: Mapping[str, Value]) -> tuple[dict[str, Value], list[str]]:
+def _split_readable(values: Mapping[str, Value]) -> tuple[dict[str, Value], list[str]]:
     """Leave out what no option can be, so that nothing behind this has to expect it: these are problems."""
-    wrong = {key: problem for key, value in values.items() if (problem := _unreadable(key, value.text))}
-    problems = [f"{_shown(key)} ({values[key].origin}): {problem}" for key, problem in wrong.items()]
+    wrong = {key: problem for key, value in values.items() if (problem := _character_problem(key, value.text))}
+    problems = [f"{_printable_key(key)} ({values[key].origin}): {problem}" for key, problem in wrong.items()]
     return {key: value for key, value in values.items() if key not in wrong}, problems
 
 
-def _unreadable(key: str, text: str) -> str | None:
+def _character_problem(key: str, text: str) -> str | None:
     """Return what is wrong with the characters of a key or its value, None when nothing is."""
-    if len(key) > _LONGEST_KEY:
-        return f"a key of {len(key)} characters, expected at most {_LONGEST_KEY}"
-    if any("\0" in each or HALF_CHARACTER.search(each) for each in (key, text)):
+    if len(key) > _MAX_KEY_LENGTH:
+        return f"a key of {len(key)} characters, expected at most {_MAX_KEY_LENGTH}"
+    if any("\0" in each or SURROGATE.search(each) for each in (key, text)):
         return "holds a NUL, or half of a character (bytes that are not UTF-8, or an escape such as \\ud800)"
-    if len(text) > LONGEST and is_ours(key):
+    if len(text) > LONGEST and is_autoscaler_key(key):
         return f"a value of {len(text)} characters, expected at most {LONGEST}"
     return None
 
 
-def _shown(key: str) -> str:
+def _printable_key(key: str) -> str:
     return abbreviate(key).encode(errors="backslashreplace").decode().replace("\0", "\\0")
 
 
-def _unknown(values: Mapping[str, Value], *, is_compared: bool) -> dict[str, str]:
+def _unknown_keys(values: Mapping[str, Value], *, is_compared: bool) -> dict[str, str]:
     """Return the keys below our prefixes that no option has, and what to tell of them."""
     unknown: dict[str, str] = {}
     for key, value in values.items():
-        if message := unknown_key(key, is_compared=is_compared and len(unknown) < MOST_COMPARED):
-            unknown[key] = f"{_shown(key)} ({value.origin}): {message}"
+        if message := unknown_key_problem(key, is_compared=is_compared and len(unknown) < MAX_COMPARED):
+            unknown[key] = f"{_printable_key(key)} ({value.origin}): {message}"
     return unknown
 
 
 def _likely_misspellings(values: Mapping[str, Value]) -> list[str]:
-    close = ((key, value) for key, value in values.items() if resembles_ours(key))
+    close = ((key, value) for key, value in values.items() if may_be_typo(key))
     return [
         f"{key} ({value.origin}) is not an option of the autoscaler and is handed to the jobs; did you mean '{known}'?"
-        for key, value in islice(close, MOST_COMPARED)
-        if (known := probably_ours(key))
+        for key, value in islice(close, MAX_COMPARED)
+        if (known := likely_key(key))
     ]
 
 
@@ -202,11 +202,11 @@ def _key_of(variable: str) -> str | None:
         return plain
     for pattern, key in _list_variables():
         if match := pattern.fullmatch(variable):
-            return _filled(key, match.groups())
+            return _fill_placeholders(key, match.groups())
     return None
 
 
-def _filled(key: str, groups: Iterable[str]) -> str:
+def _fill_placeholders(key: str, groups: Iterable[str]) -> str:
     for group in groups:
         placeholder = INDEX if _NUMBER.fullmatch(group) and INDEX in key else FREE
         free = group.lower() if group.isupper() else group
@@ -223,7 +223,7 @@ def _read_environment(environment: Mapping[str, str]) -> Layer:
             continue
         key = _key_of(variable)
         if key is None:
-            close = closest_key(variable.upper(), _plain_variables()) if len(problems) < MOST_COMPARED else ""
+            close = closest_key(variable.upper(), _plain_variables()) if len(problems) < MAX_COMPARED else ""
             problems.append(f"environment variable {variable}: unknown{close}")
         elif key in values:
             problems.append(f"environment variable {variable}: {key} is already set by {values[key].origin}")

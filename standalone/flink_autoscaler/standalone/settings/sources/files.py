@@ -17,7 +17,13 @@ import yaml
 from flink_autoscaler.core.model.syntax import format_list
 from flink_autoscaler.core.options.policies import ScheduleOptions
 from flink_autoscaler.core.options.schedule_plans import format_plans
-from flink_autoscaler.standalone.settings.sources.layer import FileUnreadableError, Layer, Value, failed, read_text
+from flink_autoscaler.standalone.settings.sources.layer import (
+    FileUnreadableError,
+    Layer,
+    Value,
+    failed_layer,
+    read_text,
+)
 
 DIRECTORY_VARIABLE = "FLINK_CONF_DIR"
 LEGACY_FILE = "flink-conf.yaml"
@@ -47,7 +53,7 @@ def read_yaml(file: Path) -> Layer:
     try:
         return parse_yaml(read_text(file), str(file))
     except FileUnreadableError as error:
-        return failed(error)
+        return failed_layer(error)
 
 
 def parse_yaml(text: str, name: str) -> Layer:
@@ -57,20 +63,20 @@ def parse_yaml(text: str, name: str) -> Layer:
         text: One YAML document, or nothing but comments.
         name: Name of the file for origins and problems.
     """
-    flattening = _Flattening(name)
+    flattening = _Flattener(name)
     try:
         _check_size(text, name)
         root = yaml.compose(text, Loader=_LOADER)
         if root is not None and not _is_null(root):
             if not isinstance(root, yaml.MappingNode):
-                raise flattening.invalid(root, "expected a mapping of keys to values at the top level")
-            flattening.mapping(root, "", 0)
+                raise flattening.error_at(root, "expected a mapping of keys to values at the top level")
+            flattening.add_mapping(root, "", 0)
     except _InvalidError as error:
-        return failed(error)
+        return failed_layer(error)
     except yaml.YAMLError as error:
-        return failed(_syntax_error(error, text, name))
+        return failed_layer(_syntax_error(error, text, name))
     except (ValueError, OverflowError):  # of PyYAML's own scanner, which looks at no escape before it converts it
-        return failed(f"{name}: an escape such as \\x, \\u or \\U in double quotes is no character")
+        return failed_layer(f"{name}: an escape such as \\x, \\u or \\U in double quotes is no character")
     return Layer(flattening.values, tuple(flattening.problems))
 
 
@@ -91,12 +97,12 @@ def _syntax_error(error: yaml.YAMLError, text: str, name: str) -> str:
         if error.problem == _TOO_DEEP:
             return f"{name} line {mark.line + 1}: {_TOO_LARGE}"
         return f"{name} line {mark.line + 1} column {mark.column + 1}: {error.problem or error.context}"
-    before = _before(text, getattr(error, "position", 0))
+    before = _text_before(text, getattr(error, "position", 0))
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
     return f"{name} line {line} column {column}: {getattr(error, 'reason', 'not YAML')}"
 
 
-def _before(text: str, position: int) -> str:
+def _text_before(text: str, position: int) -> str:
     """Return what stands before a position; libyaml counts bytes, PyYAML characters."""
     return text[:position] if _LOADER is yaml.SafeLoader else text.encode()[:position].decode(errors="ignore")
 
@@ -106,7 +112,7 @@ def _is_null(node: yaml.Node) -> bool:
 
 
 @dataclass
-class _Flattening:
+class _Flattener:
     """Collects values while the nodes of one document are visited."""
 
     name: str
@@ -115,63 +121,63 @@ class _Flattening:
     lines: dict[str, int] = field(default_factory=dict)
     visited: int = 0
 
-    def invalid(self, node: yaml.Node, message: str) -> _InvalidError:
+    def error_at(self, node: yaml.Node, message: str) -> _InvalidError:
         return _InvalidError(f"{self.name} line {node.start_mark.line + 1}: {message}")
 
-    def visit(self, node: yaml.Node, depth: int) -> None:
+    def count_visit(self, node: yaml.Node, depth: int) -> None:
         """Bound the work: an alias may stand for a node many times, or for one that it is in."""
         self.visited += 1
         if self.visited > _MAX_NODES or depth > _MAX_DEPTH:
-            raise self.invalid(node, _TOO_LARGE)
+            raise self.error_at(node, _TOO_LARGE)
 
-    def mapping(self, node: yaml.MappingNode, prefix: str, depth: int) -> None:
+    def add_mapping(self, node: yaml.MappingNode, prefix: str, depth: int) -> None:
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or not key.value:
-                raise self.invalid(key, "a key must be text")
+                raise self.error_at(key, "a key must be text")
             self.value(value, prefix + str(key.value), depth=depth + 1, line=key.start_mark.line + 1)
 
     def value(self, node: yaml.Node, key: str, *, depth: int, line: int) -> None:
-        self.visit(node, depth)
+        self.count_visit(node, depth)
         if isinstance(node, yaml.MappingNode):
-            self.mapping(node, key + ".", depth)
+            self.add_mapping(node, key + ".", depth)
         elif isinstance(node, yaml.SequenceNode):
-            self.sequence(node, key, depth=depth, line=line)
+            self.add_sequence(node, key, depth=depth, line=line)
         elif not _is_null(node):
             self.store(key, self.text(node), line)
 
-    def sequence(self, node: yaml.SequenceNode, key: str, *, depth: int, line: int) -> None:
+    def add_sequence(self, node: yaml.SequenceNode, key: str, *, depth: int, line: int) -> None:
         """A list of maps becomes numbered keys, any other list Flink's text of a list, and so do plans."""
         if not node.value or not all(isinstance(item, yaml.MappingNode) for item in node.value):
-            self.store(key, self.listed(node), line)
+            self.store(key, self.format_list(node), line)
         elif key.endswith(ScheduleOptions.schedule_plans.key):
-            self.store(key, format_plans(map(self.plan, node.value)), line)
+            self.store(key, format_plans(map(self.format_plan, node.value)), line)
         else:
             for index, item in enumerate(node.value):
                 self.value(item, f"{key}.{index}", depth=depth + 1, line=item.start_mark.line + 1)
 
-    def listed(self, node: yaml.SequenceNode) -> str:
+    def format_list(self, node: yaml.SequenceNode) -> str:
         texts = []
         for item in node.value:
-            self.visit(item, 0)
+            self.count_visit(item, 0)
             if not isinstance(item, yaml.ScalarNode) or _is_null(item):
-                raise self.invalid(item, "a list holds either maps or plain values")
+                raise self.error_at(item, "a list holds either maps or plain values")
             texts.append(self.text(item))
         return format_list(texts)
 
-    def plan(self, node: yaml.MappingNode) -> list[tuple[str, str]]:
+    def format_plan(self, node: yaml.MappingNode) -> list[tuple[str, str]]:
         fields = []
         for name, value in node.value:
-            self.visit(value, 0)
+            self.count_visit(value, 0)
             if not _is_null(value):
-                text = self.listed(value) if isinstance(value, yaml.SequenceNode) else self.text(value)
+                text = self.format_list(value) if isinstance(value, yaml.SequenceNode) else self.text(value)
                 fields.append((self.text(name), text))
         if not fields:
-            raise self.invalid(node, "a plan is empty")
+            raise self.error_at(node, "a plan is empty")
         return fields
 
     def text(self, node: yaml.Node) -> str:
         if node.tag not in _SCALARS:
-            raise self.invalid(node, f"the tag {node.tag} is not supported")
+            raise self.error_at(node, f"the tag {node.tag} is not supported")
         return str(node.value)
 
     def store(self, key: str, text: str, line: int) -> None:
@@ -193,12 +199,12 @@ def read_installation(environment: Mapping[str, str]) -> Layer:
     text = environment[DIRECTORY_VARIABLE]
     directory = Path(text)
     if not text or not directory.is_dir():
-        return failed(f"environment variable {DIRECTORY_VARIABLE}: there is no directory '{text}'")
+        return failed_layer(f"environment variable {DIRECTORY_VARIABLE}: there is no directory '{text}'")
     if (directory / LEGACY_FILE).is_file():
         return replace(_read_legacy(directory), is_of_flink=True)
     if (directory / FILE).is_file():
         return replace(read_yaml(directory / FILE), is_of_flink=True)
-    return failed(f"environment variable {DIRECTORY_VARIABLE}: {text} has neither {FILE} nor {LEGACY_FILE}")
+    return failed_layer(f"environment variable {DIRECTORY_VARIABLE}: {text} has neither {FILE} nor {LEGACY_FILE}")
 
 
 def _read_legacy(directory: Path) -> Layer:
@@ -206,7 +212,7 @@ def _read_legacy(directory: Path) -> Layer:
     try:
         layer = parse_legacy(read_text(file), str(file))
     except FileUnreadableError as error:
-        return failed(error)
+        return failed_layer(error)
     if (directory / FILE).exists():
         ignored = f"{directory / FILE} is ignored because {LEGACY_FILE} lies beside it"
         return Layer(layer.values, layer.problems, (ignored, *layer.warnings))

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Final
 
 MAX_BYTES: Final = 1 << 20
-PATIENCE: Final = 10.0
+PIPE_TIMEOUT: Final = 10.0
 """Seconds in which everything has to have come through a pipe."""
 
-HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
+SURROGATE: Final = re.compile("[\ud800-\udfff]")
 """A surrogate by itself: what an escape such as ``\\ud800`` stands for, and bytes that are not UTF-8."""
 
-_GIVEN_PIPE: Final = re.compile(r"/dev/stdin|(/dev|/proc/(self|\d+))/fd/\d+", re.ASCII)
+_PIPE_PATH: Final = re.compile(r"/dev/stdin|(/dev|/proc/(self|\d+))/fd/\d+", re.ASCII)
 """What shells write for ``<(command)``, and standard input: pipes whose other end somebody holds already."""
 
 
@@ -55,7 +55,7 @@ class Layer:
     is_of_flink: bool = False
 
 
-def failed(problem: object) -> Layer:
+def failed_layer(problem: object) -> Layer:
     """Return the layer of a source that cannot be used at all."""
     return Layer(problems=(str(problem),))
 
@@ -83,7 +83,7 @@ def read_bytes(file: Path, limit: int = MAX_BYTES) -> bytes:
         FileUnreadableError: It is missing, unreadable, too large, or no file.
     """
     try:
-        content = _content(file, limit)
+        content = _read_limited(file, limit)
     except OSError as error:
         raise FileUnreadableError(f"{file}: {error.strerror or 'cannot be read'}") from error
     except ValueError as error:
@@ -93,29 +93,29 @@ def read_bytes(file: Path, limit: int = MAX_BYTES) -> bytes:
     return content
 
 
-def _content(file: Path, limit: int) -> bytes:
+def _read_limited(file: Path, limit: int) -> bytes:
     """Return at most one byte more than is permitted; opening waits for nobody."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb", buffering=0) as stream:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if stat.S_ISFIFO(mode) and not _GIVEN_PIPE.fullmatch(str(file)):
+        if stat.S_ISFIFO(mode) and not _PIPE_PATH.fullmatch(str(file)):
             raise OSError(errno.EINVAL, "a named pipe, expected a file")
-        content = _until_end(stream.fileno(), limit)
+        content = _read_until_end(stream.fileno(), limit)
     if stat.S_ISFIFO(mode) and not content:
         raise OSError(errno.EPIPE, "nothing came through the pipe; it can be read once only")
     return content
 
 
-def _until_end(descriptor: int, limit: int) -> bytes:
+def _read_until_end(descriptor: int, limit: int) -> bytes:
     """Read until nothing more can come, or is permitted."""
-    poll, end = select.poll(), time.monotonic() + PATIENCE
+    poll, end = select.poll(), time.monotonic() + PIPE_TIMEOUT
     poll.register(descriptor, select.POLLIN)
     content = bytearray()
     while len(content) <= limit:
         if not poll.poll(max(0.0, end - time.monotonic()) * 1000):
-            raise TimeoutError(errno.ETIMEDOUT, f"its end did not come within {PATIENCE:g} s")
+            raise TimeoutError(errno.ETIMEDOUT, f"its end did not come within {PIPE_TIMEOUT:g} s")
         part = os.read(descriptor, limit + 1 - len(content))
         if not part:
             break

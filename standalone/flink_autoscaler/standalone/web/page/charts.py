@@ -11,10 +11,10 @@ from markupsafe import Markup, escape
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.pipeline.pages.drawing import Curve, Times, chart
 from flink_autoscaler.pipeline.pages.rendering import instant
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.views.jobs import JobDetailView, VertexView
 from flink_autoscaler.standalone.views.series import SeriesView, SizeView
-from flink_autoscaler.standalone.web.answers import Answers
+from flink_autoscaler.standalone.web.query_service import QueryService
 from flink_autoscaler.standalone.web.requests import SeriesQuery
 
 _HOUR_MS: Final = 3_600_000
@@ -46,12 +46,12 @@ class Range(StrEnum):
         return SeriesQuery(job=job_key, from_ms=now_ms - hours * _HOUR_MS, ahead=6.0 if self is Range.DAY else 24.0)
 
 
-def charts_of(answers: Answers, job: JobDetailView, time: Range) -> Markup:
+def charts_of(answers: QueryService, job: JobDetailView, time: Range) -> Markup:
     """Draw the charts of a job, or say why there are none."""
     try:
         series = answers.series(time.query(job.job_key, answers.site.now_ms()))
     except AutoscalerError as error:
-        return Markup('<p class="notice">{}</p>').format(masked(f"Nothing of that time can be shown: {error}."))
+        return Markup('<p class="notice">{}</p>').format(mask_secrets(f"Nothing of that time can be shown: {error}."))
     drawn = Markup("").join(_charts(series, job.lag_limit_seconds))
     if not drawn:
         return Markup('<p class="notice">Nothing of that time is known.</p>')

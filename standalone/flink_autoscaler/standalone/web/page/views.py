@@ -20,15 +20,15 @@ from starlette.routing import Route
 from flink_autoscaler.core.errors import AutoscalerError, StoreError
 from flink_autoscaler.pipeline.pages.drawing import sparkline
 from flink_autoscaler.pipeline.pages.rendering import style, templates_of
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.views.clusters import ClusterView
 from flink_autoscaler.standalone.views.passes import PassSummaryView
 from flink_autoscaler.standalone.views.series import PointView
-from flink_autoscaler.standalone.web.answers import Answers
+from flink_autoscaler.standalone.web.authorization import AccessRules
 from flink_autoscaler.standalone.web.errors import NO_STORE, NotFoundError, status_of
 from flink_autoscaler.standalone.web.page.charts import Range, charts_of, graph
+from flink_autoscaler.standalone.web.query_service import QueryService
 from flink_autoscaler.standalone.web.requests import EventsQuery, JobQuery, JobsQuery, PassesQuery, PassQuery, Query
-from flink_autoscaler.standalone.web.rights import Access
 
 ROWS: Final = 100
 """Jobs on one page."""
@@ -66,7 +66,7 @@ class Views:
         access: Makes the tokens of forms now.
     """
 
-    def __init__(self, answers: Answers, access: Callable[[], Access]) -> None:
+    def __init__(self, answers: QueryService, access: Callable[[], AccessRules]) -> None:
         self._answers = answers
         self._access = access
         self._kept = KeptViews()
@@ -148,7 +148,7 @@ class Views:
         )
 
     def _problem(self, request: Request, status: int, text: str) -> Response:
-        return self._page(request, "problem", {"title": "That did not work", "text": masked(text)}, status=status)
+        return self._page(request, "problem", {"title": "That did not work", "text": mask_secrets(text)}, status=status)
 
     def _fleet(self, asked: FleetQuery) -> Values:
         jobs, clusters = self._answers.jobs(asked), self._answers.clusters().clusters

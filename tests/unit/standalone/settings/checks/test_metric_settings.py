@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.settings.credentials import MetricAccess
+from flink_autoscaler.standalone.settings.credentials import MetricSources
 from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
@@ -67,7 +67,7 @@ def test_the_options_reach_the_endpoint() -> None:
     )
     cluster = settings.effective_clusters()[0]
 
-    source = MetricAccess(cluster.settings, "").sourced(cluster.endpoint).prometheus
+    source = MetricSources(cluster.settings, "").with_metric_source(cluster.endpoint).prometheus
 
     assert source is not None
     assert source.endpoint.url == "http://prometheus:9090"
@@ -81,4 +81,4 @@ def test_rest_is_the_source_where_nothing_is_said() -> None:
     settings = Settings()
     cluster = settings.effective_clusters()[0]
 
-    assert MetricAccess(cluster.settings, "").sourced(cluster.endpoint) == cluster.endpoint
+    assert MetricSources(cluster.settings, "").with_metric_source(cluster.endpoint) == cluster.endpoint

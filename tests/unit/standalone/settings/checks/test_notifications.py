@@ -115,7 +115,7 @@ def test_without_the_library_a_target_of_apprise_names_what_to_install(monkeypat
 
     monkeypatch.setattr(builtins, "__import__", without)
     monkeypatch.delitem(sys.modules, "apprise", raising=False)
-    apprise.apprise.cache_clear()
+    apprise.load_apprise.cache_clear()
 
     assert "pip install 'flink-autoscaler[notifications]'" in problems(CHAT)
     assert settings(HOOK).notifications.targets[0].name == "audit"

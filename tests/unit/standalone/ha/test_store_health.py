@@ -10,7 +10,7 @@ import pytest
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.standalone.ha.store_watch import StoreWatch, WatchedStore, watched
+from flink_autoscaler.standalone.ha.store_health import FailFastStore, StoreHealthMonitor, fail_fast
 from testkit.builders.core import RecordingEvents, RecordingStore, a_context
 from testkit.clusters.flink.waiting import wait_until
 from testkit.scenarios.runner import LogLines
@@ -44,7 +44,7 @@ class Bench:
     def __init__(self) -> None:
         self.database = FakeDatabase()
         self.hopeless: list[ConfigError] = []
-        self.watch = StoreWatch(
+        self.watch = StoreHealthMonitor(
             self.database.prepare,
             self.database.ping,
             is_lasting=lambda error: "password" in str(error)[:12],
@@ -64,14 +64,14 @@ def test_a_database_that_works_is_up_and_nothing_is_said(bench: Bench, lines: Lo
     bench.watch.start(bench.hopeless.append)
 
     assert bench.watch.status().up
-    assert not bench.watch.is_in_doubt()
+    assert not bench.watch.is_degraded()
     assert lines.all() == []
 
 
 def test_an_outage_and_its_end_are_said_once(bench: Bench, lines: LogLines) -> None:
     bench.watch.start(bench.hopeless.append)
     bench.database.error = AWAY
-    bench.watch.suspect()
+    bench.watch.report_error()
     wait_until("several looks", lambda: bench.database.pinged >= 5, 300, interval=0.01)
     during = bench.watch.status()
 
@@ -87,24 +87,24 @@ def test_an_outage_and_its_end_are_said_once(bench: Bench, lines: LogLines) -> N
 def test_an_outage_that_is_over_is_in_doubt_for_what_began_before_its_end(bench: Bench) -> None:
     bench.watch.start(bench.hopeless.append)
     began = time.monotonic()
-    before = bench.watch.is_in_doubt(began)
+    before = bench.watch.is_degraded(began)
     bench.database.error = AWAY
-    bench.watch.suspect()
+    bench.watch.report_error()
     wait_until("it is away", lambda: not bench.watch.status().up, 300, interval=0.01)
     bench.database.error = None
-    wait_until("it is back", lambda: not bench.watch.is_in_doubt(), 300, interval=0.01)
+    wait_until("it is back", lambda: not bench.watch.is_degraded(), 300, interval=0.01)
 
     assert not before
-    assert bench.watch.is_in_doubt(began)
-    assert not bench.watch.is_in_doubt(time.monotonic())
+    assert bench.watch.is_degraded(began)
+    assert not bench.watch.is_degraded(time.monotonic())
 
 
 def test_an_error_that_the_database_has_no_part_in_is_no_outage(bench: Bench, lines: LogLines) -> None:
     bench.watch.start(bench.hopeless.append)
 
-    bench.watch.suspect()
-    was_in_doubt = bench.watch.is_in_doubt() or bench.database.pinged > 0
-    wait_until("it was looked into", lambda: not bench.watch.is_in_doubt(), 300, interval=0.01)
+    bench.watch.report_error()
+    was_in_doubt = bench.watch.is_degraded() or bench.database.pinged > 0
+    wait_until("it was looked into", lambda: not bench.watch.is_degraded(), 300, interval=0.01)
 
     assert was_in_doubt
     assert bench.watch.status().up
@@ -164,7 +164,7 @@ def test_a_password_that_becomes_wrong_is_an_outage_like_others(bench: Bench) ->
 def test_a_driver_that_raises_anything_does_not_end_the_watch(bench: Bench) -> None:
     bench.watch.start(bench.hopeless.append)
     bench.database.error = RuntimeError("out of luck")
-    bench.watch.suspect()
+    bench.watch.report_error()
     wait_until("it is away", lambda: not bench.watch.status().up, 300, interval=0.01)
 
     bench.database.error = None
@@ -175,14 +175,14 @@ def test_before_the_first_look_nothing_is_done(bench: Bench) -> None:
     store = RecordingStore()
 
     with pytest.raises(StoreError, match="not looked at yet"):
-        WatchedStore(store, bench.watch).load("job")
+        FailFastStore(store, bench.watch).load("job")
 
     assert store.journal == []
 
 
 def test_while_it_is_away_calls_fail_at_once_without_trying(bench: Bench) -> None:
     store, events = RecordingStore(states={"known": JobState("id")}), RecordingEvents()
-    guarded, handler = WatchedStore(store, bench.watch), watched(events, bench.watch)
+    guarded, handler = FailFastStore(store, bench.watch), fail_fast(events, bench.watch)
     bench.watch.start(bench.hopeless.append)
     guarded.load("known")
     store.journal.clear()
@@ -203,7 +203,7 @@ def test_while_it_is_away_calls_fail_at_once_without_trying(bench: Bench) -> Non
 
 
 def test_while_it_is_away_what_is_in_memory_is_still_loaded(bench: Bench) -> None:
-    watched = WatchedStore(RecordingStore(states={"known": JobState("id")}), bench.watch)
+    watched = FailFastStore(RecordingStore(states={"known": JobState("id")}), bench.watch)
     bench.watch.start(bench.hopeless.append)
     watched.load("known")
     bench.database.error = AWAY
@@ -214,7 +214,7 @@ def test_while_it_is_away_what_is_in_memory_is_still_loaded(bench: Bench) -> Non
 
 def test_an_error_of_the_store_is_looked_into(bench: Bench) -> None:
     store = RecordingStore(save_error=AWAY)
-    watched = WatchedStore(store, bench.watch)
+    watched = FailFastStore(store, bench.watch)
     bench.watch.start(bench.hopeless.append)
     bench.database.error = AWAY
 

@@ -6,10 +6,10 @@ import base64
 
 import pytest
 
-from flink_autoscaler.standalone.web.rights import Access, Role, Visitor
+from flink_autoscaler.standalone.web.authorization import AccessRules, Principal, Role
 
-TOKENS = Access(viewer_token="look", operator_token="order")
-PROXIED = Access(user_header="x-user", proxies=frozenset({"10.0.0.0/8"}), operators=frozenset({"ann"}))
+TOKENS = AccessRules(viewer_token="look", operator_token="order")
+PROXIED = AccessRules(user_header="x-user", proxies=frozenset({"10.0.0.0/8"}), operators=frozenset({"ann"}))
 
 
 def basic(name: str, password: str) -> dict[str, str]:
@@ -19,8 +19,10 @@ def basic(name: str, password: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("access", "headers", "address", "expected"),
     [
-        pytest.param(Access(), {}, None, (Role.VIEWER, "somebody"), id="nothing configured: everybody may look"),
-        pytest.param(Access(), {"authorization": "Bearer x"}, None, (Role.NOBODY, "api"), id="a token for nothing"),
+        pytest.param(AccessRules(), {}, None, (Role.VIEWER, "somebody"), id="nothing configured: everybody may look"),
+        pytest.param(
+            AccessRules(), {"authorization": "Bearer x"}, None, (Role.NOBODY, "api"), id="a token for nothing"
+        ),
         pytest.param(TOKENS, {}, None, (Role.NOBODY, "somebody"), id="no token"),
         pytest.param(TOKENS, {"authorization": "Bearer look"}, None, (Role.VIEWER, "api"), id="the viewers' token"),
         pytest.param(TOKENS, {"authorization": "bearer order"}, None, (Role.OPERATOR, "api"), id="the operators' one"),
@@ -36,9 +38,9 @@ def basic(name: str, password: str) -> dict[str, str]:
     ],
 )
 def test_a_visitor_has_the_role_that_is_proven(
-    access: Access, headers: dict[str, str], address: str | None, expected: tuple[Role, str]
+    access: AccessRules, headers: dict[str, str], address: str | None, expected: tuple[Role, str]
 ) -> None:
-    visitor = access.visitor(headers, address)
+    visitor = access.identify(headers, address)
 
     assert (visitor.role, visitor.name) == expected
 
@@ -57,7 +59,7 @@ def test_a_visitor_has_the_role_that_is_proven(
     ],
 )
 def test_a_request_has_to_name_a_host_that_this_is(hosts: tuple[str, ...], host: str, is_known: bool) -> None:
-    assert Access(hosts=frozenset(hosts)).knows_host(host) is is_known
+    assert AccessRules(hosts=frozenset(hosts)).knows_host(host) is is_known
 
 
 @pytest.mark.parametrize(
@@ -74,25 +76,25 @@ def test_a_request_has_to_name_a_host_that_this_is(hosts: tuple[str, ...], host:
     ],
 )
 def test_a_browser_orders_from_pages_of_ours_only(changes: dict[str, str], is_refused: bool) -> None:
-    visitor = Visitor(Role.OPERATOR, "ann")
+    visitor = Principal(Role.OPERATOR, "ann")
     headers = {"host": "scaler:8484", "x-form-token": TOKENS.form_token(visitor), **changes}
 
     assert (TOKENS.refusal(visitor, headers) is not None) is is_refused
 
 
 def test_a_program_that_shows_its_token_needs_no_form() -> None:
-    assert TOKENS.refusal(Visitor(Role.OPERATOR, "api", is_ambient=False), {}) is None
+    assert TOKENS.refusal(Principal(Role.OPERATOR, "api", has_ambient_credentials=False), {}) is None
 
 
 def test_a_viewer_may_not_order() -> None:
-    visitor = Visitor(Role.VIEWER, "bob")
+    visitor = Principal(Role.VIEWER, "bob")
     refusal = TOKENS.refusal(visitor, {"x-form-token": TOKENS.form_token(visitor)})
 
     assert refusal == "orders need the role operator: see autoscaler.http.operator-token-file"
 
 
 def test_the_form_of_one_visitor_is_not_that_of_another() -> None:
-    ann, bob = Visitor(Role.OPERATOR, "ann"), Visitor(Role.OPERATOR, "bob")
+    ann, bob = Principal(Role.OPERATOR, "ann"), Principal(Role.OPERATOR, "bob")
 
     assert TOKENS.form_token(ann) != TOKENS.form_token(bob)
-    assert TOKENS.form_token(ann) != Access(operator_token="order").form_token(ann)
+    assert TOKENS.form_token(ann) != AccessRules(operator_token="order").form_token(ann)

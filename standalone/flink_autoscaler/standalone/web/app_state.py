@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.orders import Orders
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.core.ports.order_store import OrderStore
 from flink_autoscaler.standalone.daemon.event_handlers import RecentEvents
-from flink_autoscaler.standalone.ha.store_watch import WORKING, StoreStatus
+from flink_autoscaler.standalone.ha.store_health import WORKING, StoreStatus
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
 from flink_autoscaler.standalone.views.fleet import Fleet
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Site:
+class AppState:
     """What a daemon knows.
 
     Attributes:
@@ -34,10 +34,10 @@ class Site:
         records: Recorded passes; None where none are kept.
         order_book: Orders for the jobs.
         order_events: Told what was ordered.
-        standing: Orders that the settings give for every job.
+        default_orders: Orders that the settings give for every job.
         events: What happened lately.
         database: Where older events are; None without one.
-        may_act: Whether this daemon leads.
+        is_leader: Whether this daemon leads.
         store_status: How the database is.
         spark_status: How Spark is; None where no pass is meant for it.
         plugins: Those that a what-if has.
@@ -49,12 +49,12 @@ class Site:
     settings: Callable[[], Settings]
     order_book: OrderStore
     order_events: AutoScalerEventHandler
-    standing: Callable[[], Orders]
+    default_orders: Callable[[], Orders]
     events: RecentEvents
     records: RecordStore | None = None
     configuration: Callable[[], Configuration | None] = lambda: None
     database: Database | None = None
-    may_act: Callable[[], bool] = lambda: True
+    is_leader: Callable[[], bool] = lambda: True
     store_status: Callable[[], StoreStatus] = lambda: WORKING
     spark_status: Callable[[], SparkStatus | None] = lambda: None
     plugins: Callable[[], Plugins] | None = None

@@ -18,13 +18,13 @@ from apscheduler.triggers.base import BaseTrigger
 
 log = structlog.get_logger(__name__)
 
-LOOK: Final = 1.0
+POLL_INTERVAL: Final = 1.0
 """Seconds from one look at the schedules to the next."""
 
 _TOLERANCE: Final = timedelta(seconds=1)
 
 
-class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
+class CoalescingInterval(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
     """Fires every so many seconds. Times that were missed count as one, however many there were."""
 
     def __init__(self, seconds: float) -> None:
@@ -38,7 +38,7 @@ class Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
         return previous_fire_time + (missed + 1) * self._interval
 
 
-class ClockWatch:
+class ClockJumpGuard:
     """Brings forward what is due later than its trigger would ask for now: the clock was set back since.
 
     Args:
@@ -59,7 +59,7 @@ class ClockWatch:
         self._stopped.set()
 
     def _run(self) -> None:
-        while not self._stopped.wait(LOOK):
+        while not self._stopped.wait(POLL_INTERVAL):
             now = datetime.now(UTC)
             late = [self._bring_forward(job, now) for job in self._scheduler.get_jobs()]
             if set_back := max(late, default=0.0):

@@ -16,7 +16,7 @@ from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.options.lag import GROUP_PARAMETERS
 from flink_autoscaler.core.ports.lag_sources import LagQuery
 from flink_autoscaler.core.ports.passes import PassRequest
-from flink_autoscaler.standalone.lags.book import LagBook
+from flink_autoscaler.standalone.external_metrics.provider import ExternalMetricsProvider
 from testkit.builders.core import a_context
 from testkit.clusters.flink.waiting import wait_until
 
@@ -68,23 +68,23 @@ def request(sources: str, job: str = "a", **options: str) -> PassRequest:
     return PassRequest(replace(context, job_key=job), EMPTY_STATE, 0)
 
 
-def one(book: LagBook, asked: PassRequest) -> SourceLag:
-    [added] = book.added([asked])
+def one(book: ExternalMetricsProvider, asked: PassRequest) -> SourceLag:
+    [added] = book.enrich([asked])
     return added.lags[0]
 
 
 def test_a_job_that_names_nobody_is_left_as_it_is() -> None:
     source = Known()
-    with closing(LagBook({"kafka": source})) as book:
+    with closing(ExternalMetricsProvider({"kafka": source})) as book:
         plain = PassRequest(a_context(), EMPTY_STATE, 0)
 
-        assert book.added([plain]) == [plain]
+        assert book.enrich([plain]) == [plain]
     assert source.asked == []
 
 
 def test_the_job_says_in_which_order_who_is_asked_for_which_source() -> None:
-    with closing(LagBook({"kafka": Known(), "away": Away()})) as book:
-        [added] = book.added([request("Source: a=away,kafka;flink")])
+    with closing(ExternalMetricsProvider({"kafka": Known(), "away": Away()})) as book:
+        [added] = book.enrich([request("Source: a=away,kafka;flink")])
 
     assert [(lag.pattern, lag.origin, lag.total) for lag in added.lags] == [
         ("Source: a", "away", None),
@@ -97,8 +97,8 @@ def test_the_job_says_in_which_order_who_is_asked_for_which_source() -> None:
 def test_topics_and_group_of_the_job_are_asked_about() -> None:
     source = Known()
     options = {"lag.kafka.group": "g", "lag.kafka.topics": "Source: a=x,y;z"}
-    with closing(LagBook({"kafka": source})) as book:
-        book.added([request("Source: a=kafka;kafka", **options)])
+    with closing(ExternalMetricsProvider({"kafka": source})) as book:
+        book.enrich([request("Source: a=kafka;kafka", **options)])
 
     assert {(each.pattern, each.group, each.topics) for each in source.asked} == {
         ("Source: a", "g", ("x", "y")),
@@ -108,11 +108,11 @@ def test_topics_and_group_of_the_job_are_asked_about() -> None:
 
 def test_who_hangs_is_waited_for_once_and_holds_up_no_other() -> None:
     hanging, known = Hanging(), Known()
-    with closing(LagBook({"hanging": hanging, "kafka": known}, patience=2.0)) as book:
+    with closing(ExternalMetricsProvider({"hanging": hanging, "kafka": known}, patience=2.0)) as book:
         started = monotonic()
-        book.added([request("hanging"), request("kafka", "b")])
+        book.enrich([request("hanging"), request("kafka", "b")])
         waited = monotonic()
-        first, second = book.added([request("hanging"), request("kafka", "b")])
+        first, second = book.enrich([request("hanging"), request("kafka", "b")])
         ended = monotonic()
         hanging.may_answer.set()
         wait_until("the late answer", lambda: one(book, request("hanging")).total == 20.0)
@@ -125,7 +125,7 @@ def test_who_hangs_is_waited_for_once_and_holds_up_no_other() -> None:
 def test_an_answer_that_is_too_old_is_unknown() -> None:
     hanging, now = Hanging(), [0.0]
     hanging.may_answer.set()
-    with closing(LagBook({"kafka": hanging}, patience=0.2, clock=lambda: now[0])) as book:
+    with closing(ExternalMetricsProvider({"kafka": hanging}, patience=0.2, clock=lambda: now[0])) as book:
         fresh = one(book, request("kafka"))
         hanging.may_answer.clear()
         now[0] = 59.0
@@ -138,7 +138,7 @@ def test_an_answer_that_is_too_old_is_unknown() -> None:
 
 
 def test_a_name_that_the_daemon_does_not_declare_is_unknown_and_asks_nobody() -> None:
-    with closing(LagBook({})) as book:
+    with closing(ExternalMetricsProvider({})) as book:
         found = one(book, request("http://169.254.169.254/latest"))
 
     assert found.total is None
@@ -146,14 +146,14 @@ def test_a_name_that_the_daemon_does_not_declare_is_unknown_and_asks_nobody() ->
 
 
 def test_options_that_cannot_be_read_are_somebody_elses_to_tell() -> None:
-    with closing(LagBook({})) as book:
+    with closing(ExternalMetricsProvider({})) as book:
         asked = request("a==,;=")
 
-        assert book.added([asked]) == [asked]
+        assert book.enrich([asked]) == [asked]
 
 
 def test_topics_are_told_apart_until_it_is_known_which_of_them_a_source_reads() -> None:
-    with closing(LagBook({"kafka": Telling()})) as book:
+    with closing(ExternalMetricsProvider({"kafka": Telling()})) as book:
         found = one(book, request("kafka"))
 
     assert [(each.topic, each.total, each.problem) for each in found.topics] == [
@@ -163,7 +163,7 @@ def test_topics_are_told_apart_until_it_is_known_which_of_them_a_source_reads() 
 
 
 def test_configured_topics_are_those_that_the_source_reads() -> None:
-    with closing(LagBook({"kafka": Telling()})) as book:
+    with closing(ExternalMetricsProvider({"kafka": Telling()})) as book:
         found = one(book, request("kafka", **{"lag.kafka.topics": "x,y"}))
 
     assert (found.total, found.problem, found.topics) == (None, "there is no topic y", ())
@@ -174,10 +174,10 @@ def test_the_group_is_that_of_the_option_or_of_the_parameters_of_the_job(name: s
     source = Known()
     asked = request("kafka")
     named = {**asked.context.configuration, name: "own"}
-    with closing(LagBook({"kafka": source})) as book:
-        book.added([replace(asked, context=replace(asked.context, configuration=named))])
+    with closing(ExternalMetricsProvider({"kafka": source})) as book:
+        book.enrich([replace(asked, context=replace(asked.context, configuration=named))])
         set_too = {**named, "job.autoscaler.lag.kafka.group": "set"}
-        book.added([replace(asked, context=replace(asked.context, configuration=set_too))])
+        book.enrich([replace(asked, context=replace(asked.context, configuration=set_too))])
 
     assert [each.group for each in source.asked] == ["own", "set"]
 
@@ -190,8 +190,8 @@ def test_other_numbers_are_asked_for_by_their_kind(kind: ExternalMetricKind) -> 
             return {"all": 12.0}
 
     source = One()
-    with closing(LagBook({"service": source, "many": Known()})) as book:
-        [added] = book.added([request("", **{f"{kind}.sources": "Source: a=service;many"})])
+    with closing(ExternalMetricsProvider({"service": source, "many": Known()})) as book:
+        [added] = book.enrich([request("", **{f"{kind}.sources": "Source: a=service;many"})])
 
     assert [each.kind for each in source.asked] == [kind]
     assert [(each.kind, each.pattern, each.origin, each.value, each.problem) for each in added.numbers] == [
@@ -208,5 +208,5 @@ def test_a_source_without_any_topic_is_unknown(topics: str) -> None:
             self.asked.append(query)
             return ()
 
-    with closing(LagBook({"kafka": Without()})) as book:
+    with closing(ExternalMetricsProvider({"kafka": Without()})) as book:
         assert one(book, request("kafka", **{"lag.kafka.topics": topics})).problem == "there are no topics"

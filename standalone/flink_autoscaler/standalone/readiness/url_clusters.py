@@ -11,17 +11,17 @@ from urllib.parse import urlsplit
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.schema.types import base_urls
+from flink_autoscaler.standalone.settings.schema.types import parse_base_urls
 
 DEFAULT_URL: Final = "http://localhost:8081"
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 _ADDRESS: Final = re.compile(r"[\d.]++|[^:\n]*+:.*+", re.ASCII)
-_LONGEST: Final = 50
+_MAX_NAME_LENGTH: Final = 50
 """Characters of a name; a port or number may follow."""
 
 
 @dataclass(frozen=True, slots=True)
-class GivenCluster:
+class UrlCluster:
     """A cluster as it was given.
 
     Attributes:
@@ -33,7 +33,7 @@ class GivenCluster:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-def given_clusters(urls: Sequence[str], access: Mapping[str, str]) -> tuple[GivenCluster, ...]:
+def clusters_from_urls(urls: Sequence[str], access: Mapping[str, str]) -> tuple[UrlCluster, ...]:
     """Name the clusters behind some URLs, each by its host.
 
     Args:
@@ -43,19 +43,19 @@ def given_clusters(urls: Sequence[str], access: Mapping[str, str]) -> tuple[Give
     Raises:
         ConfigError: A URL cannot be used, or is there twice.
     """
-    read = [_checked(url) for url in urls]
+    read = [_validate_url(url) for url in urls]
     twice = next((url for url in read if read.count(url) > 1), None)
     if twice is not None:
         raise ConfigError(f"--url {twice}: is there more than once")
     has_tls = any(url.startswith("https:") for url in read)
     plain = {key: value for key, value in access.items() if not (has_tls and key.startswith("tls."))}
     return tuple(
-        GivenCluster(name, url, access if url.startswith("https:") else plain)
+        UrlCluster(name, url, access if url.startswith("https:") else plain)
         for name, url in zip(_names(read), read, strict=True)
     )
 
 
-def settings_of(clusters: Sequence[GivenCluster], overrides: Sequence[str] = ()) -> Settings:
+def settings_of(clusters: Sequence[UrlCluster], overrides: Sequence[str] = ()) -> Settings:
     """Return settings for some clusters and for nothing else, and set up the log.
 
     Neither files nor environment variables count.
@@ -75,9 +75,9 @@ def settings_of(clusters: Sequence[GivenCluster], overrides: Sequence[str] = ())
     return SettingsLoader(overrides=[quiet, *overrides, *own], environment={}).read(sets_log=True)
 
 
-def _checked(url: str) -> str:
+def _validate_url(url: str) -> str:
     try:
-        (read,) = base_urls(url)
+        (read,) = parse_base_urls(url)
     except ValueError as error:
         hint = f"; did you mean http://{url}?" if "://" not in url and "@" not in url and url.strip() else ""
         shown = "" if "@" in url else f" '{url}'"
@@ -105,7 +105,7 @@ def _candidates(url: str) -> Iterator[str]:
     parts = urlsplit(url)
     host = parts.hostname or ""
     label = host if _ADDRESS.fullmatch(host) else host.partition(".")[0]
-    base = _NOT_IN_NAMES.sub("-", label)[:_LONGEST].strip("-.") or "flink"
+    base = _NOT_IN_NAMES.sub("-", label)[:_MAX_NAME_LENGTH].strip("-.") or "flink"
     yield base
     if parts.port is not None:
         yield f"{base}-{parts.port}"

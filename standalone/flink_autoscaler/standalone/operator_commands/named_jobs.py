@@ -10,7 +10,7 @@ from typing import Final
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.option import closest_key
-from flink_autoscaler.standalone.fetchers.job_keys import KEY_LIMIT, printable
+from flink_autoscaler.standalone.fetchers.job_keys import KEY_LIMIT, to_printable
 from flink_autoscaler.stores.sql.known_jobs import KnownJob
 
 _LISTED: Final = 20
@@ -18,11 +18,11 @@ _LISTED: Final = 20
 _NEAREST: Final = 3
 
 
-class UnclearJobError(AutoscalerError):
+class AmbiguousJobError(AutoscalerError):
     """It is not clear which job is meant. One line per job that may be."""
 
 
-def chosen_jobs(
+def resolve_jobs(
     known: Sequence[KnownJob], text: str, *, takes_all: bool = False, is_order: bool = False
 ) -> tuple[JobKey, ...]:
     """Return the jobs that a text means: by key, else by name or job id, else by pattern, else by the end of the key.
@@ -34,18 +34,18 @@ def chosen_jobs(
         is_order: Whether --all and --new may be given, which the message tells.
 
     Raises:
-        UnclearJobError: It means none, or several.
+        AmbiguousJobError: It means none, or several.
     """
-    for fits in _WAYS:
+    for fits in _HINTS:
         found = tuple(job.job_key for job in known if fits(job, text))
         if len(found) > 1 and not takes_all:
-            raise UnclearJobError(_several(text, found, is_order=is_order))
+            raise AmbiguousJobError(_ambiguous_message(text, found, is_order=is_order))
         if found:
             return found
-    raise UnclearJobError(_unknown(text, known, is_order=is_order))
+    raise AmbiguousJobError(_unknown_message(text, known, is_order=is_order))
 
 
-def new_job(text: str, clusters: Collection[str], *, names_cluster: bool) -> JobKey:
+def new_job_key(text: str, clusters: Collection[str], *, names_cluster: bool) -> JobKey:
     """Return the key of a job that the daemon has not seen yet.
 
     Args:
@@ -54,18 +54,18 @@ def new_job(text: str, clusters: Collection[str], *, names_cluster: bool) -> Job
         names_cluster: Whether keys begin with the name of the cluster.
 
     Raises:
-        UnclearJobError: No job of these clusters can have this key.
+        AmbiguousJobError: No job of these clusters can have this key.
     """
-    if not text or len(text) > KEY_LIMIT or printable(text) != text:
-        raise UnclearJobError(f"'{printable(text[:40])}' is no job key: 1 to {KEY_LIMIT} printable characters")
+    if not text or len(text) > KEY_LIMIT or to_printable(text) != text:
+        raise AmbiguousJobError(f"'{to_printable(text[:40])}' is no job key: 1 to {KEY_LIMIT} printable characters")
     cluster, _, name = text.partition("/")
     if names_cluster and (cluster not in clusters or not name):
         known = f"{', '.join(clusters)}{closest_key(cluster, clusters)}"
-        raise UnclearJobError(f"'{text}' is no job key: <cluster>/<job name>, with one of the clusters {known}")
+        raise AmbiguousJobError(f"'{text}' is no job key: <cluster>/<job name>, with one of the clusters {known}")
     return text
 
 
-_WAYS: Final[tuple[Callable[[KnownJob, str], bool], ...]] = (
+_HINTS: Final[tuple[Callable[[KnownJob, str], bool], ...]] = (
     lambda job, text: job.job_key == text,
     lambda job, text: text in (job.name, job.job_id),
     lambda job, text: any(fnmatchcase(each, text) for each in (job.job_key, job.name, job.job_id) if each is not None),
@@ -73,12 +73,12 @@ _WAYS: Final[tuple[Callable[[KnownJob, str], bool], ...]] = (
 )
 
 
-def _several(text: str, found: Sequence[JobKey], *, is_order: bool) -> str:
+def _ambiguous_message(text: str, found: Sequence[JobKey], *, is_order: bool) -> str:
     remedy = "name one, or add --all" if is_order else "name one"
     return "\n".join((f"'{text}' fits {len(found)} jobs; {remedy}:", *_indented(found)))
 
 
-def _unknown(text: str, known: Sequence[KnownJob], *, is_order: bool) -> str:
+def _unknown_message(text: str, known: Sequence[KnownJob], *, is_order: bool) -> str:
     hint = "; --new takes it for the exact key of a job that the daemon has not seen yet" if is_order else ""
     if not known:
         return f"no job is known yet: the daemon writes down a job that it scales in its first pass{hint}"

@@ -24,7 +24,7 @@ from flink_autoscaler.core.ports.deployment import (
     ReleasingStateStore,
     SharedStateStore,
 )
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 
 log = structlog.get_logger(__name__)
 
@@ -47,7 +47,7 @@ class StoreStatus:
 WORKING: Final = StoreStatus(up=True)
 
 
-class StoreWatch:
+class StoreHealthMonitor:
     """Looks regularly whether the database works, in a thread of its own. Thread-safe.
 
     Args:
@@ -72,8 +72,8 @@ class StoreWatch:
         self._prepare = prepare
         self._ping = ping
         self._write_error = write_error
-        self._is_lasting = is_lasting
-        self._on_hopeless: Callable[[ConfigError], None] = lambda _: None
+        self._is_permanent = is_lasting
+        self._on_fatal: Callable[[ConfigError], None] = lambda _: None
         self._intervals = {True: interval, False: retry_interval}
         self._is_prepared = False
         self._error: str | None = "it was not looked at yet"
@@ -83,7 +83,7 @@ class StoreWatch:
         self._back_at = -math.inf
         self._wake = threading.Event()
         self._is_stopping = False
-        self._thread = threading.Thread(target=self._keep_looking, name="store-watch", daemon=True)
+        self._thread = threading.Thread(target=self._poll, name="store-watch", daemon=True)
 
     def start(self, on_hopeless: Callable[[ConfigError], None]) -> None:
         """Look once, and keep looking in the background.
@@ -94,7 +94,7 @@ class StoreWatch:
         Raises:
             ConfigError: The database is there and cannot be used as it is configured.
         """
-        self._on_hopeless = on_hopeless
+        self._on_fatal = on_hopeless
         self.check()
         self._thread.start()
 
@@ -109,7 +109,7 @@ class StoreWatch:
         """Return what was found out last."""
         return WORKING if self._error is None else StoreStatus(up=False, error=self._error)
 
-    def is_in_doubt(self, since: float = math.inf) -> bool:
+    def is_degraded(self, since: float = math.inf) -> bool:
         """Tell whether it does not work, or an error has not been looked into yet.
 
         Args:
@@ -131,7 +131,7 @@ class StoreWatch:
         if error is not None and not self._is_tried:
             raise StoreError(error)
 
-    def suspect(self) -> None:
+    def report_error(self) -> None:
         """Take note of an error that may mean that the database is away, and look soon."""
         self._is_suspicious = True
         self._wake.set()
@@ -150,7 +150,7 @@ class StoreWatch:
         try:
             return work(*args, **kwargs)
         except StoreError:
-            self.suspect()
+            self.report_error()
             raise
 
     def check(self) -> None:
@@ -160,38 +160,38 @@ class StoreWatch:
             ConfigError: The database is there and cannot be used as it is configured.
         """
         try:
-            self._look()
+            self._probe()
         except StoreError as error:
-            self._failed(masked(str(error)))
+            self._on_failure(mask_secrets(str(error)))
         else:
-            self._answered()
+            self._on_response()
         self._is_suspicious = False
 
-    def _answered(self) -> None:
+    def _on_response(self) -> None:
         refusal = self._write_error()
         if refusal is None:
-            self._worked()
+            self._on_success()
         else:
-            self._failed(masked(str(refusal)), is_tried=True)
+            self._on_failure(mask_secrets(str(refusal)), is_tried=True)
 
-    def _look(self) -> None:
+    def _probe(self) -> None:
         if not self._is_prepared:
             try:
                 self._prepare()
             except StoreError as error:
-                if self._is_lasting(error):
+                if self._is_permanent(error):
                     raise ConfigError(str(error)) from error
                 raise
             self._is_prepared = True
         self._ping()
 
-    def _failed(self, error: str, *, is_tried: bool = False) -> None:
+    def _on_failure(self, error: str, *, is_tried: bool = False) -> None:
         self._error, self._is_tried = error, is_tried
         if self._lost_at is None:
             self._lost_at = time.monotonic()
             log.warning("store_away", error=error, effect="nothing is scaled; metrics are collected in memory")
 
-    def _worked(self) -> None:
+    def _on_success(self) -> None:
         if self._lost_at is not None:
             self._back_at = time.monotonic()
         self._error = None
@@ -199,7 +199,7 @@ class StoreWatch:
             log.info("store_back", seconds=round(self._back_at - self._lost_at, 3))
             self._lost_at = None
 
-    def _keep_looking(self) -> None:
+    def _poll(self) -> None:
         while not self._is_stopping:
             self._wake.wait(self._intervals[self._error is None])
             # Before the look: a suspicion that comes during it is about what the look may not have seen.
@@ -209,17 +209,17 @@ class StoreWatch:
             try:
                 self.check()
             except ConfigError as error:
-                self._on_hopeless(error)
+                self._on_fatal(error)
                 return
             except Exception as error:
                 # Whatever a driver raises: who looks must not stop looking.
-                self._failed(f"{type(error).__name__}: {masked(str(error))}")
+                self._on_failure(f"{type(error).__name__}: {mask_secrets(str(error))}")
 
 
-class _Watched:
-    """Has every method of a part of the database, each called as :meth:`StoreWatch.call` does."""
+class _FailFastProxy:
+    """Has every method of a part of the database, each called as :meth:`StoreHealthMonitor.call` does."""
 
-    def __init__(self, part: object, watch: StoreWatch) -> None:
+    def __init__(self, part: object, watch: StoreHealthMonitor) -> None:
         self._part = part
         self._watch = watch
 
@@ -228,15 +228,15 @@ class _Watched:
         return method if name == "close" else partial(self._watch.call, method)
 
 
-def watched(part: T, watch: StoreWatch) -> T:
+def fail_fast(part: T, watch: StoreHealthMonitor) -> T:
     """Return an event handler or order book that fails at once while its database is away."""
-    return cast("T", _Watched(part, watch))
+    return cast("T", _FailFastProxy(part, watch))
 
 
-class WatchedStore:
+class FailFastStore:
     """A state store that fails at once while its database is away, but for what it has in memory."""
 
-    def __init__(self, store: AutoScalerStateStore, watch: StoreWatch) -> None:
+    def __init__(self, store: AutoScalerStateStore, watch: StoreHealthMonitor) -> None:
         self._store = store
         self._watch = watch
         self._in_memory: set[JobKey] = set()
@@ -254,7 +254,7 @@ class WatchedStore:
 
     def save_all(self, states: Mapping[JobKey, JobState]) -> frozenset[JobKey]:
         """Replace the states of many jobs, where the store can and its database works."""
-        if not isinstance(self._store, BatchingStateStore) or self._watch.is_in_doubt():
+        if not isinstance(self._store, BatchingStateStore) or self._watch.is_degraded():
             return frozenset()
         return self._store.save_all(states)
 

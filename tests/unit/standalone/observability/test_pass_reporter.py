@@ -15,8 +15,8 @@ from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList, JobListFetcher
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
-from flink_autoscaler.standalone.observability.announcer import MOST_REASONS
-from flink_autoscaler.standalone.service.loop import Watch
+from flink_autoscaler.standalone.observability.pass_reporter import MAX_REASONS
+from flink_autoscaler.standalone.service.loop import ClusterSchedule
 from testkit.builders.cluster_passes import a_listed_job
 from testkit.fakes.flink import Canned, FakeFlink, Fault, flink_error
 from testkit.scenarios.runner import LogLines, Watching, run_passes
@@ -44,7 +44,7 @@ class Site:
         self.fetcher: JobListFetcher | None = None
 
     @cached_property
-    def watch(self) -> Watch:
+    def watch(self) -> ClusterSchedule:
         return self.watching.watch(self.flink, timeout=self.timeout, fetcher=self.fetcher)
 
     def run(self, count: int = 1) -> list[PassReport]:
@@ -117,8 +117,8 @@ def test_reasons_are_told_when_their_codes_change_and_not_when_their_figures_do(
     (report,) = site.run()
 
     for figure in range(5):
-        site.watch.announcer.announce(decided(report, Reason("WAITS", f"{figure} s", None, (("left", figure / 3),))))
-    site.watch.announcer.announce(decided(report, Reason("DOES_NOT_PAY", "too dear", None, (("late", math.inf),))))
+        site.watch.reporter.report(decided(report, Reason("WAITS", f"{figure} s", None, (("left", figure / 3),))))
+    site.watch.reporter.report(decided(report, Reason("DOES_NOT_PAY", "too dear", None, (("late", math.inf),))))
 
     assert [line["phase"] for line in site.lines.of("job_phase")][1:] == ["executed"]
     (line,) = site.lines.of("job_reasons")
@@ -135,10 +135,10 @@ def test_reasons_that_flap_do_not_flood_the_log(site: Site, phases: tuple[PassPh
 
     for number in range(200):
         reason = Reason(("ONE", "OTHER")[number % 2], "a reason")
-        site.watch.announcer.announce(decided(report, reason, phase=phases[number % 2]))
+        site.watch.reporter.report(decided(report, reason, phase=phases[number % 2]))
 
     told = [line["event"] for line in site.lines.all() if line["event"].startswith(("job_reasons", "job_phase"))]
-    assert len(told) == MOST_REASONS + 1
+    assert len(told) == MAX_REASONS + 1
     assert [event for event in told if event == "job_reasons_flapping"] == told[-1:]
 
 
@@ -169,7 +169,7 @@ def test_job_that_vanishes_between_two_requests_disturbs_nobody(site: Site) -> N
     assert during.error is None
     assert during.reports["main/orders"].errors == ()
     assert "not found" in site.lines.of("job_failed", job_key="main/doomed")[0]["error"]
-    assert [context.job_key for context in after.gone] == ["main/doomed"]
+    assert [context.job_key for context in after.removed_jobs] == ["main/doomed"]
     assert after.is_clean
 
 
@@ -319,7 +319,7 @@ def test_outcome_that_cannot_be_told_keeps_no_other_job_from_being_told_of(site:
     before = len(site.lines.all())
 
     for _ in range(3):
-        site.watch.announcer.announce(replace(report, reports=hold))
+        site.watch.reporter.report(replace(report, reports=hold))
 
     told = site.lines.all()[before:]
     assert [line["job_key"] for line in told if line["event"] == "job_not_told"] == [bad]

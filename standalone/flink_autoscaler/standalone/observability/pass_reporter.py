@@ -27,18 +27,18 @@ from flink_autoscaler.core.ports.deployment import RealizeResult
 from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome
 from flink_autoscaler.core.supervise.suspension import Suspension
 from flink_autoscaler.core.supervise.tracking import WANTED_BEFORE, WANTED_BY_PERSON
-from flink_autoscaler.standalone.daemon.pass_report import PassReport, job_facts, problems
+from flink_autoscaler.standalone.daemon.pass_report import PassReport, job_facts, report_problems
 from flink_autoscaler.standalone.observability.gauges import NO_ENGINE, Gauges
 from flink_autoscaler.standalone.observability.health import Health
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.views.outcomes import names_of
 
 log = structlog.get_logger(__name__)
 
-MOST_CHANGES: Final = 5
+MAX_CHANGES: Final = 5
 """A trouble that has changed more often within :data:`PERIOD` is told once per period only."""
 
-MOST_REASONS: Final = 12
+MAX_REASONS: Final = 12
 """The same for the reasons of a job: a rescale alone takes some of them."""
 
 _EVENTS: Final = {
@@ -59,14 +59,14 @@ _REASON_EVENTS: Final = {
 """Log lines of a job whose reasons are others; ``job_phase`` where its phase is another one, and nothing flaps."""
 
 
-class EngineNews:
+class EngineChanges:
     """Remembers where the jobs of each cluster are evaluated, so that a change is told once for all. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._uses: dict[str, EngineUse] = {}
 
-    def is_news(self, cluster: str, use: EngineUse) -> bool:
+    def is_change(self, cluster: str, use: EngineUse) -> bool:
         """Take where a cluster is evaluated and why; tell whether no cluster was evaluated there so before."""
         with self._lock:
             is_news = use not in self._uses.values()
@@ -74,7 +74,7 @@ class EngineNews:
             return is_news
 
 
-class Announcer:
+class PassReporter:
     """Speaks for one cluster. Belongs to the thread of its passes.
 
     What lasts is said once: a cluster that does not answer is one warning, and one line when it is back. What changes
@@ -94,113 +94,115 @@ class Announcer:
         *,
         gauges: Gauges,
         health: Health,
-        engines: EngineNews | None = None,
+        engines: EngineChanges | None = None,
         is_store_in_doubt: Callable[[float], bool] = lambda _: False,
         tell_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
         self._tell_event = tell_event
-        self._is_away = False
+        self._is_unreachable = False
         self._gauges = gauges
         self._health = health
-        self._engines = engines or EngineNews()
+        self._engines = engines or EngineChanges()
         self._is_store_in_doubt = is_store_in_doubt
-        self._failing, self._gaps, self._failing_jobs = (LogOnce(MOST_CHANGES) for _ in range(3))
-        self._reasons = LogOnce(MOST_REASONS)
-        self._ids, self._phases, self._suspended, self._untold = (LogOnce() for _ in range(4))
+        self._failing, self._gaps, self._failing_jobs = (LogOnce(MAX_CHANGES) for _ in range(3))
+        self._reasons = LogOnce(MAX_REASONS)
+        self._ids, self._phases, self._suspended, self._unreported = (LogOnce() for _ in range(4))
 
-    def announce(self, report: PassReport) -> None:
+    def report(self, report: PassReport) -> None:
         """Log what is new, and set gauges and health."""
         with bound_contextvars(cluster=report.cluster):
-            self._announce_cluster(report.cluster, report.error)
-            for context in report.gone:
-                self._beside(context.job_key, partial(self._announce_gone, context))
-            for job_key in report.deleted:
+            self._report_cluster(report.cluster, report.error)
+            for context in report.removed_jobs:
+                self._report_isolated(context.job_key, partial(self._report_removed, context))
+            for job_key in report.deleted_states:
                 log.info("job_state_deleted", job_key=job_key)
             if report.error is None:
-                self._announce_list(report)
+                self._report_list(report)
                 if report.is_acting:
-                    self._announce_jobs(report)
+                    self._report_jobs(report)
                 else:
                     self._gauges.forget_jobs(report.cluster)
             use = report.engine
-            if use is not None and report.is_acting and self._engines.is_news(report.cluster, use):
+            if use is not None and report.is_acting and self._engines.is_change(report.cluster, use):
                 log.info("passes_evaluated_on", engine=use.engine, reason=use.reason, jobs=len(report.jobs))
             engine = NO_ENGINE if use is None else use.engine
             log.debug("pass_finished", jobs=len(report.jobs), seconds=round(report.seconds, 3), engine=engine)
         self._gauges.record_pass(report.cluster, report.seconds, succeeded=report.error is None, engine=engine)
 
-    def _announce_cluster(self, cluster: str, error: AutoscalerError | None) -> None:
+    def _report_cluster(self, cluster: str, error: AutoscalerError | None) -> None:
         if error is None:
-            self._health.succeeded(cluster)
+            self._health.record_success(cluster)
         else:
-            self._health.failed(cluster, str(error))
+            self._health.record_failure(cluster, str(error))
         transition = self._failing.update(cluster, "" if error is None else str(error))
-        _tell("cluster", transition, error)
+        _log_transition("cluster", transition, error)
         if not isinstance(error, NotReadyError):
-            self._tell_of_cluster(cluster, transition, error)
+            self._emit_cluster_event(cluster, transition, error)
 
-    def _tell_of_cluster(self, cluster: str, transition: AlertTransition, error: AutoscalerError | None) -> None:
+    def _emit_cluster_event(self, cluster: str, transition: AlertTransition, error: AutoscalerError | None) -> None:
         """Tell as an event that a cluster is away, is back, or comes and goes: another cause alone is none."""
-        was_away, is_away = self._is_away, error is not None
+        was_away, is_away = self._is_unreachable, error is not None
         if transition is AlertTransition.FLAPPING:
-            text = f"cluster {cluster} comes and goes: {masked(str(error)) if error else 'it answers now'}"
+            text = f"cluster {cluster} comes and goes: {mask_secrets(str(error)) if error else 'it answers now'}"
             self._tell_event(Event(EventType.WARNING, "ClusterUnreachable", text))
         elif transition is not AlertTransition.NONE and is_away != was_away:
-            self._is_away = is_away
+            self._is_unreachable = is_away
             if error is not None:
-                text = f"cluster {cluster} does not answer: {masked(str(error))}"
+                text = f"cluster {cluster} does not answer: {mask_secrets(str(error))}"
                 self._tell_event(Event(EventType.WARNING, "ClusterUnreachable", text))
             else:
                 self._tell_event(Event(EventType.NORMAL, "ClusterRecovered", f"cluster {cluster} answers again"))
 
-    def _announce_list(self, report: PassReport) -> None:
+    def _report_list(self, report: PassReport) -> None:
         self._gauges.record_list(
             report.cluster,
             listed=len(report.jobs),
             unreadable=len(report.failures),
-            stuck=report.stuck,
+            stuck=report.unfinished_count,
             gaps=len(report.gaps),
         )
         for part in sorted(self._gaps.subjects() - report.gaps.keys()):
-            _tell("list_gap", self._gaps.update(part, ""), None, {"part": part})
+            _log_transition("list_gap", self._gaps.update(part, ""), None, {"part": part})
         for part, error in report.gaps.items():
-            _tell("list_gap", self._gaps.update(part, str(error)), error, {"part": part, "effect": _GAP_EFFECT})
+            _log_transition(
+                "list_gap", self._gaps.update(part, str(error)), error, {"part": part, "effect": _GAP_EFFECT}
+            )
 
-    def _announce_jobs(self, report: PassReport) -> None:
+    def _report_jobs(self, report: PassReport) -> None:
         """Tell about the jobs; of those that another daemon looks after, that one tells."""
         for context in report.jobs:
-            self._beside(context.job_key, partial(self._announce_listed, context, report))
+            self._report_isolated(context.job_key, partial(self._report_listed_job, context, report))
         keys = {context.job_key for context in report.jobs}
         for job_key in report.failures.keys() - keys:
-            self._beside(job_key, partial(self._announce_unlisted, job_key, report))
+            self._report_isolated(job_key, partial(self._report_unlisted_job, job_key, report))
         keys |= report.failures.keys()
-        for known in (self._failing_jobs, self._reasons, self._ids, self._phases, self._suspended, self._untold):
+        for known in (self._failing_jobs, self._reasons, self._ids, self._phases, self._suspended, self._unreported):
             known.keep_only(keys)
 
-    def _beside(self, job_key: JobKey, tell: Callable[[], None]) -> None:
+    def _report_isolated(self, job_key: JobKey, tell: Callable[[], None]) -> None:
         """Tell about one job; what a plug-in put into its outcome cannot keep the others from being told of."""
         with ErrorBoundary() as boundary:
             tell()
-        if self._untold.is_news(job_key, boundary.error) and boundary.error is not None:
+        if self._unreported.is_news(job_key, boundary.error) and boundary.error is not None:
             log.warning(
-                "job_not_told", job_key=job_key, error=str(boundary.error), exc_info=_surprise((boundary.error,))
+                "job_not_told", job_key=job_key, error=str(boundary.error), exc_info=_foreign_cause((boundary.error,))
             )
 
-    def _announce_gone(self, context: JobAutoScalerContext) -> None:
+    def _report_removed(self, context: JobAutoScalerContext) -> None:
         self._gauges.forget_job(context.cluster, context.job_key)
         with bound_contextvars(**job_facts(context)):
             log.info("job_gone", job_id=context.job_id)
 
-    def _announce_listed(self, context: JobAutoScalerContext, report: PassReport) -> None:
+    def _report_listed_job(self, context: JobAutoScalerContext, report: PassReport) -> None:
         with bound_contextvars(**job_facts(context)):
-            self._announce_job(context, report)
-            self._announce_failure(context.job_key, report)
+            self._report_job(context, report)
+            self._report_failure(context.job_key, report)
 
-    def _announce_unlisted(self, job_key: JobKey, report: PassReport) -> None:
+    def _report_unlisted_job(self, job_key: JobKey, report: PassReport) -> None:
         with bound_contextvars(job_key=job_key):
-            self._announce_failure(job_key, report)
+            self._report_failure(job_key, report)
 
-    def _announce_job(self, context: JobAutoScalerContext, of_pass: PassReport) -> None:
+    def _report_job(self, context: JobAutoScalerContext, of_pass: PassReport) -> None:
         self._gauges.record_identity(context)
         if self._ids.update(context.job_key, str(context.job_id)) is not AlertTransition.NONE:
             log.info("job_found", job_id=context.job_id, status=context.status.value)
@@ -210,14 +212,14 @@ class Announcer:
         self._gauges.record_job(context.cluster, report)
         if report.realization is not None and report.realization.result is RealizeResult.REQUESTED:
             log.info("job_rescale_requested", **request_facts(report.outcome, report.realization.requested))
-        self._announce_left_alone(context.job_key, report.suspensions)
-        self._announce_reasons(context.job_key, report.outcome)
+        self._report_suspension(context.job_key, report.suspensions)
+        self._report_reasons(context.job_key, report.outcome)
         shown = replace(
-            report, errors=tuple(each for each in report.errors if not self._is_said_elsewhere(each, of_pass))
+            report, errors=tuple(each for each in report.errors if not self._is_reported_elsewhere(each, of_pass))
         )
-        self._announce_errors(context.job_key, "; ".join(problems(shown)), shown.errors)
+        self._report_errors(context.job_key, "; ".join(report_problems(shown)), shown.errors)
 
-    def _announce_left_alone(self, job_key: JobKey, reasons: Sequence[Suspension]) -> None:
+    def _report_suspension(self, job_key: JobKey, reasons: Sequence[Suspension]) -> None:
         """Tell for what a job is left alone and until when, and that it is looked after again, once each."""
         transition = self._suspended.update(job_key, "; ".join(each.text for each in reasons))
         if transition is AlertTransition.CLEARED:
@@ -228,10 +230,10 @@ class Announcer:
                 write = log.info if each.is_ordered else log.warning  # who ordered it need not be warned of it
                 write("job_left_alone", what=each.what, until=each.until, by=who.who, reason=who.reason)
 
-    def _announce_reasons(self, job_key: JobKey, outcome: PassOutcome) -> None:
+    def _report_reasons(self, job_key: JobKey, outcome: PassOutcome) -> None:
         """Tell why the job is left alone or rescaled, whenever that is for other reasons than in the last pass."""
         is_phase_news = self._phases.update(job_key, outcome.phase) is not AlertTransition.NONE
-        transition = self._reasons.update(job_key, identity_of(outcome))
+        transition = self._reasons.update(job_key, reasons_identity(outcome))
         if transition is AlertTransition.NONE and not log.is_enabled_for(logging.DEBUG):
             return  # most passes, and their sentences would be made for nobody
         is_phase = transition is AlertTransition.NONE or (transition is AlertTransition.RAISED and is_phase_news)
@@ -242,35 +244,37 @@ class Announcer:
             event,
             phase=outcome.phase.value,
             decision=outcome.decision.kind,
-            reasons=sentences(outcome),
-            codes=codes(outcome),
+            reasons=reason_sentences(outcome),
+            codes=reason_codes(outcome),
             **more,
         )
 
-    def _announce_failure(self, job_key: JobKey, report: PassReport) -> None:
+    def _report_failure(self, job_key: JobKey, report: PassReport) -> None:
         error = report.failures.get(job_key)
-        if error is not None and not self._is_said_elsewhere(error, report):
-            self._announce_errors(job_key, str(error), (error,))
+        if error is not None and not self._is_reported_elsewhere(error, report):
+            self._report_errors(job_key, str(error), (error,))
 
-    def _is_said_elsewhere(self, error: AutoscalerError, report: PassReport) -> bool:
+    def _is_reported_elsewhere(self, error: AutoscalerError, report: PassReport) -> bool:
         """Tell whether an error is that of a database that was away while the pass ran, also if it is back now."""
-        return isinstance(error, StoreError) and self._is_store_in_doubt(report.began)
+        return isinstance(error, StoreError) and self._is_store_in_doubt(report.started_at)
 
-    def _announce_errors(self, job_key: JobKey, text: str, errors: Iterable[AutoscalerError]) -> None:
-        _write("job", self._failing_jobs.update(job_key, text), {"error": text or None, "exc_info": _surprise(errors)})
+    def _report_errors(self, job_key: JobKey, text: str, errors: Iterable[AutoscalerError]) -> None:
+        _log_line(
+            "job", self._failing_jobs.update(job_key, text), {"error": text or None, "exc_info": _foreign_cause(errors)}
+        )
 
 
-def _tell(
+def _log_transition(
     subject: str, transition: AlertTransition, error: AutoscalerError | None, about: Mapping[str, str] | None = None
 ) -> None:
     """Tell about a trouble that is one error, or is over."""
     facts: dict[str, object] = {**(about or {})}
     if error is not None:
-        facts |= {"error": str(error), "kind": type(error).__name__, "exc_info": _surprise((error,))}
-    _write(subject, transition, facts, is_expected=isinstance(error, NotReadyError))
+        facts |= {"error": str(error), "kind": type(error).__name__, "exc_info": _foreign_cause((error,))}
+    _log_line(subject, transition, facts, is_expected=isinstance(error, NotReadyError))
 
 
-def _write(
+def _log_line(
     subject: str, transition: AlertTransition, facts: Mapping[str, object], *, is_expected: bool = False
 ) -> None:
     """Write one line about what is new; a trouble that is expected to pass is nothing to warn of."""
@@ -288,7 +292,7 @@ def _write(
             log.warning(f"{subject}_flapping", told_again_after=PERIOD, **known)
 
 
-def _surprise(errors: Iterable[AutoscalerError]) -> BaseException | None:
+def _foreign_cause(errors: Iterable[AutoscalerError]) -> BaseException | None:
     """Return what foreign code raised: only that is worth a traceback."""
     return next((error.__cause__ for error in errors if isinstance(error, PluginError)), None)
 
@@ -297,7 +301,7 @@ _DIGITS: Final = 6
 """Significant digits of a figure."""
 
 
-def identity_of(outcome: PassOutcome) -> str:
+def reasons_identity(outcome: PassOutcome) -> str:
     """Return what has to change for the reasons to be news: phase, decision, codes and their vertices.
 
     Texts and figures are left out: they are others in every pass.
@@ -306,7 +310,7 @@ def identity_of(outcome: PassOutcome) -> str:
     return "; ".join((outcome.phase.value, outcome.decision.kind, *codes))
 
 
-def sentences(outcome: PassOutcome) -> list[str]:
+def reason_sentences(outcome: PassOutcome) -> list[str]:
     """Return the reasons as sentences, those about a vertex with its name in front."""
     names = names_of(outcome)
     return [
@@ -315,36 +319,37 @@ def sentences(outcome: PassOutcome) -> list[str]:
     ]
 
 
-def codes(outcome: PassOutcome) -> list[dict[str, object]]:
+def reason_codes(outcome: PassOutcome) -> list[dict[str, object]]:
     """Return one entry per reason: ``code``, ``vertex`` where it is about one, and its figures by name."""
     names = names_of(outcome)
-    return [dict(_entry(reason, names)) for reason in outcome.decision.reasons]
+    return [dict(_reason_fields(reason, names)) for reason in outcome.decision.reasons]
 
 
 def request_facts(outcome: PassOutcome, requested: Mapping[VertexId, int]) -> dict[str, object]:
     """Return what a request for another parallelism is about, for people and for programs.
 
     Returns:
-        ``text`` such as ``work 4 → 7``, ``cause`` (see :func:`cause_of`), ``changes`` with one entry per vertex that
+        ``text`` such as ``work 4 → 7``, ``cause`` (see :func:`request_cause`), ``changes`` with one entry per vertex
+        that
         gets another parallelism (``vertex``, ``vertex_id``, ``from``, null where not known, and ``to``), and
         ``parallelism``, everything that was asked for by vertex id.
     """
-    names, before = names_of(outcome), _before(outcome)
+    names, before = names_of(outcome), _parallelism_before(outcome)
     changes = [
         {"vertex": names.get(v, v), "vertex_id": v, "from": before.get(v), "to": parallelism}
         for v, parallelism in requested.items()
         if before.get(v) != parallelism
     ]
-    text = ", ".join(f"{each['vertex']} {_known(each['from'])} → {each['to']}" for each in changes)
+    text = ", ".join(f"{each['vertex']} {_format_parallelism(each['from'])} → {each['to']}" for each in changes)
     return {
-        "cause": cause_of(outcome),
+        "cause": request_cause(outcome),
         "text": text or "the same parallelism with other bounds",
         "changes": changes,
         "parallelism": dict(requested),
     }
 
 
-def cause_of(outcome: PassOutcome) -> str:
+def request_cause(outcome: PassOutcome) -> str:
     """Return why another parallelism is asked for.
 
     Returns:
@@ -365,7 +370,7 @@ def cause_of(outcome: PassOutcome) -> str:
     return {WANTED_BY_PERSON: "pin", WANTED_BEFORE: "earlier"}.get(current.reason, "order")
 
 
-def _before(outcome: PassOutcome) -> Mapping[VertexId, int]:
+def _parallelism_before(outcome: PassOutcome) -> Mapping[VertexId, int]:
     """Return the parallelism before: as it runs, or as the rescale that is followed found it."""
     current = outcome.state.supervision.current
     running = {} if outcome.topology is None else outcome.topology.vertices
@@ -375,19 +380,19 @@ def _before(outcome: PassOutcome) -> Mapping[VertexId, int]:
     }
 
 
-def _known(parallelism: object) -> str:
+def _format_parallelism(parallelism: object) -> str:
     return "?" if parallelism is None else str(parallelism)
 
 
-def _entry(reason: Reason, names: Mapping[VertexId, str]) -> Iterator[tuple[str, object]]:
+def _reason_fields(reason: Reason, names: Mapping[VertexId, str]) -> Iterator[tuple[str, object]]:
     yield "code", reason.code
     if reason.vertex_id is not None:
         yield "vertex", names.get(reason.vertex_id, reason.vertex_id)
     for name, value in reason.figures:
-        yield name, _figure(value)
+        yield name, _json_number(value)
 
 
-def _figure(value: float) -> float | str | None:
+def _json_number(value: float) -> float | str | None:
     """Make a number that any JSON parser reads: unknown is null, an infinity is its name."""
     if math.isnan(value):
         return None

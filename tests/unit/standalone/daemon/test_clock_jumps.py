@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from flink_autoscaler.standalone.daemon.clock_steps import ClockWatch, Every
+from flink_autoscaler.standalone.daemon.clock_jumps import ClockJumpGuard, CoalescingInterval
 from flink_autoscaler.standalone.settings.schema.types import cron_trigger
 from testkit.clusters.flink.waiting import wait_until
 from testkit.scenarios.runner import LogLines
@@ -22,7 +22,7 @@ FAR = timedelta(days=365)
 def scheduler() -> Iterator[BackgroundScheduler]:
     """A scheduler whose clock is watched."""
     scheduler = BackgroundScheduler(timezone=UTC)
-    watch = ClockWatch(scheduler)
+    watch = ClockJumpGuard(scheduler)
     scheduler.start()
     watch.start()
     yield scheduler
@@ -40,13 +40,13 @@ def scheduler() -> Iterator[BackgroundScheduler]:
     ],
 )
 def test_next_time_is_the_first_to_come(passed: float, expected: float) -> None:
-    found = Every(10.0).get_next_fire_time(NOON, NOON + timedelta(seconds=passed))
+    found = CoalescingInterval(10.0).get_next_fire_time(NOON, NOON + timedelta(seconds=passed))
 
     assert (found - NOON).total_seconds() == expected
 
 
 def test_a_clock_that_leaps_from_1970_to_now_costs_nothing() -> None:
-    trigger, begun = Every(0.1), datetime(1970, 1, 1, tzinfo=UTC)
+    trigger, begun = CoalescingInterval(0.1), datetime(1970, 1, 1, tzinfo=UTC)
 
     assert NOON < trigger.get_next_fire_time(begun, NOON) <= NOON + timedelta(seconds=0.1)
 
@@ -55,7 +55,10 @@ def test_what_a_clock_that_was_set_back_has_put_off_is_done_soon(scheduler: Back
     ran: list[float] = []
     with LogLines() as lines:
         scheduler.add_job(
-            lambda: ran.append(time.monotonic()), Every(0.05), next_run_time=datetime.now(UTC) + FAR, id="passes"
+            lambda: ran.append(time.monotonic()),
+            CoalescingInterval(0.05),
+            next_run_time=datetime.now(UTC) + FAR,
+            id="passes",
         )
         wait_until("it ran again and again", lambda: len(ran) >= 3, 300, interval=0.01)
         told = lines.of("clock_set_back")
@@ -75,9 +78,9 @@ def test_a_nightly_run_is_due_in_the_next_night_after_a_clock_was_set_back(sched
 
 def test_schedules_in_time_are_left_alone(scheduler: BackgroundScheduler) -> None:
     with LogLines() as lines:
-        due = scheduler.add_job(len, Every(3600.0), ("",), id="hourly").next_run_time
+        due = scheduler.add_job(len, CoalescingInterval(3600.0), ("",), id="hourly").next_run_time
         ran: list[float] = []
-        scheduler.add_job(lambda: ran.append(time.monotonic()), Every(0.3), id="often")
+        scheduler.add_job(lambda: ran.append(time.monotonic()), CoalescingInterval(0.3), id="often")
         wait_until("the watch has looked", lambda: ran and ran[-1] - ran[0] > 2.5, 300, interval=0.01)
 
         assert scheduler.get_job("hourly").next_run_time == due

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 FORM_HEADER: Final = "x-form-token"
 _SAME_SITE: Final = frozenset({"same-origin", "none"})
-_LONGEST_NAME: Final = 100
+_MAX_NAME_LENGTH: Final = 100
 
 
 class Role(StrEnum):
@@ -32,21 +32,21 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Visitor:
+class Principal:
     """Who sent a request.
 
     Attributes:
         name: For the record.
-        is_ambient: Whether a browser adds what proves it by itself, so that other sites could make it send a request.
+        has_ambient_credentials: Whether a browser adds its credentials by itself, so that other sites could use them.
     """
 
     role: Role
     name: str
-    is_ambient: bool = True
+    has_ambient_credentials: bool = True
 
 
 @dataclass(frozen=True)
-class Access:
+class AccessRules:
     """What the configuration says about who may do what.
 
     Attributes:
@@ -72,7 +72,7 @@ class Access:
         """Whether everybody may look."""
         return self.viewer_token is None and self.operator_token is None and self.user_header is None
 
-    def visitor(self, headers: Mapping[str, str], address: str | None) -> Visitor:
+    def identify(self, headers: Mapping[str, str], address: str | None) -> Principal:
         """Tell who sent a request.
 
         Args:
@@ -81,14 +81,14 @@ class Access:
         """
         scheme, _, rest = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            return Visitor(self._role_of(rest.strip()), "api", is_ambient=False)
+            return Principal(self._role_of(rest.strip()), "api", has_ambient_credentials=False)
         if scheme.lower() == "basic":
-            name, _, token = _decoded(rest).partition(":")
-            return Visitor(self._role_of(token), name[:_LONGEST_NAME] or "page")
+            name, _, token = _decode(rest).partition(":")
+            return Principal(self._role_of(token), name[:_MAX_NAME_LENGTH] or "page")
         user = self._user(headers, address)
         if user is not None:
-            return Visitor(Role.OPERATOR if user in self.operators else Role.VIEWER, user)
-        return Visitor(Role.VIEWER if self.is_open else Role.NOBODY, "somebody")
+            return Principal(Role.OPERATOR if user in self.operators else Role.VIEWER, user)
+        return Principal(Role.VIEWER if self.is_open else Role.NOBODY, "somebody")
 
     def knows_host(self, host: str) -> bool:
         """Tell whether a request names a host that this is, so that no other site's name leads here."""
@@ -100,15 +100,15 @@ class Access:
             return False
         return name in LOOPBACK or name in self.hosts
 
-    def form_token(self, visitor: Visitor) -> str:
+    def form_token(self, visitor: Principal) -> str:
         """Return what a form of a page that a visitor was shown has to send along."""
         return hmac.new(self.secret, f"{visitor.role}:{visitor.name}".encode(), hashlib.sha256).hexdigest()
 
-    def refusal(self, visitor: Visitor, headers: Mapping[str, str]) -> str | None:
+    def refusal(self, visitor: Principal, headers: Mapping[str, str]) -> str | None:
         """Return why a visitor may not order; None where nothing is in the way."""
         if visitor.role is not Role.OPERATOR:
             return "orders need the role operator: see autoscaler.http.operator-token-file"
-        if not visitor.is_ambient:
+        if not visitor.has_ambient_credentials:
             return None
         if headers.get("sec-fetch-site", "same-origin") not in _SAME_SITE or not _is_own_origin(headers):
             return "this is taken from pages of this daemon only"
@@ -125,7 +125,7 @@ class Access:
     def _user(self, headers: Mapping[str, str], address: str | None) -> str | None:
         if self.user_header is None or address is None or not self._is_proxy(address):
             return None
-        return headers.get(self.user_header, "")[:_LONGEST_NAME] or None
+        return headers.get(self.user_header, "")[:_MAX_NAME_LENGTH] or None
 
     def _is_proxy(self, address: str) -> bool:
         try:
@@ -135,7 +135,7 @@ class Access:
             return False
 
 
-def _decoded(text: str) -> str:
+def _decode(text: str) -> str:
     try:
         return base64.b64decode(text.strip(), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):

@@ -18,8 +18,8 @@ from flink_autoscaler.core.supervise.operator_commands import OperatorCommand, t
 from flink_autoscaler.core.supervise.suspension import Suspension
 from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
 from flink_autoscaler.standalone.ha.databases import open_database
-from flink_autoscaler.standalone.orders.named_jobs import chosen_jobs, new_job
-from flink_autoscaler.standalone.records.codec import decode, seen_job, wanted_of
+from flink_autoscaler.standalone.operator_commands.named_jobs import new_job_key, resolve_jobs
+from flink_autoscaler.standalone.records.codec import decode, desired_parallelism_of, latest_snapshot
 from flink_autoscaler.standalone.settings.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.settings.schema.settings import JDBC, LOGGING, JobKeyMode, Settings
 from flink_autoscaler.stores.sql.database.database import Database
@@ -36,7 +36,7 @@ _NO_DATABASE: Final = (
 )
 
 
-class OrderService:
+class CommandService:
     """Gives operator commands: the book and the states of one database.
 
     Args:
@@ -52,17 +52,17 @@ class OrderService:
         self._book = SqlOrderStore(database, keeps_events=self._is_event_in_database)
         self._records = SqlRecordStore(database)
 
-    def jobs(self, text: str, *, takes_all: bool, is_new: bool) -> tuple[JobKey, ...]:
-        """Return the jobs that are meant. May raise :class:`UnclearJobError`."""
+    def resolve_jobs(self, text: str, *, takes_all: bool, is_new: bool) -> tuple[JobKey, ...]:
+        """Return the jobs that are meant. May raise :class:`AmbiguousJobError`."""
         if is_new:
             names_cluster = self._settings.job_key is not JobKeyMode.JOB_ID
-            return (new_job(text, self._clusters, names_cluster=names_cluster),)
-        return chosen_jobs(self._known(), text, takes_all=takes_all, is_order=True)
+            return (new_job_key(text, self._clusters, names_cluster=names_cluster),)
+        return resolve_jobs(self._known_jobs(), text, takes_all=takes_all, is_order=True)
 
-    def _known(self) -> tuple[KnownJob, ...]:
+    def _known_jobs(self) -> tuple[KnownJob, ...]:
         return known_jobs(self._database, writer=self._settings.ha.name, clusters=self._clusters)
 
-    def remembered(self, job_key: JobKey) -> str:
+    def describe_memory(self, job_key: JobKey) -> str:
         """Return what the daemon remembers about a job, in a few words."""
         state = SqlStateStore(self._database).load(job_key)
         supervision = state.supervision
@@ -83,7 +83,7 @@ class OrderService:
             parts.append("the respect for somebody's change of requirements")
         return ", ".join(parts) or "nothing"
 
-    def order(
+    def submit(
         self, job_keys: Iterable[JobKey], command: OperatorCommand, who: str, reason: str
     ) -> Iterator[tuple[JobKey, str, bool]]:
         """Give an order for jobs, signed with the instant of the database.
@@ -98,7 +98,7 @@ class OrderService:
             for handler in handlers:
                 parts.callback(handler.close)
             for job_key in job_keys:
-                supervision, seen = supervision_of(self._database, job_key), seen_job(self._records, job_key)
+                supervision, seen = supervision_of(self._database, job_key), latest_snapshot(self._records, job_key)
                 ordered = operator_commands.apply_command(
                     self._book, job_key, command, (who, reason), supervision, seen
                 )
@@ -109,14 +109,14 @@ class OrderService:
                     EventHandlers(handlers).handle_event(context, ordered.event)
                 yield job_key, ordered.text, ordered.is_refused
 
-    def listed(self, job: str | None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def list_commands(self, job: str | None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Return what is ordered now, for JSON and for people; for all jobs or those that a text means."""
-        standing = [each for each in self.in_force(job) if each]
-        return list(map(orders_document, standing)), list(order_rows(standing))
+        standing = [each for each in self.active_commands(job) if each]
+        return list(map(commands_document, standing)), list(command_rows(standing))
 
-    def in_force(self, job: str | None) -> list[ActiveOrders]:
+    def active_commands(self, job: str | None) -> list[ActiveOrders]:
         """Return what is ordered now, for all jobs or those that a text means; some may have nothing in force."""
-        chosen = None if job is None else chosen_jobs(self._known(), job, takes_all=True)
+        chosen = None if job is None else resolve_jobs(self._known_jobs(), job, takes_all=True)
         with self._database.transaction(read_only=True) as connection:
             now_ms = self._database.now_ms(connection)
         found = [self._book.orders(cluster) for cluster in self._clusters]
@@ -126,13 +126,13 @@ class OrderService:
         for job_key in dict.fromkeys((*supervisions, *ordered)):
             if chosen is None or job_key in chosen:
                 orders = operator_commands.orders_for(job_key, {name_key(job_key)} - {job_key}, ordered, now_ms)
-                seen = seen_job(self._records, job_key) if orders.pins else None
+                seen = latest_snapshot(self._records, job_key) if orders.pins else None
                 vertices = None if seen is None else tuple(seen.vertices)
                 known = supervisions.get(job_key, NO_SUPERVISION)
                 standing.append(ActiveOrders(job_key, orders, known, now_ms, vertices))
         return standing
 
-    def wanted(self, job_keys: Collection[JobKey]) -> dict[JobKey, Vector]:
+    def desired_parallelism(self, job_keys: Collection[JobKey]) -> dict[JobKey, Vector]:
         """Return what is wanted of the vertices of jobs: by load, as the last recorded pass saw it, and by orders."""
         supervisions = supervisions_of(self._database, writer=self._settings.ha.name, clusters=self._clusters)
         wanted = {}
@@ -141,64 +141,68 @@ class OrderService:
             outcome = None
             with suppress(StoreError):  # a record that cannot be read tells nothing
                 outcome = None if newest is None else decode(newest.text).outcome
-            wanted[job_key] = wanted_of(supervisions.get(job_key, NO_SUPERVISION), outcome)
+            wanted[job_key] = desired_parallelism_of(supervisions.get(job_key, NO_SUPERVISION), outcome)
         return wanted
 
 
 @contextmanager
-def opened_service(settings: Settings) -> Iterator[OrderService]:
+def open_service(settings: Settings) -> Iterator[CommandService]:
     """Open the book of the settings.
 
     Raises:
         ConfigError: There is none, or its schema is not the one of this version.
     """
-    with service_if_any(settings) as service:
+    with open_service_if_any(settings) as service:
         if service is None:
             raise ConfigError(_NO_DATABASE)
         yield service
 
 
 @contextmanager
-def service_if_any(settings: Settings) -> Iterator[OrderService | None]:
+def open_service_if_any(settings: Settings) -> Iterator[CommandService | None]:
     """Open the book of the settings; None where there is no database."""
     if settings.standalone.state_store != JDBC or settings.standalone.jdbc_url is None:
         yield None
         return
     with closing(open_database(settings)) as database:
         require_current(database, upgrades_at_start=False)
-        yield OrderService(settings, database)
+        yield CommandService(settings, database)
 
 
-def orders_document(standing: ActiveOrders) -> dict[str, Any]:
+def commands_document(standing: ActiveOrders) -> dict[str, Any]:
     """Return what is ordered for a job, for JSON."""
     pause = standing.pause
     return {
         "job_key": standing.job_key,
         "pause": None
         if pause is None
-        else {"direction": pause.direction.value, "until": _instant(pause.until_ms), **_signature(pause.signed)},
+        else {
+            "direction": pause.direction.value,
+            "until": _format_instant(pause.until_ms),
+            **_stamp_fields(pause.signed),
+        },
         "pins": [
             {
                 "vertex": pin.pattern,
                 "parallelism": pin.parallelism,
                 "fits_a_vertex": None if standing.vertices is None else not standing.is_idle(pin),
-                **_signature(pin.signed),
+                **_stamp_fields(pin.signed),
             }
             for pin in standing.orders.pins
         ],
         **{
-            name: None if signed is None else _signature(signed)
+            name: None if signed is None else _stamp_fields(signed)
             for name, signed in (
                 ("dry_run", standing.orders.dry_run),
                 ("rollback", standing.rollback),
                 ("reset", standing.reset),
             )
         },
-        "left_alone": left_alone_document(standing.suspensions),
+        "left_alone": suspensions_document(standing.suspensions),
     }
 
 
-def order_rows(standing: Iterable[ActiveOrders]) -> Iterator[dict[str, Any]]:
+def command_rows(standing: Iterable[ActiveOrders]) -> Iterator[dict[str, Any]]:
     """Yield a row per order that is in force, for people."""
     for each in standing:
         for order, signed, until in each.lines():
@@ -206,17 +210,17 @@ def order_rows(standing: Iterable[ActiveOrders]) -> Iterator[dict[str, Any]]:
             yield {**who, "since": time_text(signed.at_ms), "until": until, "reason": signed.reason}
 
 
-def left_alone_document(reasons: Sequence[Suspension]) -> list[dict[str, Any]]:
+def suspensions_document(reasons: Sequence[Suspension]) -> list[dict[str, Any]]:
     """Return for what a job is left alone, for JSON."""
     return [
-        {"what": each.what, "until": _instant(each.until_ms), "ends": each.until, **_signature(each.signed)}
+        {"what": each.what, "until": _format_instant(each.until_ms), "ends": each.until, **_stamp_fields(each.signed)}
         for each in reasons
     ]
 
 
-def _signature(signed: AuditStamp) -> dict[str, Any]:
-    return {"by": signed.who, "reason": signed.reason or None, "since": _instant(signed.at_ms)}
+def _stamp_fields(signed: AuditStamp) -> dict[str, Any]:
+    return {"by": signed.who, "reason": signed.reason or None, "since": _format_instant(signed.at_ms)}
 
 
-def _instant(at_ms: int | None) -> str | None:
+def _format_instant(at_ms: int | None) -> str | None:
     return None if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")

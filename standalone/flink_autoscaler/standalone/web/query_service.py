@@ -17,7 +17,7 @@ from flink_autoscaler.core.model.supervision import describe_change
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS
 from flink_autoscaler.standalone.daemon.event_handlers import RecentEvent
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, to_document
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.views.base import View
 from flink_autoscaler.standalone.views.clusters import ClustersView, cluster_view
 from flink_autoscaler.standalone.views.commands import CommandsView, command_views
@@ -42,10 +42,10 @@ from flink_autoscaler.standalone.views.passes import (
     RescalesView,
 )
 from flink_autoscaler.standalone.views.series import RescaleView, SeriesView
+from flink_autoscaler.standalone.web.app_state import AppState
 from flink_autoscaler.standalone.web.errors import NotFoundError
 from flink_autoscaler.standalone.web.requests import EventsQuery, JobsQuery, PassesQuery, SeriesQuery, WhatIfRequest
 from flink_autoscaler.standalone.web.series import SeriesReader
-from flink_autoscaler.standalone.web.site import Site
 from flink_autoscaler.standalone.web.whatif import WhatIfView, what_if
 
 if TYPE_CHECKING:
@@ -82,14 +82,14 @@ class AboutView(View):
     role: str = Field(description="What you may do: viewer or operator.")
 
 
-class Answers:
+class QueryService:
     """Answers from what a site knows.
 
     Args:
         site: The daemon.
     """
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: AppState) -> None:
         self.site = site
         self._views: WeakKeyDictionary[JobNow, JobView] = WeakKeyDictionary()
         self._series = SeriesReader(site)
@@ -97,7 +97,7 @@ class Answers:
     def jobs(self, asked: JobsQuery) -> JobsView:
         """Return a page of the jobs that fit, in an order."""
         version, jobs = self.site.fleet.version, self.site.fleet.jobs()
-        fitting = sorted((job for job in jobs if _fits(job, asked)), key=lambda job: _order(job, asked.sort))
+        fitting = sorted((job for job in jobs if _matches(job, asked)), key=lambda job: _sort_key(job, asked.sort))
         shown = [self._job_view(job) for job in fitting[asked.offset : asked.offset + asked.limit]]
         return JobsView(version=version, total=len(fitting), jobs=shown)
 
@@ -130,14 +130,14 @@ class Answers:
         records = self.site.records
         newest = None if records is None else records.latest(job_key)
         if records is None or newest is None:
-            raise NotFoundError(f"no pass over {masked(job_key)} is recorded")
+            raise NotFoundError(f"no pass over {mask_secrets(job_key)} is recorded")
         found = newest if at_ms is None else records.latest(job_key, at_ms)
         if found is None:
-            raise NotFoundError(f"no pass over {masked(job_key)} at or before {at_ms} is recorded")
+            raise NotFoundError(f"no pass over {mask_secrets(job_key)} at or before {at_ms} is recorded")
         record = decode(found.text)
         return record, record if found == newest else decode(newest.text)
 
-    def exported(self, job_key: JobKey, at_ms: int | None = None) -> RecordView:
+    def export(self, job_key: JobKey, at_ms: int | None = None) -> RecordView:
         """Return a pass as ``explain --export`` writes it; errors are those of :meth:`explanation`."""
         record, _ = self._record_or_last(job_key, at_ms)
         return RecordView(to_document(record))
@@ -175,7 +175,7 @@ class Answers:
         stored = self._stored_events(asked)
         if stored is not None:
             return EventsView(events=stored, source="database")
-        recent = [each for each in self.site.events.newest() if _is_wanted(each, asked)]
+        recent = [each for each in self.site.events.list_newest() if _event_matches(each, asked)]
         return EventsView.model_validate({"events": recent[: asked.limit], "source": "memory"})
 
     def orders(self, job_key: JobKey = "") -> CommandsView:
@@ -183,7 +183,7 @@ class Answers:
         now_ms = self.site.now_ms()
         jobs = [job for job in self.site.fleet.jobs() if job_key in ("", job.context.job_key)]
         books = {cluster: self.site.order_book.orders(cluster) for cluster in {job.context.cluster for job in jobs}}
-        standing = self.site.standing()
+        standing = self.site.default_orders()
         found = (command_views(job, books[job.context.cluster], standing, now_ms) for job in jobs)
         return CommandsView(orders=[each for views in found for each in views])
 
@@ -201,10 +201,10 @@ class Answers:
             python=platform.python_version(),
             now_ms=self.site.now_ms(),
             started_ms=self.site.started_ms,
-            is_leader=self.site.may_act(),
+            is_leader=self.site.is_leader(),
             is_dry_run=self.site.settings().dry_run,
             store=None if store.up else store.error or "it does not answer",
-            spark=None if spark is None else _spark(spark),
+            spark=None if spark is None else _spark_text(spark),
             clusters=len(self.site.fleet.clusters()),
             jobs=self.site.fleet.job_count(),
             role=role,
@@ -232,7 +232,7 @@ class Answers:
     def _job(self, job_key: JobKey) -> JobNow:
         found = self.site.fleet.job(job_key)
         if found is None:
-            raise NotFoundError(f"no cluster has a job {masked(job_key[:200])} now")
+            raise NotFoundError(f"no cluster has a job {mask_secrets(job_key[:200])} now")
         return found
 
     def _record_or_last(self, job_key: JobKey, at_ms: int | None) -> tuple[PassRecord, PassRecord]:
@@ -259,14 +259,14 @@ class Answers:
         return [event_view(row) for row in reversed(rows)]
 
 
-def _fits(job: JobNow, asked: JobsQuery) -> bool:
+def _matches(job: JobNow, asked: JobsQuery) -> bool:
     context, wanted = job.context, asked.search.casefold()
     return asked.cluster in ("", context.cluster) and (
         not wanted or wanted in f"{context.job_key} {context.job_name}".casefold()
     )
 
 
-def _order(job: JobNow, sort: str) -> tuple[object, ...]:
+def _sort_key(job: JobNow, sort: str) -> tuple[object, ...]:
     """Return what a job is sorted by: what is greatest comes first, what is not known comes last."""
     figures, job_key = job.figures, job.context.job_key
     value = {"lag": figures.lag_seconds, "load": figures.load, "slots": figures.slots}.get(sort)
@@ -275,11 +275,13 @@ def _order(job: JobNow, sort: str) -> tuple[object, ...]:
     return (sort != "name" and value is None, -(value or 0), job_key)
 
 
-def _is_wanted(event: RecentEvent, asked: EventsQuery) -> bool:
+def _event_matches(event: RecentEvent, asked: EventsQuery) -> bool:
     name = event.job_key.partition("/")[2]
     fits = not asked.job or fnmatchcase(event.job_key, asked.job) or fnmatchcase(name, asked.job)
     return fits and asked.reason in ("", event.reason) and event.at_ms >= asked.since_ms
 
 
-def _spark(status: SparkStatus) -> str:
-    return {None: "it has not been needed yet", True: "it works"}.get(status.up) or masked(status.error or "it is away")
+def _spark_text(status: SparkStatus) -> str:
+    return {None: "it has not been needed yet", True: "it works"}.get(status.up) or mask_secrets(
+        status.error or "it is away"
+    )

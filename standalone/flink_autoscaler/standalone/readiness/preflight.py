@@ -14,10 +14,10 @@ from flink_autoscaler.pipeline.spark.environment import require_environment
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.fetchers.listing import list_jobs
 from flink_autoscaler.standalone.ha.databases import open_database
-from flink_autoscaler.standalone.settings.loading import with_existing_file
+from flink_autoscaler.standalone.settings.loading import with_existing_state_file
 from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Settings, needs_database
-from flink_autoscaler.standalone.settings.secrets import masked
+from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.settings.spark import live_spark_settings
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.database.diagnosis import Level, diagnose
@@ -26,7 +26,7 @@ _QUERY_TIMEOUT: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class PreflightResult:
     """One part that was tried out.
 
     Attributes:
@@ -42,7 +42,7 @@ class Tried:
 
 def start_problems(settings: Settings) -> list[str]:
     """Return what keeps a daemon with these settings from starting. Asks no cluster and no database server."""
-    return [str(masked(line)) for problem in _problems(settings) for line in problem.splitlines()]
+    return [str(mask_secrets(line)) for problem in _problems(settings) for line in problem.splitlines()]
 
 
 def _problems(settings: Settings) -> Iterator[str]:
@@ -80,7 +80,7 @@ def _engine_problems(settings: Settings) -> Iterator[str]:
 
 def _file_problems(wiring: Wiring) -> Iterator[str]:
     """Yield why the file of the database cannot be written, by its folder and permissions."""
-    database = wiring.storage.offered().get("database")
+    database = wiring.storage.plugin_arguments().get("database")
     file: Path | None = getattr(database, "file", None)
     if file is None:
         return
@@ -90,34 +90,36 @@ def _file_problems(wiring: Wiring) -> Iterator[str]:
         yield f"SQLite {file}: it cannot be written by this user; check its permissions and those of its folder"
 
 
-def connections(settings: Settings) -> list[Tried]:
+def check_connections(settings: Settings) -> list[PreflightResult]:
     """Return what came of asking the database, where one is set, and every cluster for its jobs. Changes nothing."""
-    settings = with_existing_file(settings)
-    tried = list(_database_tried(settings)) if needs_database(settings) else []
+    settings = with_existing_state_file(settings)
+    tried = list(_check_database(settings)) if needs_database(settings) else []
     with Wiring(settings, engine=EngineKind.INLINE) as wiring:
         for cluster, jobs in list_jobs(settings.effective_clusters(), wiring.fetcher):
             subject = f"cluster {cluster.name}"
-            problems = [masked(str(error)) for error in (*jobs.problems.values(), *jobs.unreadable.values())]
-            tried.append(Tried(subject, not problems, "; ".join(problems) or _counted(len(jobs.jobs))))
+            problems = [mask_secrets(str(error)) for error in (*jobs.problems.values(), *jobs.unreadable.values())]
+            tried.append(PreflightResult(subject, not problems, "; ".join(problems) or _job_count_text(len(jobs.jobs))))
     return tried
 
 
-def _counted(jobs: int) -> str:
+def _job_count_text(jobs: int) -> str:
     return "it answers, with 1 job" if jobs == 1 else f"it answers, with {jobs} jobs"
 
 
-def _database_tried(settings: Settings) -> Iterator[Tried]:
+def _check_database(settings: Settings) -> Iterator[PreflightResult]:
     try:
         with closing(open_database(settings, query_timeout=_QUERY_TIMEOUT)) as database:
-            yield from _diagnosed(database)
+            yield from _diagnose(database)
     except ConfigError as error:
-        yield Tried("database", is_fine=False, text=str(masked(str(error))))
+        yield PreflightResult("database", is_fine=False, text=str(mask_secrets(str(error))))
 
 
-def _diagnosed(database: Database) -> Iterator[Tried]:
+def _diagnose(database: Database) -> Iterator[PreflightResult]:
     file = database.file
     if file is not None and not file.exists():
-        yield Tried("database", file.parent.is_dir(), f"{file} is not there yet; run makes it")
+        yield PreflightResult("database", file.parent.is_dir(), f"{file} is not there yet; run makes it")
         return
     for finding in diagnose(database):
-        yield Tried(f"database, {finding.check}", finding.level is not Level.ERROR, str(masked(finding.text)))
+        yield PreflightResult(
+            f"database, {finding.check}", finding.level is not Level.ERROR, str(mask_secrets(finding.text))
+        )

@@ -7,7 +7,7 @@ import pytest
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.standalone.daemon.vanished import FIRST_SWEEP, VanishedJobs
+from flink_autoscaler.standalone.daemon.job_state_cleaner import FIRST_SWEEP, JobStateCleaner
 from flink_autoscaler.stores.heap import HeapTombstones
 from testkit.builders.core import RecordingEvents, RecordingRealizer, RecordingStore
 
@@ -43,7 +43,7 @@ class Bench:
         self.store = RecordingStore(states={"c/a": JobState("a"), "c/b": JobState("b"), "c/old": JobState("o")})
         autoscaler = JobAutoScaler(store=self.store, realizer=RecordingRealizer(), event_handler=RecordingEvents())
         self.tombstones = tombstones or HeapTombstones(clock=lambda: self.now)
-        self.vanished = VanishedJobs(
+        self.vanished = JobStateCleaner(
             "c",
             autoscaler=autoscaler,
             tombstones=self.tombstones,
@@ -108,7 +108,7 @@ def test_marks_are_read_again_after_another_daemon_led() -> None:
     bench.now = 2 * HOUR
 
     before = bench.vanished.update(["c/b"], [])
-    bench.vanished.hand_over()
+    bench.vanished.reload_marks()
 
     assert (before, bench.vanished.update(["c/b"], [])) == ((), ("c/a",))
 

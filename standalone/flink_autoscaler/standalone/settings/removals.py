@@ -35,19 +35,19 @@ def removed_plugins() -> Mapping[str, Mapping[str, str]]:
     return groups
 
 
-def removed_key(key: str) -> str | None:
+def removed_key_problem(key: str) -> str | None:
     """Return what is wrong with a key that an earlier version had; None for every other key."""
     instead = removed_keys().get(_INDEX.sub(".<n>.", key.removeprefix(LEGACY_PREFIX)))
     return None if instead is None else _sentence(instead)
 
 
-def removed_plugin(group: str, name: str) -> str | None:
+def removed_plugin_problem(group: str, name: str) -> str | None:
     """Return what is wrong with the name of a plug-in that came with an earlier version; None for every other name."""
     instead = removed_plugins().get(group, {}).get(name)
     return None if instead is None else f"'{name}' {_sentence(instead)}"
 
 
-def removed_command(words: Sequence[str]) -> str | None:
+def removed_command_problem(words: Sequence[str]) -> str | None:
     """Return what is wrong with a command line that begins with a command of an earlier version; None for others."""
     for name, instead in _table()["commands"].items():
         if name.split() == list(words[: name.count(" ") + 1]):

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError, ConnectError, RefusedError, ResponseError
-from flink_autoscaler.standalone.readiness.given import given_clusters
 from flink_autoscaler.standalone.readiness.report import with_advice
+from flink_autoscaler.standalone.readiness.url_clusters import clusters_from_urls
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from flink_autoscaler.standalone.readiness.report import with_advice
     ],
 )
 def test_clusters_are_named_by_their_hosts(urls: list[str], names: list[str]) -> None:
-    assert [cluster.name for cluster in given_clusters(urls, {})] == names
+    assert [cluster.name for cluster in clusters_from_urls(urls, {})] == names
 
 
 @pytest.mark.parametrize(
@@ -33,14 +33,14 @@ def test_clusters_are_named_by_their_hosts(urls: list[str], names: list[str]) ->
 )
 def test_unusable_url_is_a_mistake_that_names_the_option(urls: list[str], said: str) -> None:
     with pytest.raises(ConfigError, match=r"^--url") as raised:
-        given_clusters(urls, {})
+        clusters_from_urls(urls, {})
 
     assert said in str(raised.value)
 
 
 def test_password_in_a_url_is_not_repeated() -> None:
     with pytest.raises(ConfigError, match="without user name and password") as raised:
-        given_clusters(["http://ann:hunter2@flink:8081"], {})
+        clusters_from_urls(["http://ann:hunter2@flink:8081"], {})
 
     assert "hunter2" not in str(raised.value)
 
@@ -48,7 +48,7 @@ def test_password_in_a_url_is_not_repeated() -> None:
 def test_options_of_tls_go_to_https_where_there_is_one() -> None:
     access = {"tls.ca-file": "/ca.pem", "auth.kind": "bearer"}
 
-    plain, secure = given_clusters(["http://a", "https://b"], access)
+    plain, secure = clusters_from_urls(["http://a", "https://b"], access)
 
     assert (dict(plain.options), dict(secure.options)) == ({"auth.kind": "bearer"}, access)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flink_autoscaler.clients.kafka.lag import KafkaAddress
-from flink_autoscaler.standalone.settings.secrets import MASK, shown
+from flink_autoscaler.standalone.settings.secrets import MASK, mask_value
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from flink_autoscaler.standalone.settings.secrets import MASK, shown
     ],
 )
 def test_values_are_masked_and_pointers_to_them_are_not(key: str, is_masked: bool) -> None:
-    assert (shown(key, "hunter2") == MASK) is is_masked
+    assert (mask_value(key, "hunter2") == MASK) is is_masked
 
 
 def test_an_address_does_not_show_its_properties() -> None:

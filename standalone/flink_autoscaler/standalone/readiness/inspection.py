@@ -35,16 +35,16 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
-from flink_autoscaler.standalone.fetchers.job_configuration import own_options
+from flink_autoscaler.standalone.fetchers.job_configuration import autoscaler_options
 from flink_autoscaler.standalone.readiness.checks import ClusterFacts, JobFacts
-from flink_autoscaler.standalone.settings.credentials import Access
+from flink_autoscaler.standalone.settings.credentials import Credentials
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
 T = TypeVar("T")
 Waiting = Callable[[float], None]
 """Told the seconds that metrics are waited for at most, when an answer lacked some; from another thread."""
 
-MOST_AT_ONCE: Final = 16
+MAX_CONCURRENT: Final = 16
 """Clusters, and jobs of one cluster, that are looked at at the same time."""
 
 BEYOND_INTERVAL: Final = 5.0
@@ -59,7 +59,7 @@ _BACKPRESSURE: Final = "backPressuredTimeMsPerSecond"
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterLook:
+class ClusterInspection:
     """A cluster that was looked at.
 
     Attributes:
@@ -76,15 +76,15 @@ class ClusterLook:
     failures: Mapping[str, AutoscalerError] = field(default_factory=dict)
     error: AutoscalerError | None = None
 
-    def selected(self, selects: Callable[[JobAutoScalerContext], bool]) -> ClusterLook:
+    def filter_jobs(self, selects: Callable[[JobAutoScalerContext], bool]) -> ClusterInspection:
         """Return the same about some of the jobs."""
         jobs = tuple(job for job in self.jobs if selects(job.context))
         return replace(self, jobs=jobs, ended=tuple(filter(selects, self.ended)))
 
 
-def look_at(
+def inspect_clusters(
     clusters: Sequence[Cluster], *, with_metrics: bool = True, on_waiting: Waiting = lambda _: None
-) -> list[ClusterLook]:
+) -> list[ClusterInspection]:
     """Look at clusters, of which there is at least one, at the same time.
 
     Args:
@@ -98,8 +98,8 @@ def look_at(
     loop = EventLoopThread()
     try:
         clients = ClientCache(loop, may_write=lambda _: False)
-        look = partial(_look_at, loop=loop, clients=clients, on_waiting=on_waiting if with_metrics else None)
-        with ThreadPoolExecutor(min(len(clusters), MOST_AT_ONCE)) as pool:
+        look = partial(_inspect_cluster, loop=loop, clients=clients, on_waiting=on_waiting if with_metrics else None)
+        with ThreadPoolExecutor(min(len(clusters), MAX_CONCURRENT)) as pool:
             looks = list(pool.map(look, clusters))
         clients.close()
     finally:
@@ -107,24 +107,26 @@ def look_at(
     return looks
 
 
-def _look_at(
+def _inspect_cluster(
     cluster: Cluster, *, loop: EventLoopThread, clients: ClientCache, on_waiting: Waiting | None
-) -> ClusterLook:
+) -> ClusterInspection:
     try:
         with closing(FlinkClusterFetcher(cluster, loop=loop, clients=clients)) as fetcher:
             job_list = fetcher.fetch()
-        client = clients(Access(cluster.settings, f"cluster '{cluster.name}': ").secured(cluster.endpoint))
-        return loop.run(_looked(cluster, client, job_list, on_waiting))
+        client = clients(
+            Credentials(cluster.settings, f"cluster '{cluster.name}': ").with_credentials(cluster.endpoint)
+        )
+        return loop.run(_inspect_jobs(cluster, client, job_list, on_waiting))
     except AutoscalerError as error:
-        return ClusterLook(cluster, error=error)
+        return ClusterInspection(cluster, error=error)
 
 
-async def _looked(
+async def _inspect_jobs(
     cluster: Cluster, client: FlinkRestClient, job_list: JobList, on_waiting: Waiting | None
-) -> ClusterLook:
+) -> ClusterInspection:
     version, configuration, capacity, listed = await asyncio.gather(
-        _or_none(client.flink_version()),
-        _or_none(client.cluster_configuration()),
+        _none_if_error(client.flink_version()),
+        _none_if_error(client.cluster_configuration()),
         read_capacity(client),
         client.job_listing(),
     )
@@ -132,20 +134,22 @@ async def _looked(
     nobody = JobAutoScalerContext(cluster.name, None, JobStatus.UNKNOWN, configuration or {}, cluster.endpoint)
     known = with_capacity(nobody, capacity, is_fixed=None).capacity if isinstance(capacity, ClusterCapacity) else None
     by_id = {job.job_id: job for job in listed.jobs}
-    places = asyncio.Semaphore(MOST_AT_ONCE)
+    places = asyncio.Semaphore(MAX_CONCURRENT)
     interval = gathering_interval(configuration or {})
     patience = interval + BEYOND_INTERVAL if interval > 0 else 0.0
 
     async def look(context: JobAutoScalerContext) -> JobFacts:
         async with places:
-            return await read_facts(client, context, by_id.get(context.job_id or ""), patience, on_waiting)
+            return await read_job_facts(client, context, by_id.get(context.job_id or ""), patience, on_waiting)
 
     ended = tuple(context for context in job_list.jobs if context.status.is_terminal)
     jobs = await asyncio.gather(*(look(each) for each in job_list.jobs if not each.status.is_terminal))
-    return ClusterLook(cluster, ClusterFacts(version, configuration, known), tuple(jobs), ended, job_list.unreadable)
+    return ClusterInspection(
+        cluster, ClusterFacts(version, configuration, known), tuple(jobs), ended, job_list.unreadable
+    )
 
 
-async def read_facts(
+async def read_job_facts(
     client: FlinkRestClient,
     context: JobAutoScalerContext,
     listed: JobOverview | None,
@@ -163,26 +167,28 @@ async def read_facts(
     """
     job_id = context.job_id or ""
     reported, user, refusal, checkpoints = await asyncio.gather(
-        _or_none(client.job_configuration(job_id)),
-        _or_none(client.job_user_config(job_id)),
-        _refusal(client, job_id),
-        _or_none(_checkpoints(client, job_id)),
+        _none_if_error(client.job_configuration(job_id)),
+        _none_if_error(client.job_user_config(job_id)),
+        _rescale_refusal(client, job_id),
+        _none_if_error(_read_checkpoints(client, job_id)),
     )
     if on_waiting is not None and context.status is JobStatus.RUNNING:
         reading = await read_metrics(client, context, patience, on_waiting)
     else:
-        reading = JobReading(await _or_none(client.job_details(job_id)), error=NotReadyError("not asked for metrics"))
+        reading = JobReading(
+            await _none_if_error(client.job_details(job_id)), error=NotReadyError("not asked for metrics")
+        )
     return JobFacts(
         context,
         reported=reported,
-        own=None if user is None else own_options(user),
+        own=None if user is None else autoscaler_options(user),
         job_type=None if listed is None else listed.job_type,
         scheduler=None if listed is None else listed.scheduler_type,
         topology=_topology(reading.details),
         reading=reading if isinstance(reading.error, MissingMetricError | None) else None,
         refusal=refusal,
         checkpoints=checkpoints,
-        age=_age(reading.details),
+        age=_job_age(reading.details),
     )
 
 
@@ -192,7 +198,7 @@ async def read_metrics(
     """Return what a pass reads of a job that runs, and the backpressure of its other vertices. Never raises.
 
     Flink gathers metrics when it is asked for some, so that its first answer is empty. Then it is asked again until
-    all are there, for as long as it takes to gather them. The arguments are those of :func:`read_facts`.
+    all are there, for as long as it takes to gather them. The arguments are those of :func:`read_job_facts`.
     """
     # What is wrong with the options of the job is no reason not to look at it.
     request = PassRequest(replace(context, configuration={}), JobState(), now_ms=wall_ms())
@@ -213,21 +219,21 @@ async def _with_backpressure(client: FlinkRestClient, reading: JobReading) -> Jo
     """Add what passes need of sources alone; people want to see which vertex is held up."""
     metric = FlinkMetric.BACKPRESSURE_TIME
     others = {key: (_BACKPRESSURE,) for key, values in reading.aggregates.items() if values and metric not in values}
-    found = await _or_none(client.all_vertex_metrics(reading.details.job_id, others)) if reading.details else None
+    found = await _none_if_error(client.all_vertex_metrics(reading.details.job_id, others)) if reading.details else None
     more = {key: {metric: each[_BACKPRESSURE]} for key, each in (found or {}).items() if _BACKPRESSURE in each}
     return replace(
         reading, aggregates={key: {**values, **more.get(key, {})} for key, values in reading.aggregates.items()}
     )
 
 
-async def _or_none(answer: Awaitable[T]) -> T | None:
+async def _none_if_error(answer: Awaitable[T]) -> T | None:
     try:
         return await answer
     except FlinkRestError:
         return None
 
 
-async def _refusal(client: FlinkRestClient, job_id: str) -> str | None:
+async def _rescale_refusal(client: FlinkRestClient, job_id: str) -> str | None:
     """Return why requirements are not told, by the text of Flink's exception without its class and stack.
 
     Empty when they are told, None when that says nothing about the job.
@@ -242,7 +248,7 @@ async def _refusal(client: FlinkRestClient, job_id: str) -> str | None:
     return ""
 
 
-async def _checkpoints(client: FlinkRestClient, job_id: str) -> CheckpointFacts:
+async def _read_checkpoints(client: FlinkRestClient, job_id: str) -> CheckpointFacts:
     try:
         interval_ms = await client.checkpoint_interval(job_id)
     except RefusedError as error:
@@ -257,7 +263,7 @@ def _topology(details: JobDetails | None) -> JobTopology | None:
     return found if isinstance(found, JobTopology) else None
 
 
-def _age(details: JobDetails | None) -> float | None:
+def _job_age(details: JobDetails | None) -> float | None:
     if details is None or details.now_ms is None or details.running_at_ms is None:
         return None
     return max(0.0, (details.now_ms - details.running_at_ms) / 1000)

@@ -9,8 +9,13 @@ import pytest
 from flink_autoscaler.clients.flink.pass_plugins import POLICIES
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.settings.loading import SettingsLoader
-from flink_autoscaler.standalone.settings.removed import removed_command, removed_key, removed_keys, removed_plugins
-from flink_autoscaler.standalone.settings.schema.options import unknown_key
+from flink_autoscaler.standalone.settings.removals import (
+    removed_command_problem,
+    removed_key_problem,
+    removed_keys,
+    removed_plugins,
+)
+from flink_autoscaler.standalone.settings.schema.options import unknown_key_problem
 
 PROVIDERS = "flink_autoscaler.task_manager_providers"
 CLUSTER = "autoscaler:\n  clusters:\n    - name: c\n      url: http://127.0.0.1:1\n"
@@ -27,8 +32,8 @@ def refusal(text: str, directory: Path) -> str:
 def test_no_removed_key_is_known() -> None:
     keys = [key.replace("<n>", "3") for key in removed_keys()]
 
-    assert [key for key in keys if unknown_key(key) != removed_key(key)] == []
-    assert None not in map(removed_key, keys)
+    assert [key for key in keys if unknown_key_problem(key) != removed_key_problem(key)] == []
+    assert None not in map(removed_key_problem, keys)
 
 
 def test_a_removed_key_is_refused_where_it_stands(tmp_path: Path) -> None:
@@ -63,5 +68,5 @@ def test_a_removed_provider_is_refused_with_what_to_use_instead(name: str, tmp_p
 
 
 def test_a_removed_command_is_told_from_others_by_all_its_words() -> None:
-    assert "use db set-aside" in (removed_command(["db", "restore", "7"]) or "")
-    assert removed_command(["db", "status"]) is removed_command(["db"]) is None
+    assert "use db set-aside" in (removed_command_problem(["db", "restore", "7"]) or "")
+    assert removed_command_problem(["db", "status"]) is removed_command_problem(["db"]) is None

@@ -9,14 +9,14 @@ from typing import Final
 
 from flink_autoscaler.standalone.views.fleet import Fleet
 
-MOST_STREAMS: Final = 32
+MAX_STREAMS: Final = 32
 STREAM_SECONDS: Final = 20.0
 """After which a stream ends; browsers come back by themselves, and what nobody reads any more is gone."""
 
 _RETRY_MS: Final = 500
 
 
-class News:
+class FleetEvents:
     """Wakes everybody who follows the fleet. Streams live in the event loop of the server, news come from any thread.
 
     Args:
@@ -27,12 +27,12 @@ class News:
         self._fleet = fleet
         self._lock = threading.Lock()
         self._waiting: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
-        fleet.follow(lambda _: self._wake())
+        fleet.add_listener(lambda _: self._wake())
 
     @property
     def is_full(self) -> bool:
         """Whether there are as many streams as there may be."""
-        return len(self._waiting) >= MOST_STREAMS
+        return len(self._waiting) >= MAX_STREAMS
 
     async def stream(self, since: int) -> AsyncIterator[str]:
         """Yield an event for every newer version, for a while.

@@ -15,12 +15,12 @@ from flink_autoscaler.core.ports.deployment import JobList, JobTombstones
 
 SWEEP_INTERVAL: Final = 3600.0
 FIRST_SWEEP: Final = 60.0
-_LONGEST_CHECK: Final = 60.0
-_CHECKS: Final = 60
+_MAX_CHECK_INTERVAL: Final = 60.0
+_CHECKS_PER_GRACE: Final = 60
 """Marks are looked at so often within the grace period, at least every minute."""
 
 
-class Roster:
+class JobTracker:
     """The jobs of one cluster from pass to pass. Belongs to the thread of the pass.
 
     Every job that leaves the list is given out for clean-up exactly once, and never while work on it is under way.
@@ -52,7 +52,7 @@ class Roster:
         """Return every job that is known: present, or gone and not given out yet."""
         return frozenset(self._present | self._gone)
 
-    def begin(self, job_key: JobKey, work: Future[object]) -> None:
+    def track_work(self, job_key: JobKey, work: Future[object]) -> None:
         """Remember work on a job; it counts as under way until the future is done."""
         self._under_way[job_key] = work
 
@@ -69,7 +69,7 @@ class Roster:
         return work is not None
 
 
-class VanishedJobs:
+class JobStateCleaner:
     """Marks the gone jobs of one cluster and deletes their state when its time has come.
 
     Belongs to the thread of the cluster's passes. Nothing is forgotten when the store fails: the next pass goes on.
@@ -110,7 +110,7 @@ class VanishedJobs:
         self._next_check = 0.0
         self._next_sweep = clock() + FIRST_SWEEP
 
-    def hand_over(self) -> None:
+    def reload_marks(self) -> None:
         """Read the marks again in the next pass: another daemon may have changed them since."""
         self._marked = None
 
@@ -136,7 +136,7 @@ class VanishedJobs:
             return ()
         if self._marked is None:
             self._marked = self._tombstones.marked_jobs(self._cluster)
-        self._clear(self._marked.intersection(present))
+        self._clear_marks(self._marked.intersection(present))
         if self._to_mark:
             self._tombstones.mark(self._cluster, self._to_mark)
             self._to_mark.clear()
@@ -144,16 +144,16 @@ class VanishedJobs:
             self._next_check = min(self._next_check, self._clock() + self._grace)
         if not is_complete:
             return ()
-        return (*self._delete_due(present), *self._sweep(present))
+        return (*self._delete_due(present), *self._delete_unseen(present))
 
     def _delete_due(self, present: Collection[JobKey]) -> tuple[JobKey, ...]:
         if not self._marked or self._clock() < self._next_check:
             return ()
         deleted = self._delete(self._tombstones.due_jobs(self._cluster, self._grace).difference(present))
-        self._next_check = self._clock() + min(_LONGEST_CHECK, self._grace / _CHECKS)
+        self._next_check = self._clock() + min(_MAX_CHECK_INTERVAL, self._grace / _CHECKS_PER_GRACE)
         return deleted
 
-    def _sweep(self, present: Collection[JobKey]) -> tuple[JobKey, ...]:
+    def _delete_unseen(self, present: Collection[JobKey]) -> tuple[JobKey, ...]:
         """Delete what is left of jobs that went while no daemon ran."""
         if not self._retention or self._clock() < self._next_sweep:
             return ()
@@ -168,10 +168,10 @@ class VanishedJobs:
             for error in self._autoscaler.delete(job_key):
                 # A mark stays until the state is surely deleted.
                 raise StoreError(f"the state of {job_key} could not be deleted: {error}") from error
-        self._clear(job_keys)
+        self._clear_marks(job_keys)
         return tuple(sorted(job_keys))
 
-    def _clear(self, job_keys: Collection[JobKey]) -> None:
+    def _clear_marks(self, job_keys: Collection[JobKey]) -> None:
         if job_keys:
             self._tombstones.clear(self._cluster, job_keys)
             self._marked = (self._marked or frozenset()).difference(job_keys)

@@ -30,36 +30,40 @@ from flink_autoscaler.core.options.lag import ALL
 from flink_autoscaler.core.ports.lag_sources import LagQuery, LagSource, TopicLagSource
 from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.standalone.settings import secrets
-from flink_autoscaler.standalone.settings.credentials import Access
+from flink_autoscaler.standalone.settings.credentials import Credentials
 from flink_autoscaler.standalone.settings.plugins import PluginGroup, make_plugin
-from flink_autoscaler.standalone.settings.schema.clusters import NUMBER_TYPES, KafkaSettings, NumberSettings
+from flink_autoscaler.standalone.settings.schema.clusters import (
+    EXTERNAL_METRIC_TYPES,
+    ExternalMetricSettings,
+    KafkaSettings,
+)
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
-PATIENCE: Final = 2.0
+RESPONSE_TIMEOUT: Final = 2.0
 """Seconds that a pass waits for answers; what comes later is for the next pass, if it is not too old by then."""
 
-AT_ONCE: Final = 16
+MAX_CONCURRENT: Final = 16
 """Questions to one source at the same time."""
 
-_SHOWN: Final = 300
-_KEPT: Final = 3600.0
+_MAX_ERROR_LENGTH: Final = 300
+_RETENTION: Final = 3600.0
 """Seconds for which an answer is kept; longer than it may be used."""
 
 _Lags = Mapping[str, float] | tuple[TopicLag, ...]
 
-_Asked = tuple[str, LagQuery]
+_SourceQuery = tuple[str, LagQuery]
 """The name of a source, and what is asked of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _SourceResponse:
     """Answer of a source with its time: lags by partition, or by topic and partition, or why it does not know."""
 
     at: float
     lags: _Lags | AutoscalerError
 
 
-class LagBook:
+class ExternalMetricsProvider:
     """External lag, arrival rates and floors of jobs. Usable from the threads of several clusters.
 
     Each source has threads of its own, so that one that hangs holds up no other; who did not answer in time is not
@@ -75,25 +79,27 @@ class LagBook:
         self,
         sources: Mapping[str, LagSource],
         *,
-        patience: float = PATIENCE,
+        patience: float = RESPONSE_TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sources = sources
         self._patience = patience
         self._clock = clock
-        self._answers: dict[_Asked, _Answer] = {}
-        self._open: dict[_Asked, Future[_Answer]] = {}
+        self._answers: dict[_SourceQuery, _SourceResponse] = {}
+        self._open: dict[_SourceQuery, Future[_SourceResponse]] = {}
         self._late: set[str] = set()
         self._lock = threading.Lock()
-        self._workers = {name: ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"lag-{name}") for name in sources}
+        self._workers = {name: ThreadPoolExecutor(MAX_CONCURRENT, thread_name_prefix=f"lag-{name}") for name in sources}
 
-    def added(self, requests: Sequence[PassRequest]) -> list[PassRequest]:
+    def enrich(self, requests: Sequence[PassRequest]) -> list[PassRequest]:
         """Return the requests with what others know about their jobs. Never raises."""
-        asked = {id(request): list(_wanted(request.context)) for request in requests}
+        asked = {id(request): list(_queries_for(request.context)) for request in requests}
         queries = dict.fromkeys((name, query) for each in asked.values() for name, query in each if name != FLINK)
         if queries:
-            self._ask(list(queries))
-        return [self._with(request, asked[id(request)]) if asked[id(request)] else request for request in requests]
+            self._query_sources(list(queries))
+        return [
+            self._enrich_request(request, asked[id(request)]) if asked[id(request)] else request for request in requests
+        ]
 
     def close(self) -> None:
         """Close the sources; questions under way are not waited for."""
@@ -102,44 +108,46 @@ class LagBook:
         for source in self._sources.values():
             try_call(source.close)
 
-    def _with(self, request: PassRequest, asked: Sequence[_Asked]) -> PassRequest:
+    def _enrich_request(self, request: PassRequest, asked: Sequence[_SourceQuery]) -> PassRequest:
         lags = tuple(self._lag(request.context, *each) for each in asked if each[1].kind is ExternalMetricKind.LAG)
         numbers = tuple(
-            self._number(request.context, *each) for each in asked if each[1].kind is not ExternalMetricKind.LAG
+            self._external_metric(request.context, *each)
+            for each in asked
+            if each[1].kind is not ExternalMetricKind.LAG
         )
         return replace(request, lags=lags, numbers=numbers)
 
-    def _ask(self, queries: Sequence[_Asked]) -> None:
+    def _query_sources(self, queries: Sequence[_SourceQuery]) -> None:
         with self._lock:
             for asked in queries:
                 if asked[0] in self._sources and asked not in self._open:
-                    self._open[asked] = self._workers[asked[0]].submit(self._answer, *asked)
+                    self._open[asked] = self._workers[asked[0]].submit(self._query, *asked)
             mine = {asked: self._open[asked] for asked in queries if asked in self._open}
             prompt = [future for asked, future in mine.items() if asked[0] not in self._late]
         wait(prompt, timeout=self._patience)
         with self._lock:
-            self._take()
+            self._collect_responses()
             self._late -= {name for name, _ in mine}
             self._late |= {name for name, query in mine if (name, query) in self._open}
 
-    def _take(self) -> None:
+    def _collect_responses(self) -> None:
         """Take what has been answered, and forget what nobody has asked for long."""
         for asked, future in list(self._open.items()):
             if future.done():
                 self._answers[asked] = future.result()
                 del self._open[asked]
-        oldest = self._clock() - _KEPT
+        oldest = self._clock() - _RETENTION
         self._answers = {asked: answer for asked, answer in self._answers.items() if answer.at >= oldest}
 
-    def _answer(self, name: str, query: LagQuery) -> _Answer:
-        found = try_call(lambda: _asked_of(self._sources[name], query), ConfigError, f"lag source '{name}'")
-        return _Answer(self._clock(), found)
+    def _query(self, name: str, query: LagQuery) -> _SourceResponse:
+        found = try_call(lambda: _query_source(self._sources[name], query), ConfigError, f"lag source '{name}'")
+        return _SourceResponse(self._clock(), found)
 
     def _lag(self, context: JobAutoScalerContext, name: str, query: LagQuery) -> SourceLag:
         asked = SourceLag(query.pattern, name)
         if name == FLINK:
             return asked
-        found = self._found(context, name, query)
+        found = self._latest_response(context, name, query)
         if isinstance(found, str):
             return replace(asked, problem=found)
         if found == ():
@@ -149,37 +157,37 @@ class LagBook:
         spread = spread_lag(query.pattern, name, found)
         return replace(spread, partitions=spread.partitions if spread.partitions > 1 else 0)
 
-    def _number(self, context: JobAutoScalerContext, name: str, query: LagQuery) -> ExternalMetric:
-        asked, found = ExternalMetric(query.kind, query.pattern, name), self._found(context, name, query)
+    def _external_metric(self, context: JobAutoScalerContext, name: str, query: LagQuery) -> ExternalMetric:
+        asked, found = ExternalMetric(query.kind, query.pattern, name), self._latest_response(context, name, query)
         if isinstance(found, str):
             return replace(asked, problem=found)
         if isinstance(found, tuple) or len(found) != 1:
             return replace(asked, problem="it gave no single number")
         return replace(asked, value=next(iter(found.values())))
 
-    def _found(self, context: JobAutoScalerContext, name: str, query: LagQuery) -> _Lags | str:
+    def _latest_response(self, context: JobAutoScalerContext, name: str, query: LagQuery) -> _Lags | str:
         """Return what a source answered not long ago, or why it is not known."""
         if name not in self._sources:
             return "it is neither in autoscaler.kafka nor in autoscaler.numbers of the daemon's configuration"
         answer = self._answers.get((name, query))
         if answer is None or self._clock() - answer.at > context.options.lag_max_age.exact_seconds:
             return "there is no answer in time"
-        return str(answer.lags)[:_SHOWN] if isinstance(answer.lags, AutoscalerError) else answer.lags
+        return str(answer.lags)[:_MAX_ERROR_LENGTH] if isinstance(answer.lags, AutoscalerError) else answer.lags
 
 
-def _asked_of(source: LagSource, query: LagQuery) -> _Lags:
+def _query_source(source: LagSource, query: LagQuery) -> _Lags:
     if query.kind is ExternalMetricKind.LAG and isinstance(source, TopicLagSource):
         return tuple(source.lags_by_topic(query))
     return dict(source.lags(query))
 
 
-def _wanted(context: JobAutoScalerContext) -> Iterator[_Asked]:
+def _queries_for(context: JobAutoScalerContext) -> Iterator[_SourceQuery]:
     """Yield who is to be asked what about a job, in order; nobody where its options cannot be read."""
-    found = try_call(lambda: list(_of_options(context)))
+    found = try_call(lambda: list(_queries_from_options(context)))
     yield from () if isinstance(found, AutoscalerError) else found
 
 
-def _of_options(context: JobAutoScalerContext) -> Iterator[_Asked]:
+def _queries_from_options(context: JobAutoScalerContext) -> Iterator[_SourceQuery]:
     options = context.options
     if not options.enabled:
         return
@@ -199,7 +207,7 @@ def _of_options(context: JobAutoScalerContext) -> Iterator[_Asked]:
             yield from ((name, about) for name in entry.names)
 
 
-_MOST_BYTES: Final = 1 << 20
+_MAX_RESPONSE_BYTES: Final = 1 << 20
 
 
 def build_sources(settings: Settings, loop: EventLoopThread) -> dict[str, LagSource]:
@@ -208,11 +216,11 @@ def build_sources(settings: Settings, loop: EventLoopThread) -> dict[str, LagSou
     Raises:
         ConfigError: A plug-in cannot be built.
     """
-    kafka: dict[str, LagSource] = {each.name: KafkaLag(partial(address_of, each)) for each in settings.kafka}
-    return {**kafka, **{each.name: _number(each, loop) for each in settings.numbers}}
+    kafka: dict[str, LagSource] = {each.name: KafkaLag(partial(kafka_address, each)) for each in settings.kafka}
+    return {**kafka, **{each.name: _http_source(each, loop) for each in settings.numbers}}
 
 
-def address_of(settings: KafkaSettings) -> KafkaAddress:
+def kafka_address(settings: KafkaSettings) -> KafkaAddress:
     """Return how a Kafka cluster is reached, with its secrets.
 
     Raises:
@@ -222,14 +230,14 @@ def address_of(settings: KafkaSettings) -> KafkaAddress:
     env, files = settings.properties_env.items(), settings.properties_file.items()
     properties: Mapping[str, str] = {
         **settings.properties,
-        **{name: secrets.from_variable(f"{keys}properties-env.{name}", variable) for name, variable in env},
-        **{name: secrets.from_file(f"{keys}properties-file.{name}", file) for name, file in files},
+        **{name: secrets.read_secret_variable(f"{keys}properties-env.{name}", variable) for name, variable in env},
+        **{name: secrets.read_secret_file(f"{keys}properties-file.{name}", file) for name, file in files},
     }
     return KafkaAddress(settings.name, settings.bootstrap_servers, properties, settings.timeout)
 
 
-def _number(settings: NumberSettings, loop: EventLoopThread) -> LagSource:
-    if settings.type not in NUMBER_TYPES:
+def _http_source(settings: ExternalMetricSettings, loop: EventLoopThread) -> LagSource:
+    if settings.type not in EXTERNAL_METRIC_TYPES:
         source: LagSource = make_plugin(
             PluginGroup.LAG_SOURCES, settings.type, {"parameters": settings.parameters, "name": settings.name}
         )
@@ -244,10 +252,13 @@ def _number(settings: NumberSettings, loop: EventLoopThread) -> LagSource:
     )
 
 
-def _endpoint(settings: NumberSettings) -> Endpoint:
+def _endpoint(settings: ExternalMetricSettings) -> Endpoint:
     if len(settings.url) != 1:
         raise ConfigError(f"autoscaler.numbers: '{settings.name}' needs one url")
     plain = Endpoint(
-        url=settings.url[0], timeout=settings.timeout, max_connections=AT_ONCE, max_response_bytes=_MOST_BYTES
+        url=settings.url[0],
+        timeout=settings.timeout,
+        max_connections=MAX_CONCURRENT,
+        max_response_bytes=_MAX_RESPONSE_BYTES,
     )
-    return Access(settings, f"autoscaler.numbers '{settings.name}': ").secured(plain)
+    return Credentials(settings, f"autoscaler.numbers '{settings.name}': ").with_credentials(plain)
