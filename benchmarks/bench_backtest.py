@@ -17,11 +17,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measuring import Peak, quiet_logs
-from flink_autoscaler.pipeline.backtest.computing import computed
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Piece, RunSettings
-from flink_autoscaler.pipeline.backtest.runner import NO_SPARK, opened_runner
-from flink_autoscaler.pipeline.backtest.subject import builtin
-from flink_autoscaler.pipeline.simulator import JobModel, RescaleTerms, Simulation, VertexModel, run
+from flink_autoscaler.pipeline.backtest.case import builtin_case
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, RunSettings, SimulationTask
+from flink_autoscaler.pipeline.backtest.runner import NO_SPARK, open_runner
+from flink_autoscaler.pipeline.backtest.simulate_case import simulate_task
+from flink_autoscaler.pipeline.simulator import JobModel, RescaleParams, Simulation, VertexModel, run
 from flink_autoscaler.pipeline.simulator.workloads import DAY, Workload, week_sine
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
@@ -34,7 +34,7 @@ POLICIES: Mapping[str, Mapping[str, str]] = {
 }
 """With the options of the autoscaler that each is made of."""
 
-TERMS = RescaleTerms(replay=5.0)
+TERMS = RescaleParams(replay=5.0)
 NOT_FOLLOWED = {"job.autoscaler.supervised-rescales.enabled": "false"}
 
 
@@ -65,9 +65,9 @@ def add_policy(table: Table, name: str, options: Mapping[str, str], days: float)
     """Run a backtest of a policy as the command does it, nights included, and add its figures to the table."""
     configuration = {f"job.autoscaler.{key}": value for key, value in options.items()}
     has_forecasts = "forecast.enabled" in options
-    subject = builtin("office" if has_forecasts else "week-sine", days=days, with_past=has_forecasts)
+    subject = builtin_case("office" if has_forecasts else "week-sine", days=days, with_past=has_forecasts)
     started = time.process_time()
-    outcome = computed(Piece(subject, name, configuration))
+    outcome = simulate_task(SimulationTask(subject, name, configuration))
     seconds = time.process_time() - started
     assert outcome.figures is not None, outcome.problem
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -77,7 +77,7 @@ def add_policy(table: Table, name: str, options: Mapping[str, str], days: float)
 
 def plan_of(jobs: int, days: float) -> BacktestPlan:
     """Make a plan of so many jobs with two configurations."""
-    subjects = [replace(builtin("week-sine", days=days, seed=n), job_key=f"main/job-{n}") for n in range(jobs)]
+    subjects = [replace(builtin_case("week-sine", days=days, seed=n), job_key=f"main/job-{n}") for n in range(jobs)]
     bold = {"job.autoscaler.utilization.target": "0.8"}
     return BacktestPlan(subjects, [Candidate("usual", {}), Candidate("bold", bold)], (), RunSettings(with_bounds=False))
 
@@ -85,7 +85,7 @@ def plan_of(jobs: int, days: float) -> BacktestPlan:
 def add_run(table: Table, name: str, master: str, plan: BacktestPlan, days: float) -> None:
     """Run a plan on a master; what it takes to start Spark is told apart."""
     started = time.perf_counter()
-    with Peak() as peak, opened_runner(SparkSettings(master=master)) as runner:
+    with Peak() as peak, open_runner(SparkSettings(master=master)) as runner:
         opened = time.perf_counter()
         outcomes = list(runner.outcomes(plan))
         seconds = time.perf_counter() - opened

@@ -33,14 +33,14 @@ from benchmarks.measuring import processes, quiet_logs
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.pipeline.history.buffer import Buffer
-from flink_autoscaler.pipeline.history.compact import LARGE_ROWS, Upkeep, maintain
-from flink_autoscaler.pipeline.history.export import Format, export
+from flink_autoscaler.pipeline.history.buffer import RowBuffer
+from flink_autoscaler.pipeline.history.compact import LARGE_ROWS, MaintenanceTask, run_maintenance
+from flink_autoscaler.pipeline.history.export import Format, write_export
 from flink_autoscaler.pipeline.history.files import LocalFiles, new_id, own_session
 from flink_autoscaler.pipeline.history.rows import NamedRow, rows_of
 from flink_autoscaler.pipeline.history.schema import TABLES, VERTICES
 from flink_autoscaler.pipeline.history.spark_files import HadoopFiles
-from flink_autoscaler.pipeline.history.store import EVERYTHING, Batch, Selection, append, jobs_like
+from flink_autoscaler.pipeline.history.store import EVERYTHING, HistoryFilter, WriteBatch, append, jobs_like
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from testkit.fakes.flink import FakeFlink, chain
 from testkit.scenarios.runner.process import DaemonProcess
@@ -118,7 +118,7 @@ def conversion(fleet: Fleet) -> list[Sequence[str]]:
     rows: Sequence[NamedRow] = []
     for _ in range(WARM_PASSES):
         with tempfile.TemporaryDirectory() as folder:
-            buffer = Buffer(flush_seconds=900, flush_rows=FLUSH_ROWS, spill=Path(folder), hand_over=lambda _: None)
+            buffer = RowBuffer(flush_seconds=900, flush_rows=FLUSH_ROWS, spill=Path(folder), hand_over=lambda _: None)
             rows, seconds = timed(lambda: list(rows_of_pass(outcomes, contexts)))
             to_rows.append(seconds)
             to_buffer.append(timed(partial(buffer.add, rows, START_MS))[1])
@@ -170,7 +170,7 @@ def write_day(root: str, fleet: Fleet) -> tuple[int, float]:
         if count >= FLUSH_ROWS or minute == fleet.minutes:
             merged = {name: pa.concat_tables([each[name] for each in waiting]) for name in waiting[0]}
             began = time.perf_counter()
-            append(LocalFiles(root), Batch(new_id(START_MS + minute), merged))
+            append(LocalFiles(root), WriteBatch(new_id(START_MS + minute), merged))
             seconds += time.perf_counter() - began
             waiting, count, batches = [], 0, batches + 1
     return batches, seconds
@@ -178,7 +178,7 @@ def write_day(root: str, fleet: Fleet) -> tuple[int, float]:
 
 def compact_day(root: str, large_rows: int) -> tuple[int, int]:
     """Compact the day as the daemon does; return the files before and after."""
-    done = maintain(LocalFiles(root), Upkeep(START_MS + 2 * DAY_MS, large_rows=large_rows))
+    done = run_maintenance(LocalFiles(root), MaintenanceTask(START_MS + 2 * DAY_MS, large_rows=large_rows))
     return done.before, done.after
 
 
@@ -186,14 +186,14 @@ def compact_through_hadoop(root: str, large_rows: int) -> tuple[int, int]:
     """Compact the day through Hadoop's file system, as on HDFS; return the files before and after."""
     with own_session(SparkSettings()) as spark:
         files = HadoopFiles(f"file://{root}", spark)
-        done = maintain(files, Upkeep(START_MS + 2 * DAY_MS, large_rows=large_rows))
+        done = run_maintenance(files, MaintenanceTask(START_MS + 2 * DAY_MS, large_rows=large_rows))
     return done.before, done.after
 
 
-def read_part(root: str, wanted: Selection) -> tuple[int, int, int]:
+def read_part(root: str, wanted: HistoryFilter) -> tuple[int, int, int]:
     """Read rows of vertices; return rows, files and bytes."""
     files = CountingFiles(root)
-    rows = export(files, VERTICES, wanted, io.BytesIO(), Format.PARQUET, [])
+    rows = write_export(files, VERTICES, wanted, io.BytesIO(), Format.PARQUET, [])
     return rows, files.files, files.bytes
 
 
@@ -234,17 +234,17 @@ def compacting(where: str, cost: Cost) -> Sequence[str]:
     return f"compacting {before} files to {after}{where}", f"{cost.seconds:.1f} s", f"{cost.memory:.0f} MB"
 
 
-def parts_of_day(fleet: Fleet) -> Iterator[tuple[str, Selection]]:
+def parts_of_day(fleet: Fleet) -> Iterator[tuple[str, HistoryFilter]]:
     """Yield what is read back."""
-    hour = Selection(START_MS, START_MS + DAY_MS // 24)
+    hour = HistoryFilter(START_MS, START_MS + DAY_MS // 24)
     job = jobs_like(f"main/job-{fleet.jobs // 2:05d}")
     yield "all", EVERYTHING
-    yield "one job", Selection(jobs=job)
+    yield "one job", HistoryFilter(jobs=job)
     yield "one hour of one job", replace(hour, jobs=job)
-    yield "another day", Selection(START_MS + DAY_MS, START_MS + 2 * DAY_MS)
+    yield "another day", HistoryFilter(START_MS + DAY_MS, START_MS + 2 * DAY_MS)
 
 
-def reading(root: str, what: str, wanted: Selection) -> Sequence[str]:
+def reading(root: str, what: str, wanted: HistoryFilter) -> Sequence[str]:
     """Return the row of the table about one way to read."""
     cost = alone(read_part, root, wanted)
     rows, files, size = cost.result

@@ -19,11 +19,17 @@ from rich.table import Table
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.model.load_profile import ProfileResult
-from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Sample
-from flink_autoscaler.pipeline.backtest.nights import nights_of
-from flink_autoscaler.pipeline.backtest.subject import Subject, chain
-from flink_autoscaler.pipeline.simulator import ReportSettings, RescaleTerms, Simulation, run
-from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak
+from flink_autoscaler.pipeline.backtest.arrivals import QuarterHours, Sample
+from flink_autoscaler.pipeline.backtest.case import BacktestCase, chain
+from flink_autoscaler.pipeline.backtest.nightly_profiles import nightly_profiles_of
+from flink_autoscaler.pipeline.simulator import ReportSettings, RescaleParams, Simulation, run
+from flink_autoscaler.pipeline.simulator.bounds import (
+    OracleParams,
+    instant_rescaling_slots,
+    oracle,
+    static_peak,
+    work_area,
+)
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
 from flink_autoscaler.pipeline.simulator.workloads import MINUTE, WEEK, Workload, office, week_sine
 
@@ -113,7 +119,7 @@ def _office_rows() -> Iterator[Row]:
 
 OFFICE_ROWS: Final = tuple(_office_rows())
 LOADS: Final[Mapping[str, Sequence[Row]]] = {"week-sine": WEEK_ROWS, "office": OFFICE_ROWS}
-ORACLES: Final = {"oracle, slots only": OracleTerms(), "oracle, w 150, L 30 s": OracleTerms(late_weight=150.0)}
+ORACLES: Final = {"oracle, slots only": OracleParams(), "oracle, w 150, L 30 s": OracleParams(late_weight=150.0)}
 BOUNDS: Final[Mapping[str, Sequence[Figures]]] = {
     "week-sine": (Figures(5544), Figures(3197), Figures(3113), Figures(3686, 125), Figures(4051, 42)),
     "office": (Figures(5376), Figures(2430), Figures(2347), Figures(2765, 51), Figures(2913, 18)),
@@ -131,9 +137,9 @@ def profiles_of(seed: int, configuration: Options) -> list[ProfileResult]:
     rates = (Sample(since + number * MINUTE, MINUTE, row[0]) for number, row in enumerate(office(seed=seed).rows))
     workload = workload_of("office", seed)
     job = chain(workload)
-    past = {job.sources[0]: Quarters.of(rates)}
-    subject = Subject(f"reference/{seed}", job, workload, past=past)
-    return [night.result for night in nights_of(subject, configuration)]
+    past = {job.sources[0]: QuarterHours.of(rates)}
+    subject = BacktestCase(f"reference/{seed}", job, workload, past=past)
+    return [night.result for night in nightly_profiles_of(subject, configuration)]
 
 
 def measured(piece: Piece) -> Figures:
@@ -147,7 +153,7 @@ def measured(piece: Piece) -> Figures:
             workload,
             configuration,
             installed_plugins(),
-            terms=RescaleTerms(row.outage, replay=5.0),
+            terms=RescaleParams(row.outage, replay=5.0),
             reports=ReportSettings(feeds_zeros=row.feeds_zeros),
             slo_lag=LATE_AFTER,
             profiles=profiles_of(seed, configuration) if load != "week-sine" else (),
@@ -161,7 +167,7 @@ def bounds_of(load: str, seed: int) -> list[Figures]:
     """Return what nobody can do better than, and what never rescaling costs."""
     workload = workload_of(load, seed)
     job = chain(workload)
-    slots = [Figures(bound(job, workload) / HOUR) for bound in (static_peak, instant, area)]
+    slots = [Figures(bound(job, workload) / HOUR) for bound in (static_peak, instant_rescaling_slots, work_area)]
     plans = [oracle(job, workload, terms) for terms in ORACLES.values()]
     return slots + [Figures(plan.cost / HOUR, plan.rescales) for plan in plans]
 

@@ -24,9 +24,9 @@ from flink_autoscaler.pipeline.simulator.workloads import (
     WORKLOADS,
     Workload,
     autoregressive,
-    chance_of,
-    recorded,
-    shaped,
+    from_rates,
+    from_shape,
+    rng_of,
 )
 
 LEVEL: Final = 100e3
@@ -57,18 +57,18 @@ def flat(*, seed: int = 0, deviation: float = 0.1, is_correlated: bool = False, 
     """Return 100 k with noise: white, or such that it remembers nine tenths of itself from minute to minute."""
     noise = autoregressive(seed, deviation, _MEMORY if is_correlated else 0.0)
     kind = "correlated" if is_correlated else "white"
-    return shaped(f"flat-{kind}-{deviation * 100:.0f}", lambda _: LEVEL * next(noise), duration)
+    return from_shape(f"flat-{kind}-{deviation * 100:.0f}", lambda _: LEVEL * next(noise), duration)
 
 
 def walk(*, seed: int = 0, duration: float = WEEK) -> Workload:
     """Return a random walk that changes by about 1 % a minute and turns back at 30 k and at 150 k."""
-    chance, (least, most) = chance_of(seed), map(math.log, WALKED)
+    chance, (least, most) = rng_of(seed), map(math.log, WALKED)
     place, rates = (least + most) / 2, []
     for _ in range(max(1, round(duration / MINUTE))):
         rates.append(math.exp(place))
         place += chance.gauss(0, _WALK)
         place = 2 * least - place if place < least else 2 * most - place if place > most else place
-    return recorded("walk", rates)
+    return from_rates("walk", rates)
 
 
 def counts(*, seed: int = 0, duration: float = WEEK) -> Workload:
@@ -76,7 +76,7 @@ def counts(*, seed: int = 0, duration: float = WEEK) -> Workload:
 
     The logarithm jumps by 0.3 to 1.4, up or down, more often back to where it usually is. 125 k are the most.
     """
-    minutes, chance = max(1, round(duration / MINUTE)), chance_of(seed)
+    minutes, chance = max(1, round(duration / MINUTE)), rng_of(seed)
     usual, off = PEAK * math.exp(-_MOST_OFF), 0.0
     points = [usual]
     while (len(points) - 1) * COUNTED < minutes:
@@ -84,7 +84,7 @@ def counts(*, seed: int = 0, duration: float = WEEK) -> Workload:
         is_back = chance.random() < _BACK or abs(off) + jump > _MOST_OFF
         off += -math.copysign(jump, off) if is_back else math.copysign(jump, off)
         points.append(usual * math.exp(off))
-    return recorded("counts", between(points, COUNTED)[:minutes])
+    return from_rates("counts", between(points, COUNTED)[:minutes])
 
 
 def between(points: list[float], steps: int) -> list[float]:
@@ -98,7 +98,7 @@ def sparse(*, seed: int = 0, duration: float = WEEK) -> Workload:
 
     Their heights have a long tail that ends at 125 k.
     """
-    chance, rates = chance_of(seed), list[float]()
+    chance, rates = rng_of(seed), list[float]()
     minutes = max(1, round(duration / MINUTE))
     while len(rates) < minutes:
         if chance.random() >= _BURST_CHANCE:
@@ -106,13 +106,15 @@ def sparse(*, seed: int = 0, duration: float = WEEK) -> Workload:
             continue
         height = min(PEAK, _LEAST_BURST * chance.paretovariate(_TAIL))
         rates.extend([height] * chance.randint(1, _LONGEST_BURST))
-    return recorded("sparse", rates[:minutes])
+    return from_rates("sparse", rates[:minutes])
 
 
 def launch(*, seed: int = 0, duration: float = WEEK) -> Workload:
     """Return 20 k that rise to 140 k between ten and twelve of a Monday and stay there, with slow noise of 1 %."""
     noise = autoregressive(seed, 0.01)
-    return shaped("launch", lambda t: (20e3 + 120e3 * min(max(0.0, t / HOUR - 10) / 2, 1.0)) * next(noise), duration)
+    return from_shape(
+        "launch", lambda t: (20e3 + 120e3 * min(max(0.0, t / HOUR - 10) / 2, 1.0)) * next(noise), duration
+    )
 
 
 MADE: Final[Mapping[str, Callable[..., Workload]]] = {
@@ -131,7 +133,7 @@ NAMES: Final = (*WORKLOADS, *MADE)
 
 def made(name: str, seed: int, seconds: float) -> Workload:
     """Make one of ``NAMES`` for so long."""
-    return MADE[name](seed=seed, duration=seconds) if name in MADE else workloads.made(name, seed, seconds)
+    return MADE[name](seed=seed, duration=seconds) if name in MADE else workloads.make_workload(name, seed, seconds)
 
 
 # Recorded elsewhere: counts with their instants, in files of comma-separated values.
@@ -158,7 +160,7 @@ def read_trace(path: Path, name: str) -> Workload:
         points = sorted(_points(lines, path).items())
     if len(points) < 2:
         raise ValueError(f"{path}: a recorded load needs two counts at least")
-    return recorded(name, [count / _COUNT_SECONDS for count in _by_minute(points)])
+    return from_rates(name, [count / _COUNT_SECONDS for count in _by_minute(points)])
 
 
 def _opened(path: Path) -> TextIO:

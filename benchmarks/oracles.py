@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from flink_autoscaler.pipeline.simulator import bounds, measures, model, rescales, run
-from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, oracle
+from flink_autoscaler.pipeline.simulator.bounds import OracleParams, oracle
 from flink_autoscaler.pipeline.simulator.measures import Trace
 from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel
-from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms, RescalingJob
+from flink_autoscaler.pipeline.simulator.rescales import RescaleParams, RescalingJob
 from flink_autoscaler.pipeline.simulator.run import flow_until
 from flink_autoscaler.pipeline.simulator.workloads import Workload
 
@@ -51,12 +51,12 @@ class PlayTerms:
         slo_lag: Lag in seconds above which the job is too late.
     """
 
-    plan: OracleTerms = field(default_factory=OracleTerms)
-    rescale: RescaleTerms = field(default_factory=RescaleTerms)
+    plan: OracleParams = field(default_factory=OracleParams)
+    rescale: RescaleParams = field(default_factory=RescaleParams)
     slo_lag: float = 60.0
 
 
-def play(job: JobModel, workload: Workload, sizes: Sequence[int], bucket: float, terms: RescaleTerms) -> Trace:
+def play(job: JobModel, workload: Workload, sizes: Sequence[int], bucket: float, terms: RescaleParams) -> Trace:
     """Act a plan out: every vertex has the size of a bucket from its beginning on, which lasts so many seconds."""
     trace, acted = Trace(), RescalingJob(FluidJob(job, _all(job, sizes[0])), terms)
     for number, size in enumerate(sizes, start=1):

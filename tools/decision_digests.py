@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
-from flink_autoscaler.pipeline.backtest.nights import nights_of
-from flink_autoscaler.pipeline.backtest.subject import builtin
+from flink_autoscaler.pipeline.backtest.case import builtin_case
+from flink_autoscaler.pipeline.backtest.nightly_profiles import nightly_profiles_of
 from flink_autoscaler.pipeline.simulator import Simulation, run
 
 EXPECTED: Final = Path(__file__).parents[1] / "tests" / "fixtures" / "decisions.json"
@@ -71,8 +71,8 @@ def decided(configuration: str, load: str, seed: int, days: float = 1.0) -> Deci
     """Simulate a load and return what the policy asked for."""
     options = {PREFIX + key: value for key, value in CONFIGURATIONS[configuration].items()}
     has_forecast = PREFIX + "forecast.enabled" in options
-    subject = builtin(load, days=days, seed=seed, with_past=has_forecast)
-    profiles = tuple(night.result for night in nights_of(subject, options)) if has_forecast else ()
+    subject = builtin_case(load, days=days, seed=seed, with_past=has_forecast)
+    profiles = tuple(night.result for night in nightly_profiles_of(subject, options)) if has_forecast else ()
     simulation = Simulation(
         subject.model,
         subject.workload,

@@ -14,8 +14,8 @@ from typing import Final
 from benchmarks.loads import made, read_trace
 from benchmarks.oracles import OracleCache, PlayTerms
 from benchmarks.policy_study.simulate import REPLAY, study_job
-from flink_autoscaler.pipeline.simulator import RescaleTerms, Workload
-from flink_autoscaler.pipeline.simulator.bounds import OracleTerms
+from flink_autoscaler.pipeline.simulator import RescaleParams, Workload
+from flink_autoscaler.pipeline.simulator.bounds import OracleParams
 from flink_autoscaler.pipeline.simulator.workloads import DAY, WEEK, office
 
 TRACES: Final = Path(__file__).parents[1] / "traces"
@@ -103,8 +103,8 @@ class Case:
         with the same outages as the rescales of policies.
         """
         workload = self.workload()
-        plan = OracleTerms(outage=self.outage, late_weight=LATE_WEIGHT, slo_lag=self.limit / 2)
-        terms = PlayTerms(plan, RescaleTerms(self.outage, replay=REPLAY), self.limit)
+        plan = OracleParams(outage=self.outage, late_weight=LATE_WEIGHT, slo_lag=self.limit / 2)
+        terms = PlayTerms(plan, RescaleParams(self.outage, replay=REPLAY), self.limit)
         best, _ = cache.played(study_job(workload), workload, terms)
         return {"slot_seconds": best.slot_seconds, "late": best.late_seconds, "rescales": best.rescales}
 

@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
-from flink_autoscaler.pipeline.backtest.computing import problem_of
-from flink_autoscaler.pipeline.backtest.subject import chain
-from flink_autoscaler.pipeline.simulator import JobModel, RescaleTerms, Simulation, Workload, run
+from flink_autoscaler.pipeline.backtest.case import chain
+from flink_autoscaler.pipeline.backtest.simulate_case import configuration_problem
+from flink_autoscaler.pipeline.simulator import JobModel, RescaleParams, Simulation, Workload, run
 
 PREFIX: Final = "job.autoscaler."
 
@@ -59,7 +59,7 @@ def simulate(case: Mapping[str, Any]) -> dict[str, Any]:
     """
     configuration = {PREFIX + key: value for key, value in case["options"].items()}
     plugins = installed_plugins()
-    if case["options"]["policy"] not in plugins.policies and (problem := problem_of(configuration)):
+    if case["options"]["policy"] not in plugins.policies and (problem := configuration_problem(configuration)):
         sys.exit(problem)
     workload = Workload("study", case["step"], tuple(map(tuple, case["rows"])))
     began = time.process_time()
@@ -69,7 +69,7 @@ def simulate(case: Mapping[str, Any]) -> dict[str, Any]:
             workload,
             configuration,
             plugins,
-            terms=RescaleTerms(case["outage"], replay=REPLAY),
+            terms=RescaleParams(case["outage"], replay=REPLAY),
             slo_lag=case["limit"],
         )
     )

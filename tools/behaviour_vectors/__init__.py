@@ -21,7 +21,7 @@ from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.pipeline.engine.base import with_settled
+from flink_autoscaler.pipeline.engine.base import evaluate_pending
 from flink_autoscaler.pipeline.engine.run_pass import run_passes
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
@@ -184,7 +184,7 @@ class ScenarioReplay:
         self._key = self._known.job_key
         request = self._autoscaler.request(self._known, now_ms)
         cluster = self._loop.run(read_cluster(self._client))
-        (outcome,) = with_settled(
+        (outcome,) = evaluate_pending(
             [request],
             lambda open_: self._loop.run(run_passes(self._client, open_, cluster, job_deadline=_DEADLINE)),
         )

@@ -8,14 +8,14 @@ from flink_autoscaler.realizers.auto import AutoRealizer
 from flink_autoscaler.realizers.in_place.rescale_api import RescaleApiRealizer
 from flink_autoscaler.realizers.log_only import LogOnlyRealizer
 from flink_autoscaler.realizers.taskmanagers.count import TaskManagerCountRealizer
-from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotsComing, SlotSupply
+from flink_autoscaler.realizers.taskmanagers.slots import PendingSlots, ReleasedTaskManagers, SlotSupply
 
 __all__ = [
     "AutoRealizer",
     "LogOnlyRealizer",
-    "Released",
+    "PendingSlots",
+    "ReleasedTaskManagers",
     "RescaleApiRealizer",
     "SlotSupply",
-    "SlotsComing",
     "TaskManagerCountRealizer",
 ]

@@ -25,7 +25,7 @@ class AutoRealizer:
     That a job runs in reactive mode is known from its configuration, or from what the cluster answers when it is asked
     for a parallelism: "Cannot change the parallelism of a job running in reactive mode".
 
-    The arguments are those of :class:`~flink_autoscaler.realizers.taskmanagers.clusters.SuppliedClusters`.
+    The arguments are those of :class:`~flink_autoscaler.realizers.taskmanagers.clusters.ManagedClusters`.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ CAPACITY: Final = 10_000
 """Jobs that are remembered: ten times those of a large fleet."""
 
 
-def refused(context: JobAutoScalerContext, reason: str, text: str) -> Realization:
+def refuse(context: JobAutoScalerContext, reason: str, text: str) -> Realization:
     """Refuse with an event; who takes events tells it once per ``scaling.event.interval``."""
     event = Event(EventType.WARNING, reason, text, reason, context.options.scaling_event_interval)
     return Realization(RealizeResult.REFUSED, events=(event,))
@@ -55,7 +55,7 @@ def changed_keys(changes: ConfigChanges) -> str:
     return ", ".join(sorted({*changes.overrides, *changes.removals}))
 
 
-def setup_of(context: JobAutoScalerContext) -> int:
+def config_fingerprint(context: JobAutoScalerContext) -> int:
     """Return a digest of the job's id and configuration: what was found out about the job holds while it is the same.
 
     A digest, so that the configurations of all such jobs, with what they may hold, are not kept in memory.

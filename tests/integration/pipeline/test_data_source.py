@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos, Tls
 from flink_autoscaler.pipeline.data_source import FlinkMetrics, endpoint_options
-from flink_autoscaler.pipeline.data_source.choices import OPTIONS, choices_of
+from flink_autoscaler.pipeline.data_source.read_options import OPTIONS, parse_options
 from flink_autoscaler.pipeline.data_source.tables import TABLES
 from flink_autoscaler.standalone.history.notebook import metrics_options
 from testkit.clusters.spark.fixtures import SharedSpark
@@ -212,7 +212,7 @@ def test_options_from_the_configuration_carry_its_credentials(
 
     options = metrics_options(config)
 
-    assert choices_of(options).clusters["main"].headers == (("X-Secret", SECRET),)
+    assert parse_options(options).clusters["main"].headers == (("X-Secret", SECRET),)
     assert all("secret" in name for name, value in options.items() if SECRET in value)
 
 
@@ -225,7 +225,7 @@ def test_endpoints_travel_whole() -> None:
         user_name="me",
     )
 
-    assert choices_of(endpoint_options({"main": endpoint})).clusters == {"main": endpoint}
+    assert parse_options(endpoint_options({"main": endpoint})).clusters == {"main": endpoint}
 
 
 @pytest.mark.parametrize(
@@ -244,14 +244,14 @@ def test_endpoints_travel_whole() -> None:
 )
 def test_options_that_cannot_be_used_are_told_without_secrets(options: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(problem)) as caught:
-        choices_of(options)
+        parse_options(options)
 
     assert SECRET not in str(caught.value)
     assert SECRET not in repr(caught.value.__cause__)
 
 
 def test_option_names_may_be_written_in_any_case() -> None:
-    assert choices_of({"URL": "http://h/", "Table": "Metrics"}).table == "metrics"
+    assert parse_options({"URL": "http://h/", "Table": "Metrics"}).table == "metrics"
 
 
 def test_guide_names_every_option_and_column() -> None:

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from benchmarks.oracles import OracleCache, Played, PlayTerms, play, played_oracle
-from flink_autoscaler.pipeline.simulator.bounds import OracleTerms
+from flink_autoscaler.pipeline.simulator.bounds import OracleParams
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms
-from flink_autoscaler.pipeline.simulator.workloads import HOUR, Workload, made, recorded
+from flink_autoscaler.pipeline.simulator.rescales import RescaleParams
+from flink_autoscaler.pipeline.simulator.workloads import HOUR, Workload, from_rates, make_workload
 
 JOB = JobModel.chain([VertexModel("a" * 32, "only", 100.0)])
-DIP = recorded("dip", [1000.0, *[500.0] * 10, 1000.0], step=300.0)
-TERMS = PlayTerms(OracleTerms(late_weight=150.0), RescaleTerms(60.0, replay=5.0))
+DIP = from_rates("dip", [1000.0, *[500.0] * 10, 1000.0], step=300.0)
+TERMS = PlayTerms(OracleParams(late_weight=150.0), RescaleParams(60.0, replay=5.0))
 
 
 def test_plan_holds_its_slots_and_is_away_when_it_changes() -> None:
     # Ten slots, then five for two buckets; the outage has the slots of the new size.
-    trace = play(JOB, recorded("mine", [450.0] * 3, step=300.0), [10, 5, 5], 300.0, RescaleTerms(60.0))
+    trace = play(JOB, from_rates("mine", [450.0] * 3, step=300.0), [10, 5, 5], 300.0, RescaleParams(60.0))
 
     assert trace.slot_seconds == 10 * 300 + 5 * 600
     assert max(trace.lags) == pytest.approx(60.0)
@@ -30,7 +30,7 @@ def test_plan_holds_its_slots_and_is_away_when_it_changes() -> None:
 
 
 def test_cheapest_plan_is_acted_out_with_the_outages_of_policies() -> None:
-    found = played_oracle(JOB, DIP, replace(TERMS, plan=OracleTerms()))
+    found = played_oracle(JOB, DIP, replace(TERMS, plan=OracleParams()))
 
     # Ten slots, seven through the dip, and ten from the bucket before the end of it on; twice away for a minute.
     assert found.rescales == 2
@@ -41,11 +41,11 @@ def test_cheapest_plan_is_acted_out_with_the_outages_of_policies() -> None:
 
 
 def test_lateness_that_counts_makes_a_plan_later_less_often() -> None:
-    workload = made("week-sine", 0, 24 * HOUR)
+    workload = make_workload("week-sine", 0, 24 * HOUR)
     job = JobModel.chain([VertexModel("a" * 32, "only", 5000.0)])
 
     careless, careful = (
-        played_oracle(job, workload, replace(TERMS, plan=OracleTerms(late_weight=w))) for w in (0, 150)
+        played_oracle(job, workload, replace(TERMS, plan=OracleParams(late_weight=w))) for w in (0, 150)
     )
 
     assert careful.late_seconds < careless.late_seconds
@@ -66,9 +66,9 @@ def test_plan_is_worked_out_once(tmp_path: Path) -> None:
     [
         pytest.param(JobModel.chain([VertexModel("a" * 32, "only", 101.0)]), DIP, TERMS, id="job"),
         pytest.param(JOB, DIP.scaled(1.001), TERMS, id="arrivals"),
-        pytest.param(JOB, recorded("dip", [row[0] for row in DIP.rows], step=299.0), TERMS, id="step"),
-        pytest.param(JOB, DIP, replace(TERMS, rescale=RescaleTerms(61.0)), id="outage"),
-        pytest.param(JOB, DIP, replace(TERMS, plan=OracleTerms(late_weight=149.0)), id="weight"),
+        pytest.param(JOB, from_rates("dip", [row[0] for row in DIP.rows], step=299.0), TERMS, id="step"),
+        pytest.param(JOB, DIP, replace(TERMS, rescale=RescaleParams(61.0)), id="outage"),
+        pytest.param(JOB, DIP, replace(TERMS, plan=OracleParams(late_weight=149.0)), id="weight"),
         pytest.param(JOB, DIP, replace(TERMS, slo_lag=59.0), id="limit"),
     ],
 )

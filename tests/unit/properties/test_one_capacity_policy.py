@@ -15,7 +15,7 @@ from flink_autoscaler.core.model.decision import Hold
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.pipeline.simulator import JobModel, Simulation, VertexModel, run
-from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, WORKLOADS, Workload, recorded
+from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, WORKLOADS, Workload, from_rates
 from testkit.contracts.vectors import scenario_differences
 
 VECTORS = Path(__file__).parents[2] / "fixtures" / "vectors"
@@ -86,7 +86,7 @@ def test_a_schedule_that_never_applies_changes_no_pass_of_a_workload(name: str) 
     assert passes(workload, {}) == passes(workload, NEVER["no plan"])
 
 
-STEPS = recorded("up and down", [4e4] * 15 + [9e4] * 40 + [2e4] * 65, step=MINUTE)
+STEPS = from_rates("up and down", [4e4] * 15 + [9e4] * 40 + [2e4] * 65, step=MINUTE)
 
 
 @cache

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any, Final
 
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Bounds, Outcome
-from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
+from flink_autoscaler.pipeline.backtest.case import BacktestCase, SkippedJob
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, OracleBounds, SimulationResult
 from flink_autoscaler.pipeline.simulator.measures import Measures
 
-MOST_ERRORS: Final = 0.5
+MAX_ERROR_SHARE: Final = 0.5
 """Share of the passes that may end in errors; a few do after every rescale, while metrics are missing."""
 
 
@@ -25,9 +25,9 @@ class JobComparison:
         bounds: With the arrivals in its curves; None while it is not finished.
     """
 
-    subject: Subject
-    runs: Mapping[str, Outcome]
-    bounds: Outcome | None = None
+    subject: BacktestCase
+    runs: Mapping[str, SimulationResult]
+    bounds: SimulationResult | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class Total:
         return self.ups + self.downs
 
     @classmethod
-    def of(cls, name: str, runs: Sequence[tuple[Outcome, Measures]]) -> Total:
+    def of(cls, name: str, runs: Sequence[tuple[SimulationResult, Measures]]) -> Total:
         """Add up the runs of one configuration, of which there is at least one."""
         figures = [each for _, each in runs]
         summed = ("slot_hours", "ups", "downs", "reversals", "over_slo", "score")
@@ -105,8 +105,8 @@ class Comparison:
 
     jobs: Sequence[JobComparison]
     totals: Sequence[Total]
-    bounds: Bounds | None
-    left_out: Sequence[LeftOut]
+    bounds: OracleBounds | None
+    left_out: Sequence[SkippedJob]
     pending: int
 
     @property
@@ -128,7 +128,7 @@ class Comparison:
         }
 
 
-def compared(plan: BacktestPlan, outcomes: Iterable[Outcome]) -> Comparison:
+def compare_outcomes(plan: BacktestPlan, outcomes: Iterable[SimulationResult]) -> Comparison:
     """Set outcomes side by side; some may be missing, and they may be in any order."""
     found = {(outcome.job_key, outcome.configuration): outcome for outcome in outcomes}
     names = [candidate.name for candidate in plan.candidates]
@@ -140,27 +140,27 @@ def compared(plan: BacktestPlan, outcomes: Iterable[Outcome]) -> Comparison:
         )
         for subject in plan.subjects
     ]
-    whole = [job for job in jobs if len(_finished(job)) == len(names)]
-    totals = [Total.of(name, [_finished(job)[name] for job in whole]) for name in names] if whole else []
+    whole = [job for job in jobs if len(_finished_runs(job)) == len(names)]
+    totals = [Total.of(name, [_finished_runs(job)[name] for job in whole]) for name in names] if whole else []
     return Comparison(jobs, totals, _sum(whole), plan.left_out, plan.size - len(found))
 
 
-def run_problem(run: Outcome) -> str | None:
+def run_problem(run: SimulationResult) -> str | None:
     """Return why a run says nothing, or little; None where nothing is wrong with it."""
     if run.figures is None:
         return run.problem
     ended = sum(run.errors.values())
-    if ended <= run.passes * MOST_ERRORS:
+    if ended <= run.passes * MAX_ERROR_SHARE:
         return None
     text = max(run.errors, key=run.errors.__getitem__)
     return f"errors ended {ended} of {run.passes} passes, so this says little: {text}"
 
 
-def _finished(job: JobComparison) -> dict[str, tuple[Outcome, Measures]]:
+def _finished_runs(job: JobComparison) -> dict[str, tuple[SimulationResult, Measures]]:
     return {name: (run, run.figures) for name, run in job.runs.items() if run.figures is not None}
 
 
-def _sum(jobs: Sequence[JobComparison]) -> Bounds | None:
+def _sum(jobs: Sequence[JobComparison]) -> OracleBounds | None:
     known = [job.bounds.bounds for job in jobs if job.bounds is not None and job.bounds.bounds is not None]
     if not jobs or len(known) < len(jobs):
         return None
@@ -169,7 +169,7 @@ def _sum(jobs: Sequence[JobComparison]) -> Bounds | None:
         values = [getattr(each, bound) for each in known]
         return None if None in values else sum(values)
 
-    return Bounds(sum(each.area for each in known), total("instant"), total("oracle"), total("static"))
+    return OracleBounds(sum(each.area for each in known), total("instant"), total("oracle"), total("static"))
 
 
 def _job_document(job: JobComparison) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def _job_document(job: JobComparison) -> dict[str, Any]:
     }
 
 
-def _run_document(run: Outcome) -> dict[str, Any]:
+def _run_document(run: SimulationResult) -> dict[str, Any]:
     figures = None if run.figures is None else {**asdict(run.figures), "rescales": run.figures.rescales}
     return {
         "configuration": run.configuration,

@@ -17,14 +17,14 @@ import pyarrow as pa
 
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.topology import ShipStrategy
-from flink_autoscaler.pipeline.backtest.arrivals import SKEW, Sample, UnfitError, arrivals_of, past_of
-from flink_autoscaler.pipeline.backtest.subject import OUTAGE, LeftOut, Subject
+from flink_autoscaler.pipeline.backtest.arrivals import SKEW, Sample, UnfitError, arrivals_of, quarter_hours_of
+from flink_autoscaler.pipeline.backtest.case import OUTAGE, BacktestCase, SkippedJob
 from flink_autoscaler.pipeline.simulator.model import Edge, JobModel, VertexModel
 
-LEAST_BUSY: Final = 0.2
+MIN_BUSY: Final = 0.2
 """Busy share from which a window tells the capacity of a vertex."""
 
-LEAST_WINDOWS: Final = 5
+MIN_WINDOWS: Final = 5
 """Such windows without which the busiest ones have to do."""
 
 DEFAULT_MAX_PARALLELISM: Final = 128
@@ -65,7 +65,7 @@ class Records:
 
 
 @dataclass(frozen=True, slots=True)
-class FitTerms:
+class FitParams:
     """Terms on which jobs are fitted. Instants are epoch seconds.
 
     Attributes:
@@ -107,12 +107,12 @@ class Windows:
         return {v: min(size, most[v]) for v, size in known.items()} if len(known) == len(sizes) else None
 
 
-def fit(records: Records, terms: FitTerms) -> Subject | LeftOut:
+def fit_case(records: Records, terms: FitParams) -> BacktestCase | SkippedJob:
     """Make a model of a job with its recorded arrivals, or tell why that cannot be done."""
     try:
-        return _fitted(records, terms)
+        return _fit_case(records, terms)
     except ValueError as error:  # also what a model says that cannot be: one job must not end all others
-        return LeftOut(records.job_key, str(error))
+        return SkippedJob(records.job_key, str(error))
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class FittedModel:
     notes: tuple[str, ...]
 
 
-def fitted_model(records: Records, now: float) -> FittedModel:
+def fit_model(records: Records, now: float) -> FittedModel:
     """Make a model of a job without its arrivals; what is later than now was written by a clock that is wrong.
 
     Raises:
@@ -141,13 +141,13 @@ def fitted_model(records: Records, now: float) -> FittedModel:
     return FittedModel(model, windows, _outages(records.rescales), tuple(notes))
 
 
-def _fitted(records: Records, terms: FitTerms) -> Subject:
-    found = fitted_model(records, terms.now)
+def _fit_case(records: Records, terms: FitParams) -> BacktestCase:
+    found = fit_model(records, terms.now)
     model, windows = found.model, found.windows
     samples = _samples(records.samples, model.sources)
     arrivals = arrivals_of(records.job_key, _since(terms.since, samples), terms.now)
     first_ms = round(arrivals.start * 1000)
-    return Subject(
+    return BacktestCase(
         records.job_key,
         model,
         arrivals.workload,
@@ -155,7 +155,7 @@ def _fitted(records: Records, terms: FitTerms) -> Subject:
         initial=windows.sizes_at(arrivals.start, model),
         outage=float(median(found.outages)) if found.outages else OUTAGE,
         start_ms=first_ms,
-        past=past_of(samples, terms.now) if terms.with_past else {},
+        past=quarter_hours_of(samples, terms.now) if terms.with_past else {},
         notes=(*found.notes, *(() if found.outages else (_NO_OUTAGE,)), *arrivals.notes),
     )
 
@@ -210,14 +210,17 @@ def _rate(windows: Windows, newest: Mapping[str, Any], notes: list[str]) -> floa
     """Return the records/s of one subtask that is always busy."""
     name = newest["vertex_name"] or newest["vertex_id"]
     measured = [
-        (busy, rate) for row in windows.of[newest["vertex_id"]] if (rate := _measured(row)) for busy in _busy(row)
+        (busy, rate)
+        for row in windows.of[newest["vertex_id"]]
+        if (rate := _measured_capacity(row))
+        for busy in _busy(row)
     ]
     if not measured:
         raise UnfitError(f"no busy time or no record rate of {name} was ever recorded, so its capacity is not known")
-    steady = [rate for busy, rate in measured if busy >= LEAST_BUSY]
-    if len(steady) >= LEAST_WINDOWS:
+    steady = [rate for busy, rate in measured if busy >= MIN_BUSY]
+    if len(steady) >= MIN_WINDOWS:
         return float(median(steady))
-    busiest = sorted(measured, reverse=True)[: max(LEAST_WINDOWS, round(len(measured) * _BUSIEST))]
+    busiest = sorted(measured, reverse=True)[: max(MIN_WINDOWS, round(len(measured) * _BUSIEST))]
     notes.append(f"{name} was hardly ever busy for a fifth of its time: its capacity is a rough guess.")
     return float(median(rate for _, rate in busiest))
 
@@ -226,7 +229,7 @@ def _busy(row: Mapping[str, Any]) -> tuple[float, ...]:
     return (min(row["busy"], 1.0),) if row["busy"] is not None else (0.0,)
 
 
-def _measured(row: Mapping[str, Any]) -> float | None:
+def _measured_capacity(row: Mapping[str, Any]) -> float | None:
     """Return what one subtask could do in one window; None where the window does not tell."""
     busy, records, parallelism = row["busy"], row["records_in_rate"], row["parallelism"]
     if not parallelism:
@@ -248,8 +251,8 @@ def _selectivity(windows: Windows, edge: Edge) -> float:
     ]
     if not known:
         raise UnfitError(f"how many records go from {upstream} to {downstream} was never recorded")
-    steady = [selectivity for busy, selectivity in known if busy >= LEAST_BUSY]
-    return float(median(steady if len(steady) >= LEAST_WINDOWS else [selectivity for _, selectivity in known]))
+    steady = [selectivity for busy, selectivity in known if busy >= MIN_BUSY]
+    return float(median(steady if len(steady) >= MIN_WINDOWS else [selectivity for _, selectivity in known]))
 
 
 def _samples(samples: pa.Table, sources: Sequence[VertexId]) -> dict[VertexId, list[Sample]]:
@@ -311,17 +314,17 @@ def numbered_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
     position = table.schema.get_field_index("ts")
     numbered = table.set_column(position, "ts", table.column("ts").cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
     for batch in numbered.to_batches(max_chunksize=10_000):
-        yield from (_possible(row) for row in batch.to_pylist() if row["ts"] is not None)
+        yield from (_plausible_row(row) for row in batch.to_pylist() if row["ts"] is not None)
 
 
-def _possible(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value if name == "ts" else _known(value) for name, value in row.items()}
+def _plausible_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value if name == "ts" else _plausible_value(value) for name, value in row.items()}
 
 
-def _known(value: Any) -> Any:
+def _plausible_value(value: Any) -> Any:
     """Return a value; None in place of a number that cannot be, and lists of rows with the same done to them."""
     if isinstance(value, list):
-        return [_possible(each) for each in value if each is not None]
+        return [_plausible_row(each) for each in value if each is not None]
     if isinstance(value, int | float) and not (math.isfinite(value) and value >= 0):
         return None
     return value

@@ -9,43 +9,50 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flink_autoscaler.core.model.load_profile import WEEK
-from flink_autoscaler.pipeline.backtest.computing import computed
-from flink_autoscaler.pipeline.backtest.fitting import COLUMNS, FitTerms, Records, fit
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Outcome
-from flink_autoscaler.pipeline.backtest.subject import FittedHistory
-from flink_autoscaler.pipeline.history.files import Files, opened
+from flink_autoscaler.pipeline.backtest.case import FittedHistory
+from flink_autoscaler.pipeline.backtest.fitting import COLUMNS, FitParams, Records, fit_case
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, SimulationResult
+from flink_autoscaler.pipeline.backtest.simulate_case import simulate_task
+from flink_autoscaler.pipeline.history.files import Files, open_files
 from flink_autoscaler.pipeline.history.schema import SAMPLES, TABLES
-from flink_autoscaler.pipeline.history.store import EVERYTHING, Progress, Selection, scan, settled, unheard
+from flink_autoscaler.pipeline.history.store import (
+    EVERYTHING,
+    HistoryFilter,
+    Progress,
+    ignore_progress,
+    retry_until_consistent,
+    scan,
+)
 from flink_autoscaler.pipeline.profiles import BACKTEST_WEEKS
 
 _KEY = "job_key"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BacktestFilter:
     """Choice of a part of a history.
 
     Attributes:
         past: Seconds of arrivals before the selection that profiles are made of; None makes no profiles.
     """
 
-    selection: Selection = EVERYTHING
+    selection: HistoryFilter = EVERYTHING
     past: float | None = None
 
-    def part_of(self, table: str) -> Selection:
+    def part_of(self, table: str) -> HistoryFilter:
         """Return which rows of a table are read: of arrivals what profiles are made of, too."""
         since = self.selection.since_ms
         if table != SAMPLES.name or since is None or self.past is None:
             return self.selection
         return replace(self.selection, since_ms=since - round(self.past * 1000))
 
-    def terms(self, now: float) -> FitTerms:
+    def terms(self, now: float) -> FitParams:
         """Return how jobs are fitted at an instant, epoch seconds."""
         since = self.selection.since_ms
-        return FitTerms(now, None if since is None else since / 1000, with_past=self.past is not None)
+        return FitParams(now, None if since is None else since / 1000, with_past=self.past is not None)
 
 
-def past_needed(candidates: Iterable[Candidate]) -> float | None:
+def required_history(candidates: Iterable[Candidate]) -> float | None:
     """Return the seconds of arrivals that the profiles of some configurations look back; None where none has forecasts.
 
     Raises:
@@ -58,18 +65,22 @@ def past_needed(candidates: Iterable[Candidate]) -> float | None:
 class InlineRunner:
     """Does everything in this process (a ``Runner``)."""
 
-    def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> FittedHistory:
+    def fleet(
+        self, path: str, choice: BacktestFilter, now: float, progress: Progress = ignore_progress
+    ) -> FittedHistory:
         """Do what ``Runner`` says, of a history on a local path."""
-        with opened(path) as files:
+        with open_files(path) as files:
             records, damaged = read_records(files, choice, progress)
-        return FittedHistory.of((fit(each, choice.terms(now)) for each in records), tuple(damaged))
+        return FittedHistory.of((fit_case(each, choice.terms(now)) for each in records), tuple(damaged))
 
-    def outcomes(self, plan: BacktestPlan) -> Iterator[Outcome]:
+    def outcomes(self, plan: BacktestPlan) -> Iterator[SimulationResult]:
         """Yield what came of each piece as soon as it is there."""
-        yield from map(computed, plan.pieces())
+        yield from map(simulate_task, plan.pieces())
 
 
-def read_records(files: Files, choice: Choice, progress: Progress = unheard) -> tuple[list[Records], list[str]]:
+def read_records(
+    files: Files, choice: BacktestFilter, progress: Progress = ignore_progress
+) -> tuple[list[Records], list[str]]:
     """Read what fitting needs, and what is wrong with damaged files, which are left out."""
 
     def look() -> tuple[dict[str, dict[str, pa.Table]], list[str]]:
@@ -80,7 +91,7 @@ def read_records(files: Files, choice: Choice, progress: Progress = unheard) -> 
             tables[name] = _by_job(pa.concat_tables([_empty(name), *pieces]))
         return tables, damaged
 
-    tables, damaged = settled(look)
+    tables, damaged = retry_until_consistent(look)
     return [_records(key, tables) for key in sorted(tables["vertices"].keys() | tables["samples"].keys())], damaged
 
 

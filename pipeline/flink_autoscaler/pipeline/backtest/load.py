@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.backtest.arrivals import LONGEST_SPAN, Sample, UnfitError, arrivals_of, past_of
-from flink_autoscaler.pipeline.backtest.subject import MOST_SUBTASKS, FittedHistory, LeftOut, Subject, chain
+from flink_autoscaler.pipeline.backtest.arrivals import MAX_SPAN, Sample, UnfitError, arrivals_of, quarter_hours_of
+from flink_autoscaler.pipeline.backtest.case import MAX_SUBTASKS, BacktestCase, FittedHistory, SkippedJob, chain
 from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, MINUTE
 
 TIMESTAMP: Final = "timestamp"
@@ -22,7 +22,7 @@ LARGEST_JSON: Final = 1 << 29
 """Bytes; a CSV file may be larger, since it is not read into objects."""
 
 _SOURCE: Final = "source"
-_MOST_DAYS: Final = 366.0
+_MAX_DAYS: Final = 366.0
 _MILLISECONDS: Final = 1e11
 """Epoch instants from here on are milliseconds: in seconds they would be after the year 5000."""
 
@@ -30,7 +30,7 @@ _FORMS: Final = "epoch seconds, epoch milliseconds or ISO 8601, such as 2026-03-
 
 
 @dataclass(frozen=True, slots=True)
-class LoadTerms:
+class LoadParams:
     """Terms on which a load becomes a job; one of the first two is set.
 
     Attributes:
@@ -48,21 +48,21 @@ class LoadTerms:
     with_past: bool = False
 
 
-def load_fleet(file: Path, terms: LoadTerms) -> FittedHistory:
+def load_fleet(file: Path, terms: LoadParams) -> FittedHistory:
     """Return the one job under a load; left out where too little is known.
 
     Raises:
         ConfigError: The file cannot be read, or is something else.
     """
     notes: list[str] = []
-    table = _seen(_read_json(file, notes) if _is_json(file) else _read_csv(file), terms.until_ms, notes)
+    table = _clean_rates(_read_json(file, notes) if _is_json(file) else _read_csv(file), terms.until_ms, notes)
     try:
         return FittedHistory((_subject(file.name, _samples(table, notes), terms, notes),))
     except UnfitError as error:
-        return FittedHistory((), (LeftOut(file.name, str(error)),))
+        return FittedHistory((), (SkippedJob(file.name, str(error)),))
 
 
-def _subject(name: str, samples: list[Sample], terms: LoadTerms, notes: list[str]) -> Subject:
+def _subject(name: str, samples: list[Sample], terms: LoadParams, notes: list[str]) -> BacktestCase:
     # The newest instant stands for the present: nobody knows the clock that the file was written by.
     now = max((sample.at for sample in samples), default=0.0)
     wanted = [sample for sample in samples if terms.since_ms is None or sample.at * 1000 > terms.since_ms]
@@ -71,11 +71,11 @@ def _subject(name: str, samples: list[Sample], terms: LoadTerms, notes: list[str
     if peak <= 0:
         raise UnfitError("nothing ever arrives")
     job = chain(arrivals.workload, peak / terms.peak_slots if terms.peak_slots else terms.capacity)
-    if peak > MOST_SUBTASKS * job.vertices[1].rate:
-        raise UnfitError(f"its peak of {peak:g} records/s takes more than {MOST_SUBTASKS} subtasks")
-    past = past_of({job.sources[0]: samples}, now) if terms.with_past else {}
+    if peak > MAX_SUBTASKS * job.vertices[1].rate:
+        raise UnfitError(f"its peak of {peak:g} records/s takes more than {MAX_SUBTASKS} subtasks")
+    past = quarter_hours_of({job.sources[0]: samples}, now) if terms.with_past else {}
     start_ms = round(arrivals.start * 1000)
-    return Subject(name, job, arrivals.workload, start_ms=start_ms, past=past, notes=(*notes, *arrivals.notes))
+    return BacktestCase(name, job, arrivals.workload, start_ms=start_ms, past=past, notes=(*notes, *arrivals.notes))
 
 
 def _is_json(file: Path) -> bool:
@@ -118,7 +118,7 @@ def _read_json(file: Path, notes: list[str]) -> pa.Table:
     return table
 
 
-def _seen(table: pa.Table, until_ms: int | None, notes: list[str]) -> pa.Table:
+def _clean_rates(table: pa.Table, until_ms: int | None, notes: list[str]) -> pa.Table:
     """Return instants as epoch seconds, ascending, with what can be a rate; of the last year at most."""
     table = pa.table({TIMESTAMP: _seconds(table[TIMESTAMP]), VALUE: table[VALUE].cast(pa.float64())})
     is_rate = pc.and_(pc.is_finite(table[VALUE]), pc.greater_equal(table[VALUE], 0.0))
@@ -127,9 +127,9 @@ def _seen(table: pa.Table, until_ms: int | None, notes: list[str]) -> pa.Table:
         notes.append(f"{len(table) - len(kept)} of {len(table)} rows have no instant, or no rate of 0 or more.")
     last = pc.max(kept[TIMESTAMP]).as_py() if len(kept) else 0.0
     last = last if until_ms is None else min(last, until_ms / 1000)
-    begin = last - _MOST_DAYS * DAY
+    begin = last - _MAX_DAYS * DAY
     if len(kept) and pc.min(kept[TIMESTAMP]).as_py() < begin:
-        notes.append(f"What is more than {_MOST_DAYS:g} days before the end was left out.")
+        notes.append(f"What is more than {_MAX_DAYS:g} days before the end was left out.")
     within = pc.and_(pc.greater_equal(kept[TIMESTAMP], begin), pc.less_equal(kept[TIMESTAMP], last))
     return kept.filter(within).sort_by(TIMESTAMP)
 
@@ -152,7 +152,7 @@ def _samples(table: pa.Table, notes: list[str]) -> list[Sample]:
         notes.append(f"{len(table) - once} rows have the instant of another one: their mean counts.")
     steps = pc.pairwise_diff(pc.unique(instants)) if once > 1 else None
     usual = MINUTE if steps is None else max(MINUTE, pc.quantile(steps, 0.5)[0].as_py())
-    if usual > LONGEST_SPAN:
+    if usual > MAX_SPAN:
         raise UnfitError(f"its rates are {usual / HOUR:g} h apart, and a backtest needs one every hour or more often")
     minutes = pc.ceil(pc.divide(instants, MINUTE))
     means = pa.table({TIMESTAMP: minutes, VALUE: table[VALUE]}).group_by(TIMESTAMP).aggregate([(VALUE, "mean")])

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.pipeline.backtest.case import FittedHistory
 from flink_autoscaler.pipeline.backtest.fitting import COLUMNS
-from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
+from flink_autoscaler.pipeline.backtest.inline import BacktestFilter, InlineRunner
 from flink_autoscaler.pipeline.backtest.runner import Runner
-from flink_autoscaler.pipeline.backtest.subject import FittedHistory
 from flink_autoscaler.pipeline.history.files import HistoryError, LocalFiles, MissingHistoryError, is_local
 from flink_autoscaler.pipeline.history.schema import TABLES
-from flink_autoscaler.pipeline.history.store import EVERYTHING, Progress, find
+from flink_autoscaler.pipeline.history.store import EVERYTHING, Progress, list_folders
 
 Telling = Callable[[], AbstractContextManager[Progress]]
 """Gives what is told about files that are read."""
@@ -24,7 +24,7 @@ _SHOWN_DAMAGE: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class CaseSource:
     """Source of jobs.
 
     Attributes:
@@ -45,7 +45,7 @@ class Material:
         return self.read(runner) if self.found is None else self.found
 
 
-def history_material(path: str, choice: Choice, telling: Telling, *, small: int) -> Material:
+def history_cases(path: str, choice: BacktestFilter, telling: Telling, *, small: int) -> CaseSource:
     """Return the jobs of a history.
 
     Args:
@@ -68,16 +68,16 @@ def history_material(path: str, choice: Choice, telling: Telling, *, small: int)
         if not fleet.subjects and not fleet.left_out:
             asked = " that was asked for" if choice.selection != EVERYTHING else ""
             nothing = f"{path}: there is no job{asked} in the history; history info shows what there is"
-            raise HistoryError("\n".join([*damage(fleet.damaged)[:_SHOWN_DAMAGE], nothing]))
+            raise HistoryError("\n".join([*damaged_file_lines(fleet.damaged)[:_SHOWN_DAMAGE], nothing]))
         return fleet
 
     if not is_local(path) or not (files := LocalFiles(path)).exists():
-        return Material(recorded)
-    folders = (folder for name in COLUMNS for folder in find(files, TABLES[name], choice.part_of(name)))
+        return CaseSource(recorded)
+    folders = (folder for name in COLUMNS for folder in list_folders(files, TABLES[name], choice.part_of(name)))
     is_small = sum(entry.size for folder in folders for entry in folder.entries) <= small
-    return Material(recorded, recorded(InlineRunner()) if is_small else None)
+    return CaseSource(recorded, recorded(InlineRunner()) if is_small else None)
 
 
-def damage(problems: Sequence[str]) -> list[str]:
+def damaged_file_lines(problems: Sequence[str]) -> list[str]:
     """Return a line per file that was left out."""
     return [f"a damaged file was left out: {problem}" for problem in problems]

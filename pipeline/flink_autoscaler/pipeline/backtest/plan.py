@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
+from flink_autoscaler.pipeline.backtest.case import BacktestCase, SkippedJob
 from flink_autoscaler.pipeline.simulator.measures import Measures
 
 
@@ -63,7 +63,7 @@ class RunSettings:
 
 
 @dataclass(frozen=True)
-class Piece:
+class SimulationTask:
     """Unit of computation: one job with one configuration, or the bounds of a job.
 
     Attributes:
@@ -71,7 +71,7 @@ class Piece:
         options: Configuration of the job.
     """
 
-    subject: Subject
+    subject: BacktestCase
     configuration: str | None
     options: Mapping[str, str] = field(repr=False)
     settings: RunSettings = RunSettings()
@@ -85,18 +85,18 @@ class BacktestPlan:
         left_out: Jobs that cannot be simulated.
     """
 
-    subjects: Sequence[Subject]
+    subjects: Sequence[BacktestCase]
     candidates: Sequence[Candidate]
-    left_out: Sequence[LeftOut] = ()
+    left_out: Sequence[SkippedJob] = ()
     settings: RunSettings = RunSettings()
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[SimulationTask]:
         """Yield everything that has to be computed, job after job."""
         for subject in self.subjects:
             for candidate in self.candidates:
-                yield Piece(subject, candidate.name, candidate.of(subject.cluster), self.settings)
+                yield SimulationTask(subject, candidate.name, candidate.of(subject.cluster), self.settings)
             if self.settings.with_bounds:
-                yield Piece(subject, None, {}, self.settings)
+                yield SimulationTask(subject, None, {}, self.settings)
 
     @property
     def size(self) -> int:
@@ -105,7 +105,7 @@ class BacktestPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class OracleBounds:
     """Possible bounds, in slot-hours; None where one cannot be worked out.
 
     Attributes:
@@ -131,7 +131,7 @@ BOUNDS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Curves:
+class Timeseries:
     """Curves of a run, or of its bounds: means over equal parts of the time, of lags the greatest.
 
     Attributes:
@@ -150,7 +150,7 @@ class Curves:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SimulationResult:
     """Outcome of one piece.
 
     Attributes:
@@ -167,8 +167,8 @@ class Outcome:
     job_key: str
     configuration: str | None
     figures: Measures | None = None
-    bounds: Bounds | None = None
-    curves: Curves = Curves()
+    bounds: OracleBounds | None = None
+    curves: Timeseries = Timeseries()
     holds: Mapping[str, int] = field(default_factory=dict)
     errors: Mapping[str, int] = field(default_factory=dict)
     passes: int = 0

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Outcome
-from flink_autoscaler.pipeline.backtest.subject import FittedHistory
-from flink_autoscaler.pipeline.history.store import Progress, unheard
+from flink_autoscaler.pipeline.backtest.case import FittedHistory
+from flink_autoscaler.pipeline.backtest.inline import BacktestFilter, InlineRunner
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, SimulationResult
+from flink_autoscaler.pipeline.history.store import Progress, ignore_progress
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 NO_SPARK: Final = "none"
@@ -19,7 +19,9 @@ NO_SPARK: Final = "none"
 class Runner(Protocol):
     """Fits histories and runs plans. Calls come from one thread."""
 
-    def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> FittedHistory:
+    def fleet(
+        self, path: str, choice: BacktestFilter, now: float, progress: Progress = ignore_progress
+    ) -> FittedHistory:
         """Read a history and make models of its jobs.
 
         Args:
@@ -35,13 +37,13 @@ class Runner(Protocol):
         """
         ...
 
-    def outcomes(self, plan: BacktestPlan) -> Iterator[Outcome]:
+    def outcomes(self, plan: BacktestPlan) -> Iterator[SimulationResult]:
         """Yield what came of each piece as soon as it is there, in no order; raises ``AutoscalerError``."""
         ...
 
 
 @contextmanager
-def opened_runner(settings: SparkSettings) -> Iterator[Runner]:
+def open_runner(settings: SparkSettings) -> Iterator[Runner]:
     """Give what runs backtests on a master; ``NO_SPARK`` is this process.
 
     Raises:

@@ -19,15 +19,15 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.pipeline.backtest.case import BacktestCase, FittedHistory, SkippedJob
 from flink_autoscaler.pipeline.backtest.fitting import COLUMNS
-from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Outcome, Piece
-from flink_autoscaler.pipeline.backtest.subject import FittedHistory, LeftOut, Subject
+from flink_autoscaler.pipeline.backtest.inline import BacktestFilter, InlineRunner
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, SimulationResult, SimulationTask
 from flink_autoscaler.pipeline.backtest.workers import RESULT, FitTask, RunTask
 from flink_autoscaler.pipeline.history.files import files_at, is_local
 from flink_autoscaler.pipeline.history.schema import TABLES
 from flink_autoscaler.pipeline.history.spark_files import read
-from flink_autoscaler.pipeline.history.store import Progress, unheard
+from flink_autoscaler.pipeline.history.store import Progress, ignore_progress
 from flink_autoscaler.pipeline.profiles.run import BATCH_CONF
 from flink_autoscaler.pipeline.spark.codec import decode, encode
 from flink_autoscaler.pipeline.spark.executors import ArrowFunction, map_in_arrow
@@ -53,7 +53,9 @@ class SparkRunner:
     def __init__(self, spark: SparkSession, settings: SparkSettings, slots: int) -> None:
         self._spark, self._settings, self._slots = spark, settings, slots
 
-    def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> FittedHistory:
+    def fleet(
+        self, path: str, choice: BacktestFilter, now: float, progress: Progress = ignore_progress
+    ) -> FittedHistory:
         """Do what ``Runner`` says, in Spark's workers where they see the files of the history.
 
         Raises beside that ``ConfigError`` where this kind of Spark does not reach the path.
@@ -64,15 +66,15 @@ class SparkRunner:
             raise ConfigError(f"{path}: a Spark Connect server lends no access to its file systems; use another master")
         files = files_at(path, self._spark)
         tables = {name: read(self._spark, files, TABLES[name], choice.part_of(name)) for name in COLUMNS}
-        gathered = _gathered({name: table.frame for name, table in tables.items()})
+        gathered = _group_tables({name: table.frame for name, table in tables.items()})
         parts = self._results(gathered, FitTask(choice.terms(now)), FittedHistory)
         damaged = tuple(problem for table in tables.values() for problem in table.damaged)
-        fitted: list[Subject | LeftOut] = []
+        fitted: list[BacktestCase | SkippedJob] = []
         for part in parts:
             fitted += [*part.subjects, *part.left_out]
         return FittedHistory.of(fitted, damaged)
 
-    def outcomes(self, plan: BacktestPlan) -> Iterator[Outcome]:
+    def outcomes(self, plan: BacktestPlan) -> Iterator[SimulationResult]:
         """Yield what came of each piece as soon as it is there, in no order; Spark's failures are in the outcomes."""
         threads = ThreadPoolExecutor(self._slots, thread_name_prefix="backtest")
         try:
@@ -81,11 +83,11 @@ class SparkRunner:
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
 
-    def _run(self, piece: Piece) -> Outcome:
+    def _run(self, piece: SimulationTask) -> SimulationResult:
         try:
-            (outcome,) = self._results(pa.table({"piece": [encode(piece)]}), RunTask(), Outcome)
+            (outcome,) = self._results(pa.table({"piece": [encode(piece)]}), RunTask(), SimulationResult)
         except SparkLostError as error:
-            return Outcome(piece.subject.job_key, piece.configuration, problem=str(error))
+            return SimulationResult(piece.subject.job_key, piece.configuration, problem=str(error))
         return outcome
 
     def _results(self, given: pa.Table | DataFrame, task: ArrowFunction, kind: type[T]) -> list[T]:
@@ -113,7 +115,7 @@ def spark_runner(settings: SparkSettings) -> Iterator[SparkRunner]:
     session.close()
 
 
-def _gathered(frames: Mapping[str, DataFrame]) -> DataFrame:
+def _group_tables(frames: Mapping[str, DataFrame]) -> DataFrame:
     """Return one row per job: ``job_key`` and, by the names of the tables, a list of the rows of each."""
     by_job = [_by_job(frame, name) for name, frame in frames.items()]
     joined = reduce(lambda left, right: left.join(right, on=_KEY, how="full"), by_job)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from flink_autoscaler.pipeline.backtest.compare import JobComparison, Total
-from flink_autoscaler.pipeline.backtest.plan import BOUNDS, Bounds
+from flink_autoscaler.pipeline.backtest.plan import BOUNDS, OracleBounds
 from flink_autoscaler.pipeline.backtest.tune import Recommendation
 from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.workloads import DAY
@@ -64,17 +64,19 @@ def _expected(each: Recommendation) -> tuple[str, ...]:
     if present is None or expected is None:
         return ("-",) * len(names)
     return tuple(
-        f"{_shown(present, name)} → {_shown(expected, name)}" if each.changes else _shown(present, name)
+        f"{_format_figure(present, name)} → {_format_figure(expected, name)}"
+        if each.changes
+        else _format_figure(present, name)
         for name in names
     )
 
 
-def _shown(figures: Measures | Total, name: str) -> str:
+def _format_figure(figures: Measures | Total, name: str) -> str:
     value = getattr(figures, name)
     return format(value / 60 if name == "over_slo" else value, _FORMATS[name])  # minutes are what people read
 
 
-def totals_table(totals: Sequence[Total], bounds: Bounds | None) -> Table:
+def totals_table(totals: Sequence[Total], bounds: OracleBounds | None) -> Table:
     """Return a row per configuration, and one per bound."""
     first = totals[0].slot_hours
     rows = [(total.name, str(total.jobs), *_cells(total, first)) for total in totals]
@@ -94,14 +96,16 @@ def job_table(job: JobComparison) -> Table:
 
 def _cells(figures: Measures | Total, first: float | None) -> tuple[str, ...]:
     return (
-        _shown(figures, "slot_hours"),
+        _format_figure(figures, "slot_hours"),
         _change(figures.slot_hours, first),
         f"{figures.ups}/{figures.downs}",
-        *(_shown(figures, name) for name in ("lag_p95", "lag_p99", "lag_max", "over_slo", "score")),
+        *(_format_figure(figures, name) for name in ("lag_p95", "lag_p99", "lag_max", "over_slo", "score")),
     )
 
 
-def _bound_rows(bounds: Bounds | None, first: float | None, before: Sequence[str] = ()) -> Iterator[Sequence[str]]:
+def _bound_rows(
+    bounds: OracleBounds | None, first: float | None, before: Sequence[str] = ()
+) -> Iterator[Sequence[str]]:
     """Yield a row per bound that is known, the greatest first."""
     for name, label in BOUNDS.items() if bounds is not None else ():
         value = getattr(bounds, name)

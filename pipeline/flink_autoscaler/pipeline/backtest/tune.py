@@ -14,8 +14,8 @@ from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import PREFIX
 from flink_autoscaler.pipeline.backtest.compare import Comparison, JobComparison
-from flink_autoscaler.pipeline.backtest.computing import LEAST_DAYS, problem_of
 from flink_autoscaler.pipeline.backtest.plan import Candidate
+from flink_autoscaler.pipeline.backtest.simulate_case import MIN_DAYS, configuration_problem
 from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.workloads import DAY
 
@@ -29,11 +29,11 @@ DEFAULT_GRID: Final[Grid] = {
 }
 """What decides most about slots, lag and rescales of the default policy."""
 
-MOST_CANDIDATES: Final = 200
-LEAST_GAIN: Final = 0.02
+MAX_CANDIDATES: Final = 200
+MIN_GAIN: Final = 0.02
 """Share by which the score has to be better: less is chance."""
 
-LEAST_ROOM: Final = 0.1
+MIN_HEADROOM: Final = 0.1
 """Head-room at a scale-up below which it is told that it is little."""
 
 PRESENT: Final = "present"
@@ -66,32 +66,32 @@ class Recommendation:
 
 
 @dataclass(frozen=True)
-class Trial:
+class TuningCandidate:
     """A configuration that is tried, and the options that it changes, by full key."""
 
     candidate: Candidate
     changes: Mapping[str, str]
 
 
-Trials = Mapping[str, Trial]
+Trials = Mapping[str, TuningCandidate]
 """By name; the present configuration is ``PRESENT``."""
 
 
-def trials_of(present: Candidate, grid: Grid) -> Trials:
+def tuning_candidates(present: Candidate, grid: Grid) -> Trials:
     """Return the present configuration and one for every combination of the grid that is allowed.
 
     Raises:
         ConfigError: The grid is empty or too large, or nothing in it is allowed.
     """
     count = math.prod(len(values) for values in grid.values())
-    if not 1 < count <= MOST_CANDIDATES:
-        raise ConfigError(f"the grid has {count} combinations; 2 to {MOST_CANDIDATES} can be tried")
-    trials = {PRESENT: Trial(present.with_options(PRESENT, {}), {})}
+    if not 1 < count <= MAX_CANDIDATES:
+        raise ConfigError(f"the grid has {count} combinations; 2 to {MAX_CANDIDATES} can be tried")
+    trials = {PRESENT: TuningCandidate(present.with_options(PRESENT, {}), {})}
     problems = []
     for values in product(*grid.values()):
         changes = dict(zip(grid, values, strict=True))
-        trial = Trial(present.with_options(name_of(changes), changes), changes)
-        if problem := problem_of(trial.candidate.of(None)):
+        trial = TuningCandidate(present.with_options(candidate_name(changes), changes), changes)
+        if problem := configuration_problem(trial.candidate.of(None)):
             problems.append(problem)
         else:
             trials[trial.candidate.name] = trial
@@ -100,36 +100,38 @@ def trials_of(present: Candidate, grid: Grid) -> Trials:
     return trials
 
 
-def name_of(changes: Mapping[str, str]) -> str:
+def candidate_name(changes: Mapping[str, str]) -> str:
     """Return a name that tells what is changed."""
     return ", ".join(f"{key.removeprefix(PREFIX)}={value}" for key, value in changes.items())
 
 
-def recommended(comparison: Comparison, trials: Trials) -> list[Recommendation]:
+def recommend(comparison: Comparison, trials: Trials) -> list[Recommendation]:
     """Return for every job that has any result what suited it best on the first days, judged on the days after.
 
     Where days were not kept for that, both are the same.
     """
-    found = ((job, _tried(job)) for job in comparison.jobs)
+    found = ((job, _scores_of(job)) for job in comparison.jobs)
     return [_recommendation(job, tried, trials) for job, tried in found if tried]
 
 
-class _Tried(NamedTuple):
+class _CandidateScores(NamedTuple):
     """The figures of one configuration that count for the choice, and those it is judged by."""
 
     chosen: Measures
     judged: Measures
 
 
-def _tried(job: JobComparison) -> dict[str, _Tried]:
+def _scores_of(job: JobComparison) -> dict[str, _CandidateScores]:
     known = ((name, run.figures, run.parts) for name, run in job.runs.items())
-    return {name: _Tried(*(parts or (figures, figures))) for name, figures, parts in known if figures is not None}
+    return {
+        name: _CandidateScores(*(parts or (figures, figures))) for name, figures, parts in known if figures is not None
+    }
 
 
-def _recommendation(job: JobComparison, tried: Mapping[str, _Tried], trials: Trials) -> Recommendation:
+def _recommendation(job: JobComparison, tried: Mapping[str, _CandidateScores], trials: Trials) -> Recommendation:
     present = tried.get(PRESENT)
     best = min(tried, key=lambda name: tried[name].chosen.score)
-    if present is not None and tried[best].chosen.score > present.chosen.score * (1 - LEAST_GAIN):
+    if present is not None and tried[best].chosen.score > present.chosen.score * (1 - MIN_GAIN):
         best = PRESENT
     changes = _changes(trials[best], trials[PRESENT].candidate.of(job.subject.cluster))
     is_worse = present is not None and best != PRESENT and tried[best].judged.score >= present.judged.score
@@ -152,7 +154,7 @@ def _head_room(configuration: Mapping[str, str]) -> float:
     return 1.0 - min(1.0, settings.utilization_max)
 
 
-def _changes(trial: Trial, now: Mapping[str, str]) -> dict[str, str]:
+def _changes(trial: TuningCandidate, now: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in trial.changes.items() if _differs(now, key, value)}
 
 
@@ -168,7 +170,7 @@ def _tight(recommendations: Sequence[Recommendation]) -> Iterator[str]:
     tight = Counter(
         f"{each.head_room:.0%}"
         for each in recommendations
-        if each.head_room is not None and each.head_room < LEAST_ROOM
+        if each.head_room is not None and each.head_room < MIN_HEADROOM
     )
     for room, jobs in tight.items():
         yield (
@@ -182,13 +184,15 @@ def _basis(jobs: int, is_unseen: bool, chosen: float, judged: float) -> str:
     if is_unseen:
         return f"{whose}: chosen on the first {chosen:.1f} days, judged on the {judged:.1f} days after those."
     same = f"{whose}: chosen and judged on the same {judged:.1f} days, which flatters the choice"
-    return f"{same}; from {LEAST_DAYS} days on some are kept to judge it."
+    return f"{same}; from {MIN_DAYS} days on some are kept to judge it."
 
 
 def _rejections(recommendations: Sequence[Recommendation]) -> Iterator[str]:
     for each in recommendations:
         if each.rejected:
-            yield f"{each.job_key}: {name_of(each.rejected)} was better on the first days, but not on those after."
+            yield (
+                f"{each.job_key}: {candidate_name(each.rejected)} was better on the first days, but not on those after."
+            )
 
 
 def _differs(now: Mapping[str, str], key: str, value: str) -> bool:

@@ -8,10 +8,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from flink_autoscaler.pipeline.backtest.computing import computed
-from flink_autoscaler.pipeline.backtest.fitting import COLUMNS, FitTerms, Records, fit
-from flink_autoscaler.pipeline.backtest.plan import Piece
-from flink_autoscaler.pipeline.backtest.subject import FittedHistory
+from flink_autoscaler.pipeline.backtest.case import FittedHistory
+from flink_autoscaler.pipeline.backtest.fitting import COLUMNS, FitParams, Records, fit_case
+from flink_autoscaler.pipeline.backtest.plan import SimulationTask
+from flink_autoscaler.pipeline.backtest.simulate_case import simulate_task
 from flink_autoscaler.pipeline.history.schema import TABLES
 from flink_autoscaler.pipeline.spark.codec import decode, encode
 
@@ -27,7 +27,7 @@ class RunTask:
         """Compute the pieces of a partition one after the other."""
         for batch in batches:
             for piece in batch.column(0).to_pylist():
-                yield _row(computed(decode(piece, Piece)))
+                yield _row(simulate_task(decode(piece, SimulationTask)))
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class FitTask:
         terms: How to go about it.
     """
 
-    terms: FitTerms
+    terms: FitParams
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Fit the jobs of a partition one after the other."""
@@ -46,7 +46,7 @@ class FitTask:
             for place in range(batch.num_rows):
                 row = batch.slice(place, 1)
                 tables = {name: _table(row.column(name), name) for name in COLUMNS}
-                fitted = fit(Records(row.column("job_key")[0].as_py(), **tables), self.terms)
+                fitted = fit_case(Records(row.column("job_key")[0].as_py(), **tables), self.terms)
                 yield _row(FittedHistory.of([fitted]))
 
 

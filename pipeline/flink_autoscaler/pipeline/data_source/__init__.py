@@ -4,7 +4,7 @@
 anew whenever Spark evaluates the DataFrame.
 """
 
-from flink_autoscaler.pipeline.data_source.choices import endpoint_options
+from flink_autoscaler.pipeline.data_source.read_options import endpoint_options
 from flink_autoscaler.pipeline.data_source.source import FlinkMetrics
 
 __all__ = ["FlinkMetrics", "endpoint_options"]

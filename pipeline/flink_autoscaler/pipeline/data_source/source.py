@@ -22,7 +22,7 @@ from flink_autoscaler.core.errors import ConfigError, FlinkRestError, JobGoneErr
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import Aggregate
 from flink_autoscaler.core.model.topology import JobDetails, VertexDetails
-from flink_autoscaler.pipeline.data_source.choices import Choices, choices_of
+from flink_autoscaler.pipeline.data_source.read_options import ReadOptions, parse_options
 from flink_autoscaler.pipeline.data_source.tables import JOBS, METRICS, TABLES
 
 _log = structlog.get_logger(__name__)
@@ -47,7 +47,7 @@ class ClusterShare(InputPartition):
     index: int
 
 
-def read_share(choices: Choices, share: ClusterShare, accepted: Accepted) -> Iterator[pa.RecordBatch]:
+def read_share(choices: ReadOptions, share: ClusterShare, accepted: Accepted) -> Iterator[pa.RecordBatch]:
     """Give the rows of a share.
 
     Raises:
@@ -76,7 +76,7 @@ def read_share(choices: Choices, share: ClusterShare, accepted: Accepted) -> Ite
 class _Reading:
     """One share being read."""
 
-    def __init__(self, choices: Choices, share: ClusterShare, accepted: Accepted, client: FlinkRestClient) -> None:
+    def __init__(self, choices: ReadOptions, share: ClusterShare, accepted: Accepted, client: FlinkRestClient) -> None:
         self._choices = choices
         self._share = share
         self._accepted = accepted
@@ -241,7 +241,7 @@ class FlinkMetrics(DataSource):
         Raises:
             ConfigError: An option cannot be used.
         """
-        return from_arrow_schema(TABLES[choices_of(self.options).table].schema)
+        return from_arrow_schema(TABLES[parse_options(self.options).table].schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader.
@@ -249,7 +249,7 @@ class FlinkMetrics(DataSource):
         Raises:
             ConfigError: An option cannot be used, or somebody gave another schema.
         """
-        choices = choices_of(self.options)
+        choices = parse_options(self.options)
         if schema.names != self.schema().names:
             raise ConfigError(f"{NAME}: the table {choices.table!r} has a schema of its own, so none can be given")
         return FilteringReader(choices) if choices.pushes_down else MetricsReader(choices)
@@ -258,7 +258,7 @@ class FlinkMetrics(DataSource):
 class MetricsReader(DataSourceReader):
     """Reads a table, one task per cluster and share of its jobs."""
 
-    def __init__(self, choices: Choices) -> None:
+    def __init__(self, choices: ReadOptions) -> None:
         self._choices = choices
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -285,7 +285,7 @@ class MetricsReader(DataSourceReader):
 class FilteringReader(MetricsReader):
     """Also takes conditions from Spark. Apart, because Spark refuses such readers unless that is switched on."""
 
-    def __init__(self, choices: Choices) -> None:
+    def __init__(self, choices: ReadOptions) -> None:
         super().__init__(choices)
         self._conditions: dict[str, frozenset[str]] = {}
 

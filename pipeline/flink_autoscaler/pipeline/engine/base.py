@@ -22,11 +22,11 @@ CONFIGURED: Final = "configured"
 Evaluate = Callable[[Sequence[PassRequest]], Sequence[PassOutcome]]
 
 
-def with_settled(requests: Sequence[PassRequest], evaluate: Evaluate) -> list[PassOutcome]:
+def evaluate_pending(requests: Sequence[PassRequest], evaluate: Evaluate) -> list[PassOutcome]:
     """Return one outcome per request, in the same order; only jobs that have to be read are evaluated."""
     outcomes: dict[int, PassOutcome] = {}
     for position, request in enumerate(requests):
-        found = try_call(partial(without_reading, request), what=name_of(request))
+        found = try_call(partial(without_reading, request), what=job_label(request))
         outcome = failed_outcome(request, found) if isinstance(found, AutoscalerError) else found
         if outcome is not None:
             outcomes[position] = outcome
@@ -37,7 +37,7 @@ def with_settled(requests: Sequence[PassRequest], evaluate: Evaluate) -> list[Pa
     return [outcomes[position] for position in range(len(requests))]
 
 
-def used(use: EngineUse, outcomes: Iterable[PassOutcome]) -> list[PassOutcome]:
+def with_engine(use: EngineUse, outcomes: Iterable[PassOutcome]) -> list[PassOutcome]:
     """Return outcomes that say where they come from."""
     return [replace(outcome, engine=use) for outcome in outcomes]
 
@@ -51,7 +51,7 @@ class Deadlines:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EvaluationResult:
     """Result of one job.
 
     Attributes:
@@ -63,13 +63,13 @@ class Answer:
     seconds: float
 
 
-def whole(answers: Iterable[Answer]) -> list[PassOutcome]:
+def completed_outcomes(answers: Iterable[EvaluationResult]) -> list[PassOutcome]:
     """Return the outcomes of jobs none of which was given up."""
     return [answer.outcome for answer in answers if answer.outcome is not None]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class EndpointGroup:
     """Jobs behind one endpoint.
 
     Attributes:
@@ -83,14 +83,17 @@ class Group:
     cluster: ClusterReading | None = None
 
 
-def grouped(requests: Sequence[PassRequest]) -> list[Group]:
+def group_by_endpoint(requests: Sequence[PassRequest]) -> list[EndpointGroup]:
     """Group requests with their positions by endpoint, in the order in which endpoints appear."""
     places: dict[Endpoint, list[int]] = {}
     for place, request in enumerate(requests):
         places.setdefault(request.context.endpoint, []).append(place)
-    return [Group(endpoint, tuple(mine), tuple(requests[each] for each in mine)) for endpoint, mine in places.items()]
+    return [
+        EndpointGroup(endpoint, tuple(mine), tuple(requests[each] for each in mine))
+        for endpoint, mine in places.items()
+    ]
 
 
-def name_of(request: PassRequest) -> str:
+def job_label(request: PassRequest) -> str:
     """Return what a job is called in errors."""
     return f"job {request.context.job_key}"

@@ -14,12 +14,12 @@ from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassReque
 from flink_autoscaler.pipeline.engine.base import (
     CONFIGURED,
     INLINE,
-    Answer,
     Deadlines,
-    grouped,
-    used,
-    whole,
-    with_settled,
+    EvaluationResult,
+    completed_outcomes,
+    evaluate_pending,
+    group_by_endpoint,
+    with_engine,
 )
 from flink_autoscaler.pipeline.engine.run_pass import evaluate_groups, read_clusters
 
@@ -67,15 +67,15 @@ class InlineEngine:
         Raises:
             ConnectError: The loop is closed.
         """
-        return with_settled(requests, lambda open_: self.evaluate_open(open_, self._reason))
+        return evaluate_pending(requests, lambda open_: self.evaluate_unread(open_, self._reason))
 
-    def evaluate_open(self, requests: Sequence[PassRequest], reason: str) -> Sequence[PassOutcome]:
+    def evaluate_unread(self, requests: Sequence[PassRequest], reason: str) -> Sequence[PassOutcome]:
         """Do the same for jobs that all have to be read, for a reason of somebody else's choice."""
-        return used(EngineUse(INLINE, reason), whole(self.answers(requests)))
+        return with_engine(EngineUse(INLINE, reason), completed_outcomes(self.evaluate_results(requests)))
 
-    def answers(self, requests: Sequence[PassRequest]) -> list[Answer]:
+    def evaluate_results(self, requests: Sequence[PassRequest]) -> list[EvaluationResult]:
         """Return what became of jobs that all have to be read, and how long their endpoints took; none is given up."""
-        answers = self._loop.run(evaluate_groups(self._clients, grouped(requests), self._deadlines))
+        answers = self._loop.run(evaluate_groups(self._clients, group_by_endpoint(requests), self._deadlines))
         return [answers[position] for position in range(len(requests))]
 
     def read_clusters(

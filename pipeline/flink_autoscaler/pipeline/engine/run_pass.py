@@ -28,7 +28,7 @@ from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.ports.metric_source import MetricSource, ReadJob
 from flink_autoscaler.core.ports.passes import PassInputs, PassOutcome, PassRequest
-from flink_autoscaler.pipeline.engine.base import Answer, Deadlines, Group, name_of
+from flink_autoscaler.pipeline.engine.base import Deadlines, EndpointGroup, EvaluationResult, job_label
 
 JOBS_PER_CONNECTION: Final = 2
 """Jobs that are read at the same time, per connection: enough that no connection idles while a job is between two
@@ -41,17 +41,19 @@ EVALUATE: Final = "evaluate"
 
 
 async def evaluate_groups(
-    clients: ClientCache, groups: Sequence[Group], deadlines: Deadlines, cut_after: float = math.inf
-) -> dict[int, Answer]:
+    clients: ClientCache, groups: Sequence[EndpointGroup], deadlines: Deadlines, cut_after: float = math.inf
+) -> dict[int, EvaluationResult]:
     """Return what became of all jobs by position. Never raises: a job that fails has its error in the outcome.
 
     Endpoints that take longer than ``cut_after`` seconds are given up; their jobs have no outcome.
     """
-    results = await asyncio.gather(*(_answers(clients, group, deadlines, cut_after) for group in groups))
+    results = await asyncio.gather(*(_evaluate_group(clients, group, deadlines, cut_after) for group in groups))
     return {position: answer for answers in results for position, answer in answers.items()}
 
 
-async def _answers(clients: ClientCache, group: Group, deadlines: Deadlines, cut_after: float) -> dict[int, Answer]:
+async def _evaluate_group(
+    clients: ClientCache, group: EndpointGroup, deadlines: Deadlines, cut_after: float
+) -> dict[int, EvaluationResult]:
     started = perf_counter()
     outcomes: Sequence[PassOutcome | None]
     cut = asyncio.timeout(None if math.isinf(cut_after) else cut_after)
@@ -62,10 +64,13 @@ async def _answers(clients: ClientCache, group: Group, deadlines: Deadlines, cut
     if boundary.error is not None and not cut.expired():
         outcomes = [failed_outcome(request, boundary.error) for request in group.requests]
     seconds = perf_counter() - started
-    return {position: Answer(outcome, seconds) for position, outcome in zip(group.positions, outcomes, strict=True)}
+    return {
+        position: EvaluationResult(outcome, seconds)
+        for position, outcome in zip(group.positions, outcomes, strict=True)
+    }
 
 
-async def _outcomes(clients: ClientCache, group: Group, deadlines: Deadlines) -> list[PassOutcome]:
+async def _outcomes(clients: ClientCache, group: EndpointGroup, deadlines: Deadlines) -> list[PassOutcome]:
     client = await client_of(clients, group.endpoint)
     if isinstance(client, AutoscalerError):
         return [failed_outcome(request, client) for request in group.requests]
@@ -90,11 +95,15 @@ async def read_clusters(
     clients: ClientCache, endpoints: Sequence[Endpoint], fresh: Collection[Endpoint], deadlines: Deadlines
 ) -> dict[Endpoint, ClusterReading]:
     """Return the cluster-wide metrics behind each endpoint; failures are in ``error``. Never raises."""
-    readings = await asyncio.gather(*(_read(clients, each, deadlines, is_fresh=each in fresh) for each in endpoints))
+    readings = await asyncio.gather(
+        *(_read_cluster(clients, each, deadlines, is_fresh=each in fresh) for each in endpoints)
+    )
     return dict(zip(endpoints, readings, strict=True))
 
 
-async def _read(clients: ClientCache, endpoint: Endpoint, deadlines: Deadlines, *, is_fresh: bool) -> ClusterReading:
+async def _read_cluster(
+    clients: ClientCache, endpoint: Endpoint, deadlines: Deadlines, *, is_fresh: bool
+) -> ClusterReading:
     client = await client_of(clients, endpoint)
     if isinstance(client, AutoscalerError):
         return ClusterReading(error=client)
@@ -130,13 +139,13 @@ async def run_passes(
     end = None if math.isinf(pass_deadline) else asyncio.get_running_loop().time() + pass_deadline
     source = source or RestMetricSource(client)
     if cluster is None:
-        needs_fresh = any(map(wants_fresh, requests))
+        needs_fresh = any(map(needs_fresh_metrics, requests))
         is_provable = all(request.memory.task_ms is not None for request in requests)
         cluster = await source.read_cluster(
             min(job_deadline, pass_deadline), is_fresh=needs_fresh, is_provable=is_provable
         )
     read = await source.prepare(requests, min(job_deadline, pass_deadline))
-    reading = _Reading(read, cluster, job_deadline, end, admission or nullcontext)
+    reading = _ClusterReader(read, cluster, job_deadline, end, admission or nullcontext)
     outcomes: dict[int, PassOutcome] = {}
     queue = iter(enumerate(requests))
 
@@ -149,7 +158,7 @@ async def run_passes(
     return [outcomes[index] for index in range(len(requests))]
 
 
-def wants_fresh(request: PassRequest) -> bool:
+def needs_fresh_metrics(request: PassRequest) -> bool:
     """Tell whether a job is to be read from metrics that Flink has just gathered."""
     with ErrorBoundary():
         return request.context.options.is_improved
@@ -157,7 +166,7 @@ def wants_fresh(request: PassRequest) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _ClusterReader:
     """Reads jobs of one cluster.
 
     Attributes:
@@ -177,14 +186,14 @@ class _Reading:
             outcome = waiting_outcome(request) if is_waiting else failed_outcome(request, self.cluster.error)
             return replace(outcome, inputs=self._inputs(request, outcome, None))
         rest_of_pass = asyncio.timeout_at(self.end)
-        with ErrorBoundary(what=name_of(request)) as boundary:
+        with ErrorBoundary(what=job_label(request)) as boundary:
             async with rest_of_pass, self.admission():
-                return await self._timed(request)
+                return await self._timed_outcome(request)
         if rest_of_pass.expired():
-            return failed_outcome(request, _not_read(request, "before the end of the pass"))
-        return failed_outcome(request, boundary.error or _not_read(request, "for no reason that is known"))
+            return failed_outcome(request, _not_read_error(request, "before the end of the pass"))
+        return failed_outcome(request, boundary.error or _not_read_error(request, "for no reason that is known"))
 
-    async def _timed(self, request: PassRequest) -> PassOutcome:
+    async def _timed_outcome(self, request: PassRequest) -> PassOutcome:
         started = perf_counter()
         asked_ms = wall_ms()
         reading = replace(await self._read(request), asked_ms=asked_ms, read_ms=wall_ms())
@@ -202,9 +211,9 @@ class _Reading:
             async with asyncio.timeout(self.job_deadline):
                 return await self.read(request)
         except TimeoutError:
-            error = _not_read(request, f"within {self.job_deadline:.3g} s")
+            error = _not_read_error(request, f"within {self.job_deadline:.3g} s")
             return JobReading(None, memory=request.memory, error=error)
 
 
-def _not_read(request: PassRequest, limit: str) -> ConnectError:
-    return ConnectError(f"{name_of(request)}: not read {limit}")
+def _not_read_error(request: PassRequest, limit: str) -> ConnectError:
+    return ConnectError(f"{job_label(request)}: not read {limit}")

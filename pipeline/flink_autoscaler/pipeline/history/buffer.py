@@ -16,10 +16,10 @@ from typing import Final
 import pyarrow as pa
 import structlog
 
-from flink_autoscaler.pipeline.history.files import made_ms, new_id
+from flink_autoscaler.pipeline.history.files import creation_ms, new_id
 from flink_autoscaler.pipeline.history.rows import NamedRow, Row
 from flink_autoscaler.pipeline.history.schema import TABLES
-from flink_autoscaler.pipeline.history.store import Batch
+from flink_autoscaler.pipeline.history.store import WriteBatch
 
 _SUFFIX: Final = ".jsonl"
 _ASIDE: Final = "damaged-"
@@ -39,7 +39,7 @@ def _tables_of(rows: Iterable[NamedRow]) -> Tables:
     return {name: pa.Table.from_pylist(each, schema=TABLES[name].schema) for name, each in by_table.items()}
 
 
-def _joined(pieces: Sequence[Tables]) -> Tables:
+def _concatenate(pieces: Sequence[Tables]) -> Tables:
     names = dict.fromkeys(name for piece in pieces for name in piece)
     return {name: pa.concat_tables([piece[name] for piece in pieces if name in piece]) for name in names}
 
@@ -77,7 +77,7 @@ class Spill:
         while left:
             left = left[os.write(self._handle, left) :]
 
-    def batch(self) -> Batch:
+    def batch(self) -> WriteBatch:
         """Return the rows as far as they can be read. Where more than the last line cannot, a copy is kept and told.
 
         Raises:
@@ -95,7 +95,7 @@ class Spill:
             aside = self._path.with_name(f"{_ASIDE}{self._path.name}")  # for people; the next process does not find it
             shutil.copyfile(self._path, aside)
             _log.warning("history_spill_damaged", lines=damaged, kept_in=str(aside))
-        return Batch(self._path.name.removesuffix(_SUFFIX), _joined(pieces))
+        return WriteBatch(self._path.name.removesuffix(_SUFFIX), _concatenate(pieces))
 
     def remove(self) -> None:
         """Forget the rows. Never raises; what cannot be removed is found again by the next process."""
@@ -110,11 +110,11 @@ class Spill:
             self._handle = -1
 
 
-SpilledBatch = tuple[Batch, Spill | None]
+SpilledBatch = tuple[WriteBatch, Spill | None]
 """Rows that nothing is added to any more, and where they are until they are written; nowhere where that failed."""
 
 
-def leftovers(root: Path) -> Iterator[SpilledBatch]:
+def recover_batches(root: Path) -> Iterator[SpilledBatch]:
     """Take over the batches that a process left behind, oldest first; those of processes that live are left alone.
 
     Returns:
@@ -122,7 +122,7 @@ def leftovers(root: Path) -> Iterator[SpilledBatch]:
         used is left alone and told.
     """
     for path in sorted(root.glob(f"*{_SUFFIX}")):
-        if made_ms(path.name) is not None:
+        if creation_ms(path.name) is not None:
             try:
                 spill = Spill(path)
                 yield spill.batch(), spill
@@ -132,7 +132,7 @@ def leftovers(root: Path) -> Iterator[SpilledBatch]:
                 _log.warning("history_spill_unreadable", file=str(path), error=str(error))
 
 
-def size_of(root: Path) -> int:
+def spilled_bytes(root: Path) -> int:
     """Return the bytes of the rows in a spill folder, whoever they belong to. Never raises."""
     total = 0
     for path in root.glob(f"*{_SUFFIX}"):
@@ -141,7 +141,7 @@ def size_of(root: Path) -> int:
     return total
 
 
-class Buffer:
+class RowBuffer:
     """Gathers rows, in memory and in the spill folder, until they are a batch. Called from any thread.
 
     Args:
@@ -169,7 +169,7 @@ class Buffer:
 
     def recover(self) -> int:
         """Take over what an earlier process left in the spill folder; return its rows."""
-        found = [] if self._root is None else list(leftovers(self._root))
+        found = [] if self._root is None else list(recover_batches(self._root))
         for each in found:
             self._hand_over(each)
         return sum(batch.rows for batch, _ in found)
@@ -216,6 +216,6 @@ class Buffer:
         with self._lock:
             if not self._pieces:
                 return
-            batch = Batch(self._identity, _joined(self._pieces)), self._spill
+            batch = WriteBatch(self._identity, _concatenate(self._pieces)), self._spill
             self._pieces, self._spill, self.rows = [], None, 0
             self._hand_over(batch)

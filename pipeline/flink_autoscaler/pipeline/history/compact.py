@@ -20,7 +20,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from flink_autoscaler.pipeline.history.files import STAGING, Files, HistoryError, made_ms, new_id
+from flink_autoscaler.pipeline.history.files import STAGING, Files, HistoryError, creation_ms, new_id
 from flink_autoscaler.pipeline.history.schema import TABLES
 from flink_autoscaler.pipeline.history.store import (
     EVERYTHING,
@@ -28,16 +28,16 @@ from flink_autoscaler.pipeline.history.store import (
     SUFFIX,
     Folder,
     FolderListing,
+    HistoryFilter,
     Progress,
-    Selection,
     day_of,
     distinct_rows,
     examine,
-    find_all,
-    note_of,
+    ignore_progress,
+    list_all_folders,
+    manifest_name,
     read_rows,
     require,
-    unheard,
     write_rows,
 )
 
@@ -55,7 +55,7 @@ class LockedError(HistoryError):
 
 
 @contextmanager
-def maintenance(files: Files, now_ms: int) -> Iterator[None]:
+def maintenance_lock(files: Files, now_ms: int) -> Iterator[None]:
     """Keep others from compacting and removing meanwhile.
 
     Raises:
@@ -90,7 +90,7 @@ def _holder(files: Files, now_ms: int) -> str | None:
 
 
 @dataclass
-class Maintained:
+class MaintenanceResult:
     """Counts of a finished maintenance.
 
     Attributes:
@@ -111,7 +111,7 @@ class Maintained:
 
 
 @dataclass(frozen=True, slots=True)
-class Upkeep:
+class MaintenanceTask:
     """Maintenance to do.
 
     Attributes:
@@ -124,12 +124,12 @@ class Upkeep:
 
     now_ms: int
     keep_seconds: float | None = None
-    selection: Selection = EVERYTHING
+    selection: HistoryFilter = EVERYTHING
     is_dry_run: bool = False
     large_rows: int = LARGE_ROWS
 
 
-def maintain(files: Files, upkeep: Upkeep, progress: Progress = unheard) -> Maintained:
+def run_maintenance(files: Files, upkeep: MaintenanceTask, progress: Progress = ignore_progress) -> MaintenanceResult:
     """Remove what is too old or was left behind, and compact the rest.
 
     Raises:
@@ -138,13 +138,13 @@ def maintain(files: Files, upkeep: Upkeep, progress: Progress = unheard) -> Main
         HistoryError: It cannot be written; what was done until then counts.
     """
     require(files)  # the lock must not make a history of a mistyped path
-    with nullcontext() if upkeep.is_dry_run else maintenance(files, upkeep.now_ms):
+    with nullcontext() if upkeep.is_dry_run else maintenance_lock(files, upkeep.now_ms):
         work = _Maintenance(files, upkeep)
         work.expire()
         work.sweep()
-        found = [each for folders in find_all(files, upkeep.selection).values() for each in folders]
+        found = [each for folders in list_all_folders(files, upkeep.selection).values() for each in folders]
         for number, each in enumerate(found, start=1):
-            work.tidy(each)
+            work.compact_folder(each)
             progress(number, len(found))
     return work.done
 
@@ -152,17 +152,17 @@ def maintain(files: Files, upkeep: Upkeep, progress: Progress = unheard) -> Main
 class _Maintenance:
     """The steps of it; a dry run only counts."""
 
-    def __init__(self, files: Files, upkeep: Upkeep) -> None:
+    def __init__(self, files: Files, upkeep: MaintenanceTask) -> None:
         self._files = files
         self._upkeep = upkeep
-        self.done = Maintained()
+        self.done = MaintenanceResult()
 
     def expire(self) -> None:
         """Remove whole days: folders go one by one, so that an interruption leaves days that are whole or gone."""
         if self._upkeep.keep_seconds is None:
             return
         first = day_of(max(0, self._upkeep.now_ms - round(self._upkeep.keep_seconds * 1000)))
-        folders = (each.folder for listed in find_all(self._files).values() for each in listed)
+        folders = (each.folder for listed in list_all_folders(self._files).values() for each in listed)
         days = {replace(folder, cluster=None) for folder in folders if folder.day < first}
         for day in sorted(days):
             self._remove(day.path)
@@ -172,11 +172,11 @@ class _Maintenance:
         """Remove what interrupted processes left in the staging folder."""
         staged = Counter("/".join(entry.path.split("/")[:2]) for entry in self._files.list(STAGING))
         for path, count in sorted(staged.items()):
-            if self._upkeep.now_ms - (made_ms(path.split("/")[1]) or 0) > LEFT_BEHIND_MS:
+            if self._upkeep.now_ms - (creation_ms(path.split("/")[1]) or 0) > LEFT_BEHIND_MS:
                 self._remove(path)
                 self.done.leftovers += count
 
-    def tidy(self, found: FolderListing) -> None:
+    def compact_folder(self, found: FolderListing) -> None:
         """Finish what an interrupted compaction of a folder has begun, and compact it if its day has ended."""
         for entry in (*found.replaced, *found.notes):  # the notes, which say so, come last
             self._remove(entry.path)
@@ -218,7 +218,7 @@ class _Maintenance:
             return
         rows = distinct_rows(table, pa.concat_tables(pieces.values()))
         compacted = f"{new_id(self._upkeep.now_ms)}-compacted{SUFFIX}"
-        note = f"{folder.path}/{note_of(compacted)}"
+        note = f"{folder.path}/{manifest_name(compacted)}"
         # The note is there before the file that makes it count, and outlives the files that it hides.
         self._files.create(note, json.dumps(sorted(pieces)).encode())
         write_rows(self._files, f"{folder.path}/{compacted}", rows)

@@ -17,7 +17,14 @@ import pyarrow.parquet as pq
 
 from flink_autoscaler.pipeline.history.files import Files
 from flink_autoscaler.pipeline.history.schema import HistoryTable
-from flink_autoscaler.pipeline.history.store import COMPRESSION, Progress, Selection, distinct_rows, scan, unheard
+from flink_autoscaler.pipeline.history.store import (
+    COMPRESSION,
+    HistoryFilter,
+    Progress,
+    distinct_rows,
+    ignore_progress,
+    scan,
+)
 
 
 class Format(StrEnum):
@@ -28,14 +35,14 @@ class Format(StrEnum):
     PARQUET = "parquet"
 
 
-def export(
+def write_export(
     files: Files,
     table: HistoryTable,
-    selection: Selection,
+    selection: HistoryFilter,
     stream: IO[bytes],
     form: Format,
     damaged: list[str],
-    progress: Progress = unheard,
+    progress: Progress = ignore_progress,
 ) -> int:
     """Write rows to a stream, file by file, by day; return how many.
 

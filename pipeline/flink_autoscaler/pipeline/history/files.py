@@ -42,7 +42,7 @@ class MissingHistoryError(HistoryError):
     """There is no such folder."""
 
 
-class GoneError(HistoryError):
+class FileVanishedError(HistoryError):
     """A file that was listed is not there any more: the history was compacted, or a day removed, meanwhile."""
 
 
@@ -120,7 +120,7 @@ class LocalFiles:
 
     def exists(self) -> bool:
         """Tell whether the root is there."""
-        with _told(self.root):
+        with _translate_errors(self.root):
             try:  # Path.is_dir says False to whatever goes wrong, from Python 3.14 on
                 return stat.S_ISDIR(os.stat(self.root).st_mode)
             except (FileNotFoundError, NotADirectoryError):
@@ -129,7 +129,7 @@ class LocalFiles:
     def list(self, folder: str = "") -> Sequence[FileEntry]:
         """Return all files below a folder, in no order; none where there is no such folder."""
         entries = []
-        with _told(self.path(folder)):
+        with _translate_errors(self.path(folder)):
             for parent, _, names in os.walk(self.path(folder), onerror=_raise_unless_gone):
                 for name in names:
                     path = os.path.join(parent, name)
@@ -139,7 +139,7 @@ class LocalFiles:
 
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with everything in it; nothing where it is not there."""
-        with _told(self.path(path)), contextlib.suppress(FileNotFoundError):
+        with _translate_errors(self.path(path)), contextlib.suppress(FileNotFoundError):
             if os.path.isdir(self.path(path)):
                 shutil.rmtree(self.path(path))
             else:
@@ -147,7 +147,7 @@ class LocalFiles:
 
     def read(self, path: str, last: int | None = None) -> bytes:
         """Return the content of a file, or its last bytes."""
-        with _told(self.path(path)), open(self.path(path), "rb") as stream:
+        with _translate_errors(self.path(path)), open(self.path(path), "rb") as stream:
             if last is not None:
                 stream.seek(max(0, os.fstat(stream.fileno()).st_size - last))
             return stream.read()
@@ -155,7 +155,7 @@ class LocalFiles:
     def create(self, path: str, content: bytes) -> bool:
         """Make a file that is on the disk; False, and nothing done, where it is there."""
         target, draft = self.path(path), self.path(f"{STAGING}/{new_id()}")
-        with _told(target):
+        with _translate_errors(target):
             if os.path.exists(target):
                 return False
             for each in (target, draft):
@@ -181,7 +181,7 @@ def new_id(now_ms: int | None = None) -> str:
     return f"{at_ms:013d}-{uuid.uuid4().hex[:12]}"
 
 
-def made_ms(identity: str) -> int | None:
+def creation_ms(identity: str) -> int | None:
     """Return the instant in a name made by :func:`new_id`; None for a name of another kind."""
     head = identity.partition("-")[0]
     return int(head) if head.isdecimal() else None
@@ -206,18 +206,18 @@ def _raise_unless_gone(error: OSError) -> None:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
+def _translate_errors(path: str) -> Iterator[None]:
     """Turn what the system says into an error that names the path."""
     try:
         yield
     except FileNotFoundError as error:
-        raise GoneError(f"{error.filename or path}: {GONE}") from error
+        raise FileVanishedError(f"{error.filename or path}: {GONE}") from error
     except OSError as error:
         raise HistoryError(f"{error.filename or path}: {error.strerror or error}") from error
 
 
 @contextmanager
-def opened(path: str, sessions: Sessions | None = None) -> Iterator[Files]:
+def open_files(path: str, sessions: Sessions | None = None) -> Iterator[Files]:
     """Give access to a history: the system reaches local paths, which are not looked at yet, and Spark all others.
 
     Args:

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from flink_autoscaler.pipeline.history.files import HistoryError, LocalFiles
 from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, VERTICES, HistoryTable
-from flink_autoscaler.pipeline.history.store import Selection, distinct_rows, scan, settled
+from flink_autoscaler.pipeline.history.store import HistoryFilter, distinct_rows, retry_until_consistent, scan
 
-MOST_ROWS: Final = 400_000
-MOST_SECONDS: Final = 10.0
+MAX_ROWS: Final = 400_000
+MAX_SECONDS: Final = 10.0
 _NO_RATE: Final = 1e-9
 """Records/s below which nothing arrives."""
 
@@ -32,7 +32,7 @@ _COLUMNS: Final = {
 """What is needed of each table beside its key."""
 
 
-class TooMuchError(HistoryError):
+class QueryTooLargeError(HistoryError):
     """More would have to be read than one question may."""
 
 
@@ -98,7 +98,7 @@ class RecordedRescale:
 
 
 @dataclass(frozen=True, slots=True)
-class JobSeries:
+class JobHistorySeries:
     """Series of a job; everything is in the order of time.
 
     Attributes:
@@ -111,7 +111,9 @@ class JobSeries:
     damaged: tuple[str, ...] = ()
 
 
-def job_series(path: str, job: tuple[str, str], span: Span, clock: Callable[[], float] = time.monotonic) -> JobSeries:
+def read_job_series(
+    path: str, job: tuple[str, str], span: Span, clock: Callable[[], float] = time.monotonic
+) -> JobHistorySeries:
     """Read how a job went.
 
     Args:
@@ -122,16 +124,16 @@ def job_series(path: str, job: tuple[str, str], span: Span, clock: Callable[[], 
 
     Raises:
         MissingHistoryError: There is no such history.
-        TooMuchError: There is too much of it.
+        QueryTooLargeError: There is too much of it.
         HistoryError: It cannot be listed.
     """
-    return settled(lambda: _read(LocalFiles(path), job, span, clock))
+    return retry_until_consistent(lambda: _read(LocalFiles(path), job, span, clock))
 
 
-def _read(files: LocalFiles, job: tuple[str, str], span: Span, clock: Callable[[], float]) -> JobSeries:
-    selection = Selection(span.since_ms, span.until_ms, frozenset({job[0]}), f"^{re.escape(job[1])}$")
+def _read(files: LocalFiles, job: tuple[str, str], span: Span, clock: Callable[[], float]) -> JobHistorySeries:
+    selection = HistoryFilter(span.since_ms, span.until_ms, frozenset({job[0]}), f"^{re.escape(job[1])}$")
     damaged: list[str] = []
-    until, left = clock() + MOST_SECONDS, MOST_ROWS
+    until, left = clock() + MAX_SECONDS, MAX_ROWS
 
     def rows(table: HistoryTable) -> pa.Table:
         """Return rows, each once, in the order of time; give up where there are too many."""
@@ -141,13 +143,13 @@ def _read(files: LocalFiles, job: tuple[str, str], span: Span, clock: Callable[[
         for piece in scan(files, table, selection, damaged, columns):
             left -= len(piece)
             if left < 0 or clock() > until:
-                raise TooMuchError("that is more than one question may read: ask for a shorter time")
+                raise QueryTooLargeError("that is more than one question may read: ask for a shorter time")
             pieces.append(piece)
         known = pa.concat_tables(pieces).filter(pc.field(table.key[1]).is_valid())
         return distinct_rows(table, known).sort_by([("ts", "ascending"), (table.key[1], "ascending")])
 
     sizes = rows(VERTICES)
-    return JobSeries(
+    return JobHistorySeries(
         tuple(_points(span, rows(SAMPLES), sizes)),
         tuple(_parallelism(span, sizes)),
         tuple(map(_rescale, rows(RESCALES).sort_by("decided_at").to_pylist())),

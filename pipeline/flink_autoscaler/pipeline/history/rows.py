@@ -23,7 +23,7 @@ Row = dict[str, Any]
 NamedRow = tuple[str, Row]
 """The name of a table, and a row of it."""
 
-_LONGEST_PASS_MS: Final = 300_000
+_MAX_PASS_MS: Final = 300_000
 _BACK: Final = (Origin.ROLLBACK, Origin.OPERATOR)
 """Who undoes a rescale: the autoscaler, or a person by an order."""
 
@@ -47,12 +47,12 @@ def rows_of(
         return
     who = {"cluster": context.cluster, "job_key": context.job_key, "job_id": context.job_id, "ts": now_ms * 1000}
     yield DECISIONS.name, who | _decision(outcome, context, mask)
-    yield from ((RESCALES.name, who | _rescale(record, mask)) for record in settled(outcome, now_ms))
+    yield from ((RESCALES.name, who | _rescale(record, mask)) for record in finished_rescales(outcome, now_ms))
     if outcome.sample is None or outcome.topology is None:
         return
     known = reset_analysis(outcome.state.samples, outcome.topology, context.options).for_rates
     recently = recent(known, span_ms)
-    measured = _Measured(outcome, outcome.topology, recently, are_edges_balanced=context.options.is_improved)
+    measured = _PassFigures(outcome, outcome.topology, recently, are_edges_balanced=context.options.is_improved)
     for vertex in outcome.topology.vertices.values():
         yield VERTICES.name, who | measured.vertex(vertex)
         if vertex.is_source:
@@ -61,10 +61,10 @@ def rows_of(
 
 def is_eventful(outcome: PassOutcome, now_ms: int) -> bool:
     """Tell whether a pass must not be left out: it decided to rescale, or a rescale settled in it."""
-    return isinstance(outcome.decision, Rescale) or any(True for _ in settled(outcome, now_ms))
+    return isinstance(outcome.decision, Rescale) or any(True for _ in finished_rescales(outcome, now_ms))
 
 
-def settled(outcome: PassOutcome, now_ms: int) -> Iterator[RescaleRecord]:
+def finished_rescales(outcome: PassOutcome, now_ms: int) -> Iterator[RescaleRecord]:
     """Yield the rescales that became final in a pass, or turned out in it to have been in vain."""
     supervision = outcome.state.supervision
     current, past = supervision.current, supervision.past
@@ -77,7 +77,7 @@ def settled(outcome: PassOutcome, now_ms: int) -> Iterator[RescaleRecord]:
 
 def _is_now(at_ms: int | None, now_ms: int) -> bool:
     """Tell whether something happened in a pass, which is later than its instant where it had to wait for answers."""
-    return at_ms is not None and 0 <= at_ms - now_ms <= _LONGEST_PASS_MS
+    return at_ms is not None and 0 <= at_ms - now_ms <= _MAX_PASS_MS
 
 
 def _whole(value: float | None) -> int | None:
@@ -85,7 +85,7 @@ def _whole(value: float | None) -> int | None:
     return None if known is None else round(known)
 
 
-class _Measured:
+class _PassFigures:
     """The figures of one pass.
 
     Args:

@@ -178,6 +178,6 @@ TABLES: Final = {table.name: table for table in (SAMPLES, VERTICES, DECISIONS, R
 """By name, which is also the name of their folder."""
 
 
-def instant(at_ms: int) -> pa.Scalar:
+def timestamp_scalar(at_ms: int) -> pa.Scalar:
     """Return epoch milliseconds as a value to compare columns with."""
     return pa.scalar(at_ms * 1000, _INSTANT)

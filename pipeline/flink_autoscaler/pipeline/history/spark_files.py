@@ -16,9 +16,24 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql.functions import col, lit, row_number, timestamp_millis
 
-from flink_autoscaler.pipeline.history.files import GONE, STAGING, FileEntry, Files, GoneError, HistoryError, new_id
+from flink_autoscaler.pipeline.history.files import (
+    GONE,
+    STAGING,
+    FileEntry,
+    Files,
+    FileVanishedError,
+    HistoryError,
+    new_id,
+)
 from flink_autoscaler.pipeline.history.schema import HistoryTable
-from flink_autoscaler.pipeline.history.store import EVERYTHING, Selection, examine, find, require, settled
+from flink_autoscaler.pipeline.history.store import (
+    EVERYTHING,
+    HistoryFilter,
+    examine,
+    list_folders,
+    require,
+    retry_until_consistent,
+)
 from flink_autoscaler.pipeline.spark.supply import reason_of
 
 _PACKAGES: Final = {
@@ -180,7 +195,7 @@ class HadoopFiles:
         except FAILURES as error:
             cause = _cause(error)
             if _MISSING in cause:
-                raise GoneError(f"{path}: {GONE}") from error
+                raise FileVanishedError(f"{path}: {GONE}") from error
             todo = advice(path, cause, hadoop=self._version())
             raise HistoryError("; ".join(filter(None, (f"{path}: {cause}", todo)))) from error
 
@@ -208,7 +223,7 @@ def _cause(error: BaseException) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class TableRead:
     """A table.
 
     Attributes:
@@ -222,7 +237,7 @@ class Read:
     damaged: tuple[str, ...] = ()
 
 
-def read(spark: SparkSession, files: Files, table: HistoryTable, selection: Selection = EVERYTHING) -> Read:
+def read(spark: SparkSession, files: Files, table: HistoryTable, selection: HistoryFilter = EVERYTHING) -> TableRead:
     """Read a table of the history.
 
     Only the folders of the days and clusters in question are looked at, and damaged files are left out with a warning.
@@ -241,7 +256,7 @@ def read(spark: SparkSession, files: Files, table: HistoryTable, selection: Sele
         HistoryError: It cannot be listed, or is compacted again and again meanwhile.
     """
     require(files)
-    health = settled(lambda: list(examine(files, find(files, table, selection))))
+    health = retry_until_consistent(lambda: list(examine(files, list_folders(files, table, selection))))
     damaged = tuple(each.problem for each in health if each.problem is not None)
     if damaged:
         _log.warning("history_files_damaged", table=table.name, files=len(damaged), problems=damaged[:3])
@@ -252,14 +267,14 @@ def read(spark: SparkSession, files: Files, table: HistoryTable, selection: Sele
         # Folders do not count: every column is in the files, whatever folders a version divides a table into.
         options = {"ignoreCorruptFiles": "true", "recursiveFileLookup": "true"}
         frame = spark.read.schema(frame.schema).options(**options).parquet(*paths)
-    frame = selected(frame, selection)
+    frame = select_rows(frame, selection)
     if table.is_revised:
         newest_first = row_number().over(Window.partitionBy(*table.key).orderBy(frame.ts.desc()))
         frame = frame.withColumn(_PLACE, newest_first).where(f"{_PLACE} = 1").drop(_PLACE)
-    return Read(frame, len(paths), damaged)
+    return TableRead(frame, len(paths), damaged)
 
 
-def selected(frame: DataFrame, selection: Selection) -> DataFrame:
+def select_rows(frame: DataFrame, selection: HistoryFilter) -> DataFrame:
     """Return the rows of a selection.
 
     Args:

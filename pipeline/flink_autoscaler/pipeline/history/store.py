@@ -24,8 +24,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flink_autoscaler.pipeline.history import Partition
-from flink_autoscaler.pipeline.history.files import FileEntry, Files, GoneError, HistoryError, MissingHistoryError
-from flink_autoscaler.pipeline.history.schema import TABLES, VERSION, HistoryTable, instant
+from flink_autoscaler.pipeline.history.files import (
+    FileEntry,
+    Files,
+    FileVanishedError,
+    HistoryError,
+    MissingHistoryError,
+)
+from flink_autoscaler.pipeline.history.schema import TABLES, VERSION, HistoryTable, timestamp_scalar
 
 COMPRESSION: Final = "zstd"
 LOCK: Final = "_maintenance.json"
@@ -41,8 +47,8 @@ _NO_CLUSTER: Final = "__HIVE_DEFAULT_PARTITION__"
 
 _MAGIC: Final = b"PAR1"
 _FOOTER_GUESS: Final = 1 << 16
-_LONGEST_FOOTER: Final = 1 << 26
-_LOOKS: Final = 5
+_MAX_FOOTER_BYTES: Final = 1 << 26
+_MAX_ATTEMPTS: Final = 5
 """Times that a history is looked at which is compacted each time; then that is an error."""
 
 _T = TypeVar("_T")
@@ -51,7 +57,7 @@ Progress = Callable[[int, int], None]
 """Told how many files of how many are done."""
 
 
-def unheard(_done: int, _of: int) -> None:
+def ignore_progress(_done: int, _of: int) -> None:
     """Take progress that nobody wants to see."""
 
 
@@ -90,7 +96,7 @@ class Folder:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class HistoryFilter:
     """Selection of a part of the history. Instants are epoch milliseconds; None is without a limit.
 
     Attributes:
@@ -118,9 +124,9 @@ class Selection:
         """Condition on the selected rows; None selects all."""
         terms = []
         if self.since_ms is not None:
-            terms.append(pc.field("ts") >= instant(self.since_ms))
+            terms.append(pc.field("ts") >= timestamp_scalar(self.since_ms))
         if self.until_ms is not None:
-            terms.append(pc.field("ts") < instant(self.until_ms))
+            terms.append(pc.field("ts") < timestamp_scalar(self.until_ms))
         if self.clusters is not None:
             terms.append(pc.field("cluster").isin(pa.array(sorted(self.clusters), pa.string())))
         if self.jobs is not None:
@@ -128,7 +134,7 @@ class Selection:
         return reduce(and_, terms) if terms else None
 
 
-EVERYTHING: Final = Selection()
+EVERYTHING: Final = HistoryFilter()
 
 
 def jobs_like(pattern: str) -> str:
@@ -184,7 +190,7 @@ def require(files: Files) -> None:
         raise MissingHistoryError(f"{files.root}: there is no such folder")
 
 
-def settled(look: Callable[[], _T]) -> _T:
+def retry_until_consistent(look: Callable[[], _T]) -> _T:
     """Look at a history until nothing that was listed went away meanwhile: a compaction may be under way.
 
     Args:
@@ -193,22 +199,22 @@ def settled(look: Callable[[], _T]) -> _T:
     Raises:
         HistoryError: What ``look`` raises; that files went away is one when they do so again and again.
     """
-    for _ in range(_LOOKS - 1):
-        with suppress(GoneError):
+    for _ in range(_MAX_ATTEMPTS - 1):
+        with suppress(FileVanishedError):
             return look()
     return look()
 
 
-def find(files: Files, table: HistoryTable, selection: Selection = EVERYTHING) -> Sequence[FolderListing]:
+def list_folders(files: Files, table: HistoryTable, selection: HistoryFilter = EVERYTHING) -> Sequence[FolderListing]:
     """Return the folders of a table that hold what is selected, by day and cluster; none where nothing was written.
 
     Raises:
         HistoryError: The history cannot be listed.
     """
-    return settled(lambda: _listed(files, table, selection))
+    return retry_until_consistent(lambda: _list_folders(files, table, selection))
 
 
-def find_all(files: Files, selection: Selection = EVERYTHING) -> Mapping[str, Sequence[FolderListing]]:
+def list_all_folders(files: Files, selection: HistoryFilter = EVERYTHING) -> Mapping[str, Sequence[FolderListing]]:
     """Return the folders of every table, by its name.
 
     Raises:
@@ -216,20 +222,20 @@ def find_all(files: Files, selection: Selection = EVERYTHING) -> Mapping[str, Se
         HistoryError: It cannot be listed.
     """
     require(files)
-    return {name: find(files, table, selection) for name, table in TABLES.items()}
+    return {name: list_folders(files, table, selection) for name, table in TABLES.items()}
 
 
-def _listed(files: Files, table: HistoryTable, selection: Selection) -> Sequence[FolderListing]:
+def _list_folders(files: Files, table: HistoryTable, selection: HistoryFilter) -> Sequence[FolderListing]:
     by_folder: dict[Folder, list[FileEntry]] = defaultdict(list)
     for entry in files.list(table.name):
         folder = Folder.of(entry.folder)
         if folder is not None and selection.covers(folder):
             by_folder[folder].append(entry)
-    found = [_counted(files, folder, entries) for folder, entries in by_folder.items()]
+    found = [_without_superseded(files, folder, entries) for folder, entries in by_folder.items()]
     return sorted(found, key=lambda each: (each.folder.day, each.folder.cluster or "", each.folder.version))
 
 
-def _counted(files: Files, folder: Folder, entries: Sequence[FileEntry]) -> FolderListing:
+def _without_superseded(files: Files, folder: Folder, entries: Sequence[FileEntry]) -> FolderListing:
     """Tell the files that count from those that a compacted one stands for."""
     ordered = sorted(entries, key=lambda entry: entry.name)
     data = [e for e in ordered if e.name.endswith(SUFFIX) and not e.name.startswith(("_", "."))]
@@ -239,7 +245,7 @@ def _counted(files: Files, folder: Folder, entries: Sequence[FileEntry]) -> Fold
     for note in notes:
         compacted = note.name.removeprefix(_REPLACES).removesuffix(".json")
         if compacted in names:  # before it appears whole, what it stands for counts
-            hidden |= _listed_in(files, note) - {compacted}
+            hidden |= _read_manifest(files, note) - {compacted}
     return FolderListing(
         folder,
         tuple(entry for entry in data if entry.name not in hidden),
@@ -248,12 +254,12 @@ def _counted(files: Files, folder: Folder, entries: Sequence[FileEntry]) -> Fold
     )
 
 
-def note_of(compacted: str) -> str:
+def manifest_name(compacted: str) -> str:
     """Return the name of the file that says what a compacted file stands for: a JSON list of names."""
     return f"{_REPLACES}{compacted}.json"
 
 
-def _listed_in(files: Files, note: FileEntry) -> set[str]:
+def _read_manifest(files: Files, note: FileEntry) -> set[str]:
     try:
         return set(map(str, json.loads(files.read(note.path))))
     except ValueError as error:
@@ -261,17 +267,17 @@ def _listed_in(files: Files, note: FileEntry) -> set[str]:
         raise HistoryError(f"{files.root}/{note.path}: not a list of files ({error})") from error
 
 
-def examine(files: Files, found: Sequence[FolderListing], progress: Progress = unheard) -> Iterator[FileHealth]:
+def examine(files: Files, found: Sequence[FolderListing], progress: Progress = ignore_progress) -> Iterator[FileHealth]:
     """Look at the end of every file that counts, and yield what it says.
 
     Raises:
-        GoneError: A file is not there any more.
+        FileVanishedError: A file is not there any more.
     """
     entries = [(each.folder, entry) for each in found for entry in each.entries]
     for number, (folder, entry) in enumerate(entries, start=1):
         try:
             yield FileHealth(folder, entry, _row_count(files, entry.path))
-        except GoneError:
+        except FileVanishedError:
             raise
         except HistoryError as error:
             yield FileHealth(folder, entry, None, str(error))
@@ -282,7 +288,7 @@ def _row_count(files: Files, path: str) -> int:
     """Read the end of a Parquet file; raises HistoryError where it is not to be read, or not that of a whole one."""
     end = files.read(path, _FOOTER_GUESS)
     needed = int.from_bytes(end[-8:-4], "little") + 8
-    if end[-4:] == _MAGIC and len(end) < needed <= _LONGEST_FOOTER:
+    if end[-4:] == _MAGIC and len(end) < needed <= _MAX_FOOTER_BYTES:
         end = files.read(path, needed)
     try:
         return int(pq.read_metadata(pa.BufferReader(end)).num_rows)
@@ -294,7 +300,7 @@ def read_rows(
     files: Files,
     path: str,
     table: HistoryTable,
-    selection: Selection = EVERYTHING,
+    selection: HistoryFilter = EVERYTHING,
     columns: Sequence[str] | None = None,
 ) -> pa.Table:
     """Return the selected rows of one file of any version, with the columns of this one: missing ones are null.
@@ -321,10 +327,10 @@ def read_rows(
 def scan(
     files: Files,
     table: HistoryTable,
-    selection: Selection,
+    selection: HistoryFilter,
     damaged: list[str],
     columns: Sequence[str] | None = None,
-    progress: Progress = unheard,
+    progress: Progress = ignore_progress,
 ) -> Iterator[pa.Table]:
     """Yield the selected rows of a table file by file, by day and cluster.
 
@@ -338,16 +344,17 @@ def scan(
 
     Raises:
         MissingHistoryError: There is no such history.
-        GoneError: It was compacted meanwhile: the rows of a file are in another one now, some of which were read.
+        FileVanishedError: It was compacted meanwhile: the rows of a file are in another one now, some of which were
+            read.
         HistoryError: It cannot be listed.
     """
     require(files)
-    paths = [entry.path for each in find(files, table, selection) for entry in each.entries]
+    paths = [entry.path for each in list_folders(files, table, selection) for entry in each.entries]
     for number, path in enumerate(paths, start=1):
         try:
             yield read_rows(files, path, table, selection, columns)
-        except GoneError as error:
-            raise GoneError(f"{error}: try again") from error
+        except FileVanishedError as error:
+            raise FileVanishedError(f"{error}: try again") from error
         except HistoryError as error:
             damaged.append(str(error))
         progress(number, len(paths))
@@ -361,7 +368,7 @@ def write_rows(files: Files, path: str, rows: pa.Table) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class WriteBatch:
     """Rows that are written together.
 
     Attributes:
@@ -378,7 +385,7 @@ class Batch:
         return sum(len(rows) for rows in self.tables.values())
 
 
-def append(files: Files, batch: Batch, partition: Partition = Partition.CLUSTER) -> int:
+def append(files: Files, batch: WriteBatch, partition: Partition = Partition.CLUSTER) -> int:
     """Append a batch: one file per folder, each of which appears whole or not at all.
 
     Files are named after the batch, so that a batch that was interrupted at any instant can be appended again: what is
@@ -393,11 +400,11 @@ def append(files: Files, batch: Batch, partition: Partition = Partition.CLUSTER)
     return sum(
         write_rows(files, f"{folder.path}/{batch.identity}{SUFFIX}", piece)
         for name, rows in batch.tables.items()
-        for folder, piece in _divided(TABLES[name], rows, partition)
+        for folder, piece in _split_by_folder(TABLES[name], rows, partition)
     )
 
 
-def _divided(table: HistoryTable, rows: pa.Table, partition: Partition) -> Iterator[tuple[Folder, pa.Table]]:
+def _split_by_folder(table: HistoryTable, rows: pa.Table, partition: Partition) -> Iterator[tuple[Folder, pa.Table]]:
     """Divide rows into the folders that they belong to, sorted so that equal texts are next to each other."""
     rows = rows.sort_by([(name, "ascending") for name in table.key])
     days = pc.floor_temporal(rows.column("ts"), unit="day").cast(pa.date32())
@@ -448,7 +455,9 @@ class TableInfo:
     damaged: tuple[str, ...]
 
 
-def describe(files: Files, selection: Selection = EVERYTHING, progress: Progress = unheard) -> list[TableInfo]:
+def describe(
+    files: Files, selection: HistoryFilter = EVERYTHING, progress: Progress = ignore_progress
+) -> list[TableInfo]:
     """Look at every file of a selection, and tell of every table, also of those without files.
 
     Raises:
@@ -457,13 +466,13 @@ def describe(files: Files, selection: Selection = EVERYTHING, progress: Progress
     """
 
     def look() -> list[TableInfo]:
-        tables = find_all(files, selection)
+        tables = list_all_folders(files, selection)
         health: dict[str, list[FileHealth]] = defaultdict(list)
         for each in examine(files, [each for folders in tables.values() for each in folders], progress):
             health[each.folder.table].append(each)
         return [_table_info(name, folders, health[name]) for name, folders in tables.items()]
 
-    return settled(look)
+    return retry_until_consistent(look)
 
 
 def _table_info(name: str, found: Sequence[FolderListing], health: Sequence[FileHealth]) -> TableInfo:

@@ -55,7 +55,7 @@ def weekly_growth(levels: Mapping[int, float], bounds: tuple[float, float]) -> f
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class LoadSeries:
     """The quarter hours of one source that are to be learned from.
 
     Attributes:
@@ -91,7 +91,7 @@ class Quantiles(NamedTuple):
 
 
 @value
-class Fit:
+class LoadFit:
     """Fit of a load at an origin.
 
     Attributes:
@@ -136,7 +136,7 @@ class Fit:
         return found
 
 
-class History:
+class SourceHistory:
     """A series that can be asked what was known at any quarter hour. Not for several threads.
 
     Attributes:
@@ -147,15 +147,15 @@ class History:
         scores: What forecasts came to that were made with these settings, by the origin that they were made at.
     """
 
-    def __init__(self, series: Series, settings: ProfileSettings) -> None:
+    def __init__(self, series: LoadSeries, settings: ProfileSettings) -> None:
         self.series = series
         self._settings = settings
         self.scores: dict[int, tuple[ForecastScore, ...]] = {}
         self._weeks: dict[int, Week] = {}
         self._window = _SlidingWindow(series)
         self.place = {index: place for place, index in enumerate(series.index)}
-        self.by_slot = _gathered(series, series.slot)
-        self.by_time = _gathered(series, [slot % BUCKETS_PER_DAY for slot in series.slot])
+        self.by_slot = _group_quarter_hours(series, series.slot)
+        self.by_time = _group_quarter_hours(series, [slot % BUCKETS_PER_DAY for slot in series.slot])
 
     @property
     def quantile(self) -> float:
@@ -179,7 +179,7 @@ class History:
                 if end not in self._weeks:
                     self._measure(end)
 
-    def fit(self, origin: int) -> Fit | None:
+    def fit(self, origin: int) -> LoadFit | None:
         """Return what was known at an origin; None when it was too little."""
         weeks = dict(enumerate(self.weeks(origin)))
         usable = sum(_counts(week, LEAST_OF_WEEK) for week in weeks.values())
@@ -188,18 +188,18 @@ class History:
         if not levels:
             return None
         growth = weekly_growth(levels, self._settings.growth_bounds) if usable >= FULL_WEEKS else 1.0
-        return Fit(origin, levels, usable, growth)
+        return LoadFit(origin, levels, usable, growth)
 
-    def quantiles(self, fit: Fit, slot: int) -> Quantiles | None:
+    def quantiles(self, fit: LoadFit, slot: int) -> Quantiles | None:
         """Return the profile at a quarter hour of the week; None when nothing was known about it."""
-        return Shape(self, fit).at(slot)
+        return WeeklyShape(self, fit).at(slot)
 
     def _measure(self, end: int) -> Week:
         week = self._weeks[end] = self._window.before(end)
         return week
 
 
-def _gathered(series: Series, keys: Sequence[int]) -> dict[int, Known]:
+def _group_quarter_hours(series: LoadSeries, keys: Sequence[int]) -> dict[int, Known]:
     """Return the quarter hours of a series by a key of each."""
     found: dict[int, Known] = {}
     for key, index, rate in zip(keys, series.index, series.rate, strict=True):
@@ -215,7 +215,7 @@ _NOTHING: Final = Known([], [])
 class _SlidingWindow:
     """The seven days before an instant, which is moved in small steps: what stays in them stays in order."""
 
-    def __init__(self, series: Series) -> None:
+    def __init__(self, series: LoadSeries) -> None:
         self._index, self._rate = series.index, series.rate
         self._since = self._until = 0
         self._ordered: list[float] = []
@@ -238,7 +238,7 @@ class _SlidingWindow:
         self._since, self._until = since, until
 
 
-class Shape:
+class WeeklyShape:
     """The week as it was known at an origin, quarter hour by quarter hour; what several of them need is kept.
 
     Args:
@@ -246,7 +246,7 @@ class Shape:
         fit: What was known at the origin.
     """
 
-    def __init__(self, history: History, fit: Fit) -> None:
+    def __init__(self, history: SourceHistory, fit: LoadFit) -> None:
         self._history, self._fit = history, fit
         self._of_slot: dict[int, list[float]] = {}
         self._of_time: dict[int, list[float]] = {}
@@ -260,7 +260,7 @@ class Shape:
             weekly = self._quantiles([*self._ratios(before), *self._ratios(slot), *self._ratios(after)])
         if weekly is None or self._fit.weeks < FULL_WEEKS:
             daily = self._of_day(slot % BUCKETS_PER_DAY)
-        return shrunk(weekly, daily, self._fit.weeks)
+        return blend_quantiles(weekly, daily, self._fit.weeks)
 
     def whole(self) -> list[Quantiles | None]:
         """Return the profile of all quarter hours of the week."""
@@ -297,7 +297,7 @@ class Shape:
         return Quantiles(upper_quantile(ordered, 0.5), upper_quantile(ordered, self._history.quantile))
 
 
-def shrunk(weekly: Quantiles | None, daily: Quantiles | None, weeks: int) -> Quantiles | None:
+def blend_quantiles(weekly: Quantiles | None, daily: Quantiles | None, weeks: int) -> Quantiles | None:
     """Blend the profile of the week with that of the day: the fewer weeks, the more of the day.
 
     The upper quantile of few weeks is too low, so the greater of both counts until there are four.

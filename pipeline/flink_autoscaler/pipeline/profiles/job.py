@@ -75,7 +75,7 @@ def quarter_hours(samples: DataFrame, settings: ProfileSettings) -> DataFrame:
     is_usable = F.col("is_running") & (rate >= 0.0) & (rate < float("inf"))
     minutes = F.when(is_usable, F.bit_count("minutes"))
     averaged = (
-        _covered(samples.dropna(subset=_KEYS), settings)
+        _covered_quarters(samples.dropna(subset=_KEYS), settings)
         .groupBy(*_KEYS, "index")
         .agg(
             (F.sum(rate * minutes) / F.sum(minutes)).alias("rate"),
@@ -95,7 +95,7 @@ def quarter_hours(samples: DataFrame, settings: ProfileSettings) -> DataFrame:
     )
 
 
-def _covered(samples: DataFrame, settings: ProfileSettings) -> DataFrame:
+def _covered_quarters(samples: DataFrame, settings: ProfileSettings) -> DataFrame:
     """Repeat samples in every quarter hour that they cover minutes of: its ``index``, and a bit per one of ``minutes``.
 
     A sample is about the minute that it is of, and about those before that its rate covers: passes may be kept less

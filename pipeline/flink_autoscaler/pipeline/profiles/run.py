@@ -18,7 +18,7 @@ from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.pipeline.history.files import Files, files_at, is_local, local_path
 from flink_autoscaler.pipeline.history.schema import SAMPLES
 from flink_autoscaler.pipeline.history.spark_files import advice, read
-from flink_autoscaler.pipeline.history.store import SUFFIX, Folder, Selection
+from flink_autoscaler.pipeline.history.store import SUFFIX, Folder, HistoryFilter
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
 from flink_autoscaler.pipeline.spark.session import OpenSession, open_session
@@ -70,8 +70,8 @@ def samples_at(path: str, settings: ProfileSettings) -> Reader:
         if not is_connect and not path.endswith(SUFFIX):
             files = files_at(path, spark)
             if _is_history(files):
-                days = Selection(settings.begin * 1000, settings.asof * 1000)
-                return _conformed(read(spark, files, SAMPLES, days).frame)
+                days = HistoryFilter(settings.begin * 1000, settings.asof * 1000)
+                return _conform(read(spark, files, SAMPLES, days).frame)
         return parquet_samples(spark, path)
 
     return read_samples
@@ -97,10 +97,10 @@ def parquet_samples(spark: SparkSession, path: str) -> DataFrame:
         raise ConfigError(f"{path} holds neither a metric history nor Parquet files: {reason}") from exc
     if missing := [name for name in COLUMNS if name not in (*found.columns, *_DEFAULTS)]:
         raise ConfigError(f"{path} has no column {', '.join(missing)}")
-    return _conformed(found)
+    return _conform(found)
 
 
-def _conformed(found: DataFrame) -> DataFrame:
+def _conform(found: DataFrame) -> DataFrame:
     given = {name: found[name] if name in found.columns else F.lit(_DEFAULTS[name]) for name in COLUMNS}
     return found.select(*(given[name].cast(kind).alias(name) for name, kind in COLUMNS.items()))
 

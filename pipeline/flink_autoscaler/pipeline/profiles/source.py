@@ -16,7 +16,7 @@ from flink_autoscaler.core.forecast.guard import ForecastScore, exceed_of, wape_
 from flink_autoscaler.core.forecast.online import RECENT, bounded_median, decayed
 from flink_autoscaler.core.model.load_profile import BUCKET, BUCKETS_PER_WEEK, LEAST_OF_DAYS, VERSION
 from flink_autoscaler.pipeline.profiles import ProfileSettings
-from flink_autoscaler.pipeline.profiles.fit import Fit, History, Quantiles, Series, Shape
+from flink_autoscaler.pipeline.profiles.fit import LoadFit, LoadSeries, Quantiles, SourceHistory, WeeklyShape
 
 LEADS: Final = (2, 4, 8)
 """How far ahead, in quarter hours: 30, 60 and 120 minutes."""
@@ -53,7 +53,7 @@ class ProfileBacktest:
     count: int
 
 
-def backtest(history: History, series: Series, settings: ProfileSettings) -> ProfileBacktest | None:
+def backtest_profile(history: SourceHistory, series: LoadSeries, settings: ProfileSettings) -> ProfileBacktest | None:
     """Compare forecasts with what came before ``settings.asof``; None when none could be made."""
     end = settings.asof // BUCKET
     origins = range(end - BUCKETS_PER_WEEK, end, STRIDE)
@@ -63,7 +63,9 @@ def backtest(history: History, series: Series, settings: ProfileSettings) -> Pro
     return ProfileBacktest(wape_of(scores), exceed_of(scores), len(scores)) if scores else None
 
 
-def _scores(history: History, series: Series, settings: ProfileSettings, origin: int) -> tuple[ForecastScore, ...]:
+def _scores(
+    history: SourceHistory, series: LoadSeries, settings: ProfileSettings, origin: int
+) -> tuple[ForecastScore, ...]:
     """Return the forecasts that are made at an origin, with what came; the same for all that look at it later."""
     found = history.scores.get(origin)
     if found is None:
@@ -71,11 +73,13 @@ def _scores(history: History, series: Series, settings: ProfileSettings, origin:
     return found
 
 
-def _forecasts(history: History, series: Series, settings: ProfileSettings, origin: int) -> Iterator[ForecastScore]:
+def _forecasts(
+    history: SourceHistory, series: LoadSeries, settings: ProfileSettings, origin: int
+) -> Iterator[ForecastScore]:
     fit = history.fit(origin)
     if fit is None:
         return
-    shape = Shape(history, fit)
+    shape = WeeklyShape(history, fit)
     k = _correction(history, series, settings, fit, shape)
     for lead in LEADS:
         place = history.place.get(origin + lead)
@@ -86,7 +90,9 @@ def _forecasts(history: History, series: Series, settings: ProfileSettings, orig
             yield ForecastScore(start, series.rate[place], usual * quantiles.q50, usual * quantiles.q90)
 
 
-def _correction(history: History, series: Series, settings: ProfileSettings, fit: Fit, shape: Shape) -> float:
+def _correction(
+    history: SourceHistory, series: LoadSeries, settings: ProfileSettings, fit: LoadFit, shape: WeeklyShape
+) -> float:
     ratios = []
     for index in range(fit.origin - RECENT, fit.origin):
         place = history.place.get(index)
@@ -116,23 +122,23 @@ class ProfileTask:
             row: ``job_key``, ``source_id``; ``first`` index of a complete quarter hour, None without any; ``recent``
                 complete ones of the last seven days; ``index``, ``slot`` and ``rate`` of those to be learned from.
         """
-        series = Series(row["index"], row["slot"], row["rate"])
+        series = LoadSeries(row["index"], row["slot"], row["rate"])
         missing = missing_share(row["first"], row["recent"], self.settings.asof // BUCKET)
         who = {"job_key": row["job_key"], "source_id": row["source_id"]}
-        history = History(series, self.settings)
-        found = learned(history, series, self.settings)
-        shape = shape_of(history, self.settings.asof // BUCKET)
+        history = SourceHistory(series, self.settings)
+        found = fit_source(history, series, self.settings)
+        shape = weekly_quantiles(history, self.settings.asof // BUCKET)
         shares = {"q50": [each and each.q50 for each in shape], "q90": [each and each.q90 for each in shape]}
         return {**who, "missing": missing, **found, **(shares if shape else {})}
 
 
-def shape_of(history: History, end: int) -> list[Quantiles | None]:
+def weekly_quantiles(history: SourceHistory, end: int) -> list[Quantiles | None]:
     """Return the profile as it is known at a quarter hour, by quarter hour of the week; empty where there is none."""
     fit = history.fit(end)
-    return [] if fit is None else Shape(history, fit).whole()
+    return [] if fit is None else WeeklyShape(history, fit).whole()
 
 
-def learned(history: History, series: Series, settings: ProfileSettings) -> dict[str, Any]:
+def fit_source(history: SourceHistory, series: LoadSeries, settings: ProfileSettings) -> dict[str, Any]:
     """Return what is found out about one source: its columns of ``RESULT``, without the profile and nulls.
 
     Args:
@@ -144,7 +150,7 @@ def learned(history: History, series: Series, settings: ProfileSettings) -> dict
     fit = history.fit(settings.asof // BUCKET)
     if fit is None:
         return {**common, "problem": _problem(history, settings.asof // BUCKET)}
-    tested = backtest(history, series, settings)
+    tested = backtest_profile(history, series, settings)
     # An infinite error, where nothing arrived, is none that anything can be said about.
     scores = {} if tested is None or math.isinf(tested.wape) else {"wape": tested.wape, "exceed": tested.exceed}
     return {**common, **scores, "level": fit.level, "growth": fit.growth, "weeks": fit.weeks}
@@ -162,7 +168,7 @@ def missing_share(first: int | None, recent: int, end: int) -> float:
     return 1.0 - recent / wanted if wanted else 1.0
 
 
-def _problem(history: History, end: int) -> str:
+def _problem(history: SourceHistory, end: int) -> str:
     most = max(week.size for week in history.weeks(end))
     if most >= LEAST_OF_DAYS:
         return "in most quarter hours nothing arrived, so there is no level to forecast from"

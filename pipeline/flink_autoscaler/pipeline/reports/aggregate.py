@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from flink_autoscaler.pipeline.reports.report import Period
+from flink_autoscaler.pipeline.reports.report import ReportPeriod
 
 LIMITING: Final = (
     "HEADROOM_REACHED",
@@ -115,7 +115,7 @@ def _timed(passes: DataFrame) -> DataFrame:
     return usual.select(*passes.columns, seconds.alias("seconds"))
 
 
-def job_buckets(passes: DataFrame, period: Period, *, slo_lag: float) -> DataFrame:
+def job_buckets(passes: DataFrame, period: ReportPeriod, *, slo_lag: float) -> DataFrame:
     """Condense passes to buckets. A pass stands for the time until the next one, in each bucket of that time.
 
     Args:
@@ -150,7 +150,7 @@ def job_buckets(passes: DataFrame, period: Period, *, slo_lag: float) -> DataFra
     )
 
 
-def _spread(passes: DataFrame, period: Period) -> DataFrame:
+def _spread(passes: DataFrame, period: ReportPeriod) -> DataFrame:
     """Repeat each pass in every bucket that it stands for: ``bucket``, ``overlap`` seconds, ``at``, ``is_first``."""
     at = f.col("ts").cast("double")
     placed = passes.withColumn("at", at).withColumn("begin", (at - period.since) / period.width)
@@ -201,7 +201,7 @@ def fleet_buckets(buckets: DataFrame) -> DataFrame:
     )
 
 
-def vertex_buckets(vertices: DataFrame, period: Period, job_keys: Collection[str]) -> DataFrame:
+def vertex_buckets(vertices: DataFrame, period: ReportPeriod, job_keys: Collection[str]) -> DataFrame:
     """Condense the parallelism of the vertices of some jobs to buckets.
 
     Returns:
@@ -307,7 +307,7 @@ def latest_rescales(rescales: DataFrame, job_keys: Collection[str]) -> DataFrame
     return ranked.select("job_key", at, *names)
 
 
-def fleet_rescales(rescales: DataFrame, period: Period) -> DataFrame:
+def fleet_rescales(rescales: DataFrame, period: ReportPeriod) -> DataFrame:
     """Count the rescales of all jobs in each bucket: ``bucket``, ``rescales``."""
     bucket = f.floor((f.col("decided_at").cast("double") - period.since) / period.width).cast("int")
     known = rescales.where("decided_at is not null")

@@ -14,21 +14,21 @@ from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.pipeline.history.files import Files, HistoryError
 from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, VERTICES, HistoryTable
-from flink_autoscaler.pipeline.history.spark_files import Read, read
-from flink_autoscaler.pipeline.history.store import Selection, jobs_like
+from flink_autoscaler.pipeline.history.spark_files import TableRead, read
+from flink_autoscaler.pipeline.history.store import HistoryFilter, jobs_like
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
 from flink_autoscaler.pipeline.reports import aggregate
 from flink_autoscaler.pipeline.reports.report import (
-    Forecast,
-    JobFigures,
     JobSection,
-    Period,
     Report,
+    ReportForecast,
+    ReportMetrics,
+    ReportPeriod,
     Row,
     Series,
-    instant,
-    job_figures,
+    format_utc,
+    report_metrics,
 )
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
 
@@ -65,9 +65,9 @@ class ReportRequest:
     title: str = "Fleet report"
 
     @property
-    def period(self) -> Period:
+    def period(self) -> ReportPeriod:
         """The time that the report is about."""
-        return Period.of(self.since, self.now if self.until is None else self.until)
+        return ReportPeriod.of(self.since, self.now if self.until is None else self.until)
 
 
 def build_report(spark: SparkSession, files: Files, wanted: ReportRequest) -> Report:
@@ -79,14 +79,14 @@ def build_report(spark: SparkSession, files: Files, wanted: ReportRequest) -> Re
         SparkLostError: Spark failed.
     """
     try:
-        return _built(spark, files, wanted)
+        return _build_report(spark, files, wanted)
     except AutoscalerError:
         raise
     except Exception as exc:  # py4j, pyspark and Spark raise dozens of kinds when a job fails
         raise SparkLostError(f"the report could not be made: {reason_of(exc)}") from exc
 
 
-def _built(spark: SparkSession, files: Files, wanted: ReportRequest) -> Report:
+def _build_report(spark: SparkSession, files: Files, wanted: ReportRequest) -> Report:
     tables = _Tables(spark, files, wanted)
     period = wanted.period
     passes = aggregate.passes(tables.frame(VERTICES), tables.frame(SAMPLES))
@@ -95,7 +95,7 @@ def _built(spark: SparkSession, files: Files, wanted: ReportRequest) -> Report:
         jobs = _jobs(tables, buckets, period)
         if not jobs:
             raise HistoryError(tables.nothing())
-        shown = chosen([job for job in jobs if not job.is_too_short], wanted.sections)
+        shown = select_jobs_to_show([job for job in jobs if not job.is_too_short], wanted.sections)
         return Report(
             title=wanted.title,
             period=period,
@@ -118,16 +118,16 @@ class _Tables:
     spark: SparkSession
     files: Files
     wanted: ReportRequest
-    reads: dict[str, Read] = field(default_factory=dict)
+    reads: dict[str, TableRead] = field(default_factory=dict)
 
     def frame(self, table: HistoryTable) -> DataFrame:
         if table.name not in self.reads:
             self.reads[table.name] = self._read(table, self.wanted.since, self.wanted.period.until)
         return self.reads[table.name].frame
 
-    def _read(self, table: HistoryTable, since: float, until: float) -> Read:
+    def _read(self, table: HistoryTable, since: float, until: float) -> TableRead:
         jobs = None if self.wanted.jobs is None else jobs_like(self.wanted.jobs)
-        selection = Selection(round(since * 1000), round(until * 1000), self.wanted.clusters, jobs)
+        selection = HistoryFilter(round(since * 1000), round(until * 1000), self.wanted.clusters, jobs)
         return read(self.spark, self.files, table, selection)
 
     def before(self, settings: ProfileSettings) -> DataFrame:
@@ -146,11 +146,11 @@ class _Tables:
         """Say why there is nothing to report."""
         period, damage = self.wanted.period, "".join(f"; {text}" for text in self.damage())
         what = "no rows" if self.wanted.jobs is None else f"no rows of jobs like '{self.wanted.jobs}'"
-        span = f"from {instant(self.wanted.since)} to {instant(period.until)}"
+        span = f"from {format_utc(self.wanted.since)} to {format_utc(period.until)}"
         return f"{self.files.root}: there are {what} {span}; history info shows what there is{damage}"
 
 
-def _jobs(tables: _Tables, buckets: DataFrame, period: Period) -> list[JobFigures]:
+def _jobs(tables: _Tables, buckets: DataFrame, period: ReportPeriod) -> list[ReportMetrics]:
     """Return the figures of all jobs by key."""
     totals = _by_job(aggregate.job_totals(buckets.where(f.col("bucket") < period.count)))
     decisions = _by_job(aggregate.job_decisions(tables.frame(DECISIONS)))
@@ -158,7 +158,7 @@ def _jobs(tables: _Tables, buckets: DataFrame, period: Period) -> list[JobFigure
     # Of several policies in shadow mode the one that was it last.
     shadows = _by_job(aggregate.job_shadows(tables.frame(DECISIONS)).orderBy("last", "policy"))
     return [
-        job_figures(
+        report_metrics(
             key,
             totals.get(key, {}),
             decisions.get(key, {}),
@@ -170,7 +170,7 @@ def _jobs(tables: _Tables, buckets: DataFrame, period: Period) -> list[JobFigure
     ]
 
 
-def chosen(jobs: Sequence[JobFigures], most: int) -> Sequence[JobFigures]:
+def select_jobs_to_show(jobs: Sequence[ReportMetrics], most: int) -> Sequence[ReportMetrics]:
     """Return the jobs that get a section when there are too many: those that need a person, then the largest."""
     ranked = sorted(jobs, key=lambda job: (not job.concerns, -(job.slot_hours or 0.0), job.job_key))
     return sorted(ranked[:most], key=lambda job: job.job_key)
@@ -185,7 +185,7 @@ def _rows(frame: DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def _notes(jobs: Sequence[JobFigures], shown: Sequence[JobFigures]) -> Iterator[str]:
+def _notes(jobs: Sequence[ReportMetrics], shown: Sequence[ReportMetrics]) -> Iterator[str]:
     for job in jobs:
         if job.is_too_short:
             yield f"{job.job_key}: only {job.passes} passes in the period, too few for charts"
@@ -197,18 +197,20 @@ def _notes(jobs: Sequence[JobFigures], shown: Sequence[JobFigures]) -> Iterator[
         )
 
 
-def _sections(tables: _Tables, buckets: DataFrame, period: Period, shown: Sequence[JobFigures]) -> Iterator[JobSection]:
+def _sections(
+    tables: _Tables, buckets: DataFrame, period: ReportPeriod, shown: Sequence[ReportMetrics]
+) -> Iterator[JobSection]:
     keys = [job.job_key for job in shown]
     if not keys:
         return
-    passes = _grouped(_rows(buckets.where(f.col("job_key").isin(keys))), "job_key")
-    vertices = _grouped(_rows(aggregate.vertex_buckets(tables.frame(VERTICES), period, keys)), "job_key")
-    rescales = _grouped(_rows(aggregate.latest_rescales(tables.frame(RESCALES), keys)), "job_key")
+    passes = _group_rows(_rows(buckets.where(f.col("job_key").isin(keys))), "job_key")
+    vertices = _group_rows(_rows(aggregate.vertex_buckets(tables.frame(VERTICES), period, keys)), "job_key")
+    rescales = _group_rows(_rows(aggregate.latest_rescales(tables.frame(RESCALES), keys)), "job_key")
     settings = tables.wanted.profiles
     missing = "left out, as asked for" if settings is None else NOTHING_BEFORE
     expected = {} if settings is None else _forecasts(tables.before(settings), settings, period, keys)
     for job in shown:
-        series = {name: _bucketed(passes.get(job.job_key, ()), period, name) for name in _SERIES}
+        series = {name: _values_by_bucket(passes.get(job.job_key, ()), period, name) for name in _SERIES}
         of_vertices = vertices.get(job.job_key, ())
         names = {row["vertex_id"]: row["name"] for row in of_vertices}
         newest_first = sorted(rescales.get(job.job_key, ()), key=lambda row: -row["at"])
@@ -217,30 +219,30 @@ def _sections(tables: _Tables, buckets: DataFrame, period: Period, shown: Sequen
             series=series,
             vertices=list(_widest(of_vertices, period, series["slots"])),
             rescales=[_rescale(row, names) for row in newest_first],
-            forecast=_judged(expected.get(job.job_key, Forecast(problem=missing)), series["load"]),
+            forecast=_with_accuracy(expected.get(job.job_key, ReportForecast(problem=missing)), series["load"]),
         )
 
 
-def _grouped(rows: Sequence[Row], name: str) -> dict[str, list[Row]]:
+def _group_rows(rows: Sequence[Row], name: str) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     for row in rows:
         found.setdefault(row[name] or "", []).append(row)
     return found
 
 
-def _bucketed(rows: Sequence[Row], period: Period, name: str) -> list[float | None]:
+def _values_by_bucket(rows: Sequence[Row], period: ReportPeriod, name: str) -> list[float | None]:
     """Return the value in each bucket; None where there is no row."""
     values = {row["bucket"]: row[name] for row in rows}
     return [values.get(bucket) for bucket in range(period.count)]
 
 
-def _widest(rows: Sequence[Row], period: Period, slots: Series) -> Iterator[tuple[str, Series]]:
+def _widest(rows: Sequence[Row], period: ReportPeriod, slots: Series) -> Iterator[tuple[str, Series]]:
     """Yield the widest vertices of a job, by their greatest parallelism, which holds until the next pass."""
-    by_vertex = _grouped(rows, "vertex_id")
+    by_vertex = _group_rows(rows, "vertex_id")
     widths = {key: max(row["parallelism"] for row in found) for key, found in by_vertex.items()}
     for key in sorted(by_vertex, key=lambda key: (-widths[key], key))[:_SHOWN_VERTICES]:
         held: list[float | None] = []
-        for value, known in zip(_bucketed(by_vertex[key], period, "parallelism"), slots, strict=True):
+        for value, known in zip(_values_by_bucket(by_vertex[key], period, "parallelism"), slots, strict=True):
             held.append(held[-1] if held and value is None and known is not None else value)
         yield by_vertex[key][-1]["name"] or key or "?", held
 
@@ -257,18 +259,18 @@ def _rescale(row: Row, names: Mapping[str, str | None]) -> Row:
     return {**row, "changes": changes, "is_bad": row["reverted"] or row["stage"] in aggregate.FAILED}
 
 
-def _fleet(tables: _Tables, buckets: DataFrame, period: Period) -> Mapping[str, Series]:
+def _fleet(tables: _Tables, buckets: DataFrame, period: ReportPeriod) -> Mapping[str, Series]:
     sums = _rows(aggregate.fleet_buckets(buckets))
     rescales = _rows(aggregate.fleet_rescales(tables.frame(RESCALES), period))
     return {
-        **{name: _bucketed(sums, period, name) for name in ("slots", "load", "late")},
-        "rescales": [count or 0 for count in _bucketed(rescales, period, "rescales")],
+        **{name: _values_by_bucket(sums, period, name) for name in ("slots", "load", "late")},
+        "rescales": [count or 0 for count in _values_by_bucket(rescales, period, "rescales")],
     }
 
 
 def _forecasts(
-    samples: DataFrame, settings: ProfileSettings, period: Period, job_keys: Collection[str]
-) -> Mapping[str, Forecast]:
+    samples: DataFrame, settings: ProfileSettings, period: ReportPeriod, job_keys: Collection[str]
+) -> Mapping[str, ReportForecast]:
     """Make profiles of the samples that came before the period, and return what they expect of it, by job.
 
     Returns:
@@ -283,21 +285,21 @@ def _forecasts(
     return {job_key: _forecast(each, period) for job_key, each in by_job.items()}
 
 
-def _forecast(sources: Sequence[ProfileResult], period: Period) -> Forecast:
+def _forecast(sources: Sequence[ProfileResult], period: ReportPeriod) -> ReportForecast:
     profiles = [source.profile for source in sources if source.profile is not None]
     if len(profiles) < len(sources):
         problem = next(source.problem for source in sources if source.profile is None)
-        return Forecast(problem=problem or "there is no profile")
+        return ReportForecast(problem=problem or "there is no profile")
 
     def expected(quantile: str, at: float) -> float | None:
         shares = [(profile, getattr(profile, quantile)[profile.slot(at)]) for profile in profiles]
         return None if None in [share for _, share in shares] else math.fsum(it.base(at) * part for it, part in shares)
 
     instants = [period.start_of(bucket) + period.width / 2 for bucket in range(period.count)]
-    return Forecast([expected("q50", at) for at in instants], [expected("q90", at) for at in instants])
+    return ReportForecast([expected("q50", at) for at in instants], [expected("q90", at) for at in instants])
 
 
-def _judged(forecast: Forecast, actual: Series) -> Forecast:
+def _with_accuracy(forecast: ReportForecast, actual: Series) -> ReportForecast:
     """Return a forecast with how far it was from what arrived, over the buckets that know both."""
     both = [
         (rate, middle, upper)

@@ -13,12 +13,19 @@ from flink_autoscaler.pipeline.backtest.plan import BOUNDS
 from flink_autoscaler.pipeline.backtest.tune import Recommendation, basis_of
 from flink_autoscaler.pipeline.pages.drawing import COLOURS, Curve, Times, Values, chart
 from flink_autoscaler.pipeline.pages.rendering import style, templates_of
-from flink_autoscaler.pipeline.reports.report import JobFigures, JobSection, Period, Report, Series, saved_share
+from flink_autoscaler.pipeline.reports.report import (
+    JobSection,
+    Report,
+    ReportMetrics,
+    ReportPeriod,
+    Series,
+    saved_share,
+)
 
 GENERATOR: Final = "flink-autoscaler report"
 """By which a report is known to be ours."""
 
-MOST_CHARTS: Final = 100
+MAX_CHARTS: Final = 100
 """Jobs of a backtest with charts."""
 
 TALKERS: Final = 10
@@ -60,7 +67,7 @@ def backtest_page(comparison: Comparison, recommendations: Sequence[Recommendati
         basis=basis_of(recommendations),
         bound_titles=BOUNDS,
         charts_of=backtest_charts,
-        most_charts=MOST_CHARTS,
+        most_charts=MAX_CHARTS,
     )
 
 
@@ -73,7 +80,7 @@ def _page(template: str, **values: object) -> str:
     )
 
 
-def totals_of(jobs: Iterable[JobFigures]) -> Mapping[str, Any]:
+def totals_of(jobs: Iterable[ReportMetrics]) -> Mapping[str, Any]:
     """Sum up jobs; None where no job knows its part. ``unknown`` are those whose lag is not known."""
     jobs = list(jobs)
     sums = {
@@ -90,17 +97,17 @@ def totals_of(jobs: Iterable[JobFigures]) -> Mapping[str, Any]:
     }
 
 
-def top_talkers(jobs: Sequence[JobFigures]) -> Mapping[str, Sequence[tuple[JobFigures, float]]]:
+def top_talkers(jobs: Sequence[ReportMetrics]) -> Mapping[str, Sequence[tuple[ReportMetrics, float]]]:
     """Return by every figure of ``TALK`` the ten jobs with the most of it, the greatest first; none without any."""
     found = {name: [(job, value) for job in jobs if (value := getattr(job, name) or 0) > 0] for name in TALK}
     return {name: sorted(each, key=lambda it: (-it[1], it[0].job_key))[:TALKERS] for name, each in found.items()}
 
 
-def _at(period: Period, series: Series) -> Values:
+def _at(period: ReportPeriod, series: Series) -> Values:
     return [(period.start_of(bucket) * 1000, value) for bucket, value in enumerate(series)]
 
 
-def _times(period: Period, section: JobSection | None = None) -> Times:
+def _times(period: ReportPeriod, section: JobSection | None = None) -> Times:
     rescales = () if section is None else section.rescales
     return Times(period.since * 1000, period.until * 1000, [(each["at"] * 1000, each["is_bad"]) for each in rescales])
 

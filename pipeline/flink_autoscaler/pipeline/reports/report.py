@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 Series = Sequence[float | None]
 """A value per bucket; None where nothing is known."""
 
-MOST_BUCKETS: Final = 500
+MAX_BUCKETS: Final = 500
 """Of a chart: more points than a screen can tell apart only make the page larger."""
 
 FEWEST_PASSES: Final = 5
@@ -32,7 +32,7 @@ _PAUSE_CODES: Final = ("PAUSED_AFTER_ROLLBACK", "ROLLING_BACK")
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class ReportPeriod:
     """A stretch of time in buckets of one width. Instants are epoch seconds.
 
     Attributes:
@@ -46,7 +46,7 @@ class Period:
     width: float
 
     @classmethod
-    def of(cls, since: float, until: float) -> Period:
+    def of(cls, since: float, until: float) -> ReportPeriod:
         """Divide a stretch into round buckets, 500 of them at most.
 
         Raises:
@@ -54,7 +54,7 @@ class Period:
         """
         if since >= until:
             raise ValueError("the period is empty")
-        wanted = (until - since) / (MOST_BUCKETS - 1)
+        wanted = (until - since) / (MAX_BUCKETS - 1)
         width = next((width for width in _WIDTHS if width >= wanted), math.ceil(wanted / _DAY) * _DAY)
         return cls(math.floor(since / width) * width, until, width)
 
@@ -68,7 +68,7 @@ class Period:
         return self.since + bucket * self.width
 
 
-class Concern(NamedTuple):
+class AttentionReason(NamedTuple):
     """Reason why a job needs attention: one or two words, such as ``paused``, and what is known about it."""
 
     kind: str
@@ -76,7 +76,7 @@ class Concern(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class JobFigures:
+class ReportMetrics:
     """One job over the period; None is not known.
 
     Attributes:
@@ -108,7 +108,7 @@ class JobFigures:
     rescales: int = 0
     outage: float = 0.0
     failed: int = 0
-    concerns: tuple[Concern, ...] = ()
+    concerns: tuple[AttentionReason, ...] = ()
     shadow: Row | None = None
 
     @property
@@ -123,7 +123,7 @@ class JobFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class ReportForecast:
     """Expected load of a job at the beginning of the period.
 
     Attributes:
@@ -151,11 +151,11 @@ class JobSection:
         rescales: Rows of ``aggregate.latest_rescales``, the newest first, with ``changes`` such as ``map 2 → 4``.
     """
 
-    figures: JobFigures
+    figures: ReportMetrics
     series: Mapping[str, Series]
     vertices: Sequence[tuple[str, Series]] = ()
     rescales: Sequence[Row] = ()
-    forecast: Forecast = field(default_factory=Forecast)
+    forecast: ReportForecast = field(default_factory=ReportForecast)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +172,9 @@ class Report:
     """
 
     title: str
-    period: Period
+    period: ReportPeriod
     made_at: float
-    jobs: Sequence[JobFigures]
+    jobs: Sequence[ReportMetrics]
     sections: Sequence[JobSection]
     fleet: Mapping[str, Series]
     slo_lag: float
@@ -189,9 +189,9 @@ class Report:
         return self.warnings
 
 
-def job_figures(
+def report_metrics(
     job_key: str, totals: Row, decisions: Row, rescales: Row, *, until: float, shadow: Row | None = None
-) -> JobFigures:
+) -> ReportMetrics:
     """Work out the figures of a job over a period that ends at an instant.
 
     The rows are what ``aggregate`` returns about the job; empty where a table has none.
@@ -200,7 +200,7 @@ def job_figures(
     last = max((row["last"] for row in (totals, decisions) if row.get("last") is not None), default=None)
     clusters = (row.get("cluster") for row in (totals, decisions, rescales))
     slot_seconds, peak, known = (totals.get(name) for name in ("slot_seconds", "peak", "slot_known"))
-    return JobFigures(
+    return ReportMetrics(
         job_key=job_key,
         cluster=next((name for name in clusters if name), ""),
         passes=max(totals.get("passes") or 0, decisions.get("passes") or 0),
@@ -224,33 +224,35 @@ def saved_share(used: float | None, static: float | None) -> float | None:
     return None if used is None or not static else 1.0 - used / static
 
 
-def _concerns(latest: Row, decisions: Row, rescales: Row, last: float | None, until: float) -> Iterator[Concern]:
+def _concerns(
+    latest: Row, decisions: Row, rescales: Row, last: float | None, until: float
+) -> Iterator[AttentionReason]:
     """Yield why a person should look: the job is left alone, was undone, cannot grow, or cannot be seen."""
     reasons, supervision, status = latest.get("reasons") or (), latest.get("supervision"), latest.get("status")
     if supervision in ("paused", "rolling back"):
         texts = (reason["text"] for reason in reasons if reason["code"] in _PAUSE_CODES)
-        yield Concern(supervision, next(filter(None, texts), "since a rollback"))
+        yield AttentionReason(supervision, next(filter(None, texts), "since a rollback"))
     for kind, name, latest_one in (("rolled back", "reverted", "revert"), ("failed", "failed", "failure")):
         if count := rescales.get(name):
             told = rescales.get(latest_one) or {}
-            at = "" if told.get("at") is None else f", the last one on {instant(told['at'])}"
+            at = "" if told.get("at") is None else f", the last one on {format_utc(told['at'])}"
             why = f": {told['reason']}" if told.get("reason") else ""
-            yield Concern(kind, f"{count} rescale{'s' if count > 1 else ''}{at}{why}")
+            yield AttentionReason(kind, f"{count} rescale{'s' if count > 1 else ''}{at}{why}")
     passes = decisions.get("passes") or 0
     limited, blind = ((decisions.get(name) or 0) / max(1, passes) for name in ("limited", "blind"))
     if limited >= _LIMITED_SHARE:
-        yield Concern("limited", f"in {limited:.0%} of the passes: {decisions.get('limit')}")
+        yield AttentionReason("limited", f"in {limited:.0%} of the passes: {decisions.get('limit')}")
     is_blind_now = latest.get("phase") in _BLIND
     if passes and (is_blind_now or blind >= _BLIND_SHARE):
         texts = (text for text in (latest.get("error"), *(reason["text"] for reason in reasons)) if text)
         now = next((f"; now: {text}" for text in texts), "") if is_blind_now else ""
-        yield Concern("no metrics", f"in {blind:.0%} of the passes{now}")
+        yield AttentionReason("no metrics", f"in {blind:.0%} of the passes{now}")
     if status not in ("FINISHED", "CANCELED", "RUNNING", None):
-        yield Concern("not running", f"its status is {status}")
+        yield AttentionReason("not running", f"its status is {status}")
     if last is not None and until - last > _SILENT and status in ("RUNNING", None):
-        yield Concern("not seen", f"the history has nothing about it since {instant(last)}")
+        yield AttentionReason("not seen", f"the history has nothing about it since {format_utc(last)}")
 
 
-def instant(at: float) -> str:
+def format_utc(at: float) -> str:
     """Write an instant of epoch seconds in a sentence, such as ``2026-01-31 12:00 UTC``."""
     return f"{utc(at * 1000):%Y-%m-%d %H:%M} UTC"

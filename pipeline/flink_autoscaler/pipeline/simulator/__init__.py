@@ -9,7 +9,7 @@ every simulated minute the pass of the daemon decides about it (:mod:`.run`). :m
 from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.metrics import ReportSettings
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms
+from flink_autoscaler.pipeline.simulator.rescales import RescaleParams
 from flink_autoscaler.pipeline.simulator.run import BacktestResult, Simulation, run
 from flink_autoscaler.pipeline.simulator.workloads import WORKLOADS, Workload
 
@@ -19,7 +19,7 @@ __all__ = [
     "JobModel",
     "Measures",
     "ReportSettings",
-    "RescaleTerms",
+    "RescaleParams",
     "Simulation",
     "VertexModel",
     "Workload",

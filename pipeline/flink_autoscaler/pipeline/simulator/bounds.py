@@ -17,7 +17,7 @@ from flink_autoscaler.pipeline.simulator.workloads import Workload
 _TOLERANCE: Final = 1e-9
 
 
-def area(job: JobModel, workload: Workload) -> float:
+def work_area(job: JobModel, workload: Workload) -> float:
     """Return the slot-seconds that the work itself takes; nobody who serves everything needs less."""
     return math.fsum(busy_slots(job, workload)) * workload.step
 
@@ -31,7 +31,7 @@ def busy_slots(job: JobModel, workload: Workload) -> list[float]:
     return [sum(step[v] for v in most) for step in busy]
 
 
-def instant(job: JobModel, workload: Workload) -> float:
+def instant_rescaling_slots(job: JobModel, workload: Workload) -> float:
     """Return the slot-seconds of somebody who rescales at any time, at once and for nothing, so that nothing waits.
 
     Raises:
@@ -77,7 +77,7 @@ def _capacities(vertex: VertexModel) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class OracleTerms:
+class OracleParams:
     """Cost of rescales for the oracle, which knows the future.
 
     Attributes:
@@ -119,7 +119,7 @@ class OraclePlan:
         return [self.sizes[step // self.bucket_steps] for step in range(steps)]
 
 
-def oracle(job: JobModel, workload: Workload, terms: OracleTerms = OracleTerms()) -> OraclePlan:
+def oracle(job: JobModel, workload: Workload, terms: OracleParams = OracleParams()) -> OraclePlan:
     """Return the cheapest sequence of sizes in which no bucket's peak ever waits, by dynamic programming.
 
     All vertices have the same parallelism, which costs nothing extra where they share slots.
@@ -144,7 +144,7 @@ def oracle(job: JobModel, workload: Workload, terms: OracleTerms = OracleTerms()
         loads = [max(demand[v] / capacity for v, capacity in each.items()) for each in capacities]
         costs, origins = _extend(costs, loads, seconds, terms, is_first=number == 0)
         came_from.append(origins)
-    return OraclePlan(min(costs), _traced(costs, came_from), bucket_steps)
+    return OraclePlan(min(costs), _trace_back(costs, came_from), bucket_steps)
 
 
 def _buckets(job: JobModel, workload: Workload, count: int) -> Iterator[tuple[float, Mapping[VertexId, float]]]:
@@ -154,7 +154,7 @@ def _buckets(job: JobModel, workload: Workload, count: int) -> Iterator[tuple[fl
         yield len(demands) * workload.step, {v: max(demand[v] for demand in demands) for v in demands[0]}
 
 
-def _greatest(job: JobModel, buckets: Sequence[tuple[float, Mapping[VertexId, float]]], terms: OracleTerms) -> int:
+def _greatest(job: JobModel, buckets: Sequence[tuple[float, Mapping[VertexId, float]]], terms: OracleParams) -> int:
     """Return a size with which a rescale is possible in every bucket, or at least no rescale is needed."""
     peaks = {v: max(demand[v] for _, demand in buckets) for v in buckets[0][1]}
     least = _all_for(job, peaks)
@@ -175,7 +175,7 @@ def _all_for(job: JobModel, demand: Mapping[VertexId, float]) -> int:
 
 
 def _extend(
-    costs: Sequence[float], loads: Sequence[float], seconds: float, terms: OracleTerms, *, is_first: bool
+    costs: Sequence[float], loads: Sequence[float], seconds: float, terms: OracleParams, *, is_first: bool
 ) -> tuple[list[float], list[int]]:
     """Return the least cost of ending a bucket with every size, and the size before it."""
     cheapest = min(range(len(costs)), key=costs.__getitem__)
@@ -189,7 +189,7 @@ def _extend(
     return extended, origins
 
 
-def _change_cost(size: int, load: float, seconds: float, terms: OracleTerms) -> float:
+def _change_cost(size: int, load: float, seconds: float, terms: OracleParams) -> float:
     """Return what a rescale to a size costs at the beginning of a bucket; infinite where its backlog would stay."""
     if load * seconds > (seconds - terms.outage) * (1 + _TOLERANCE):
         return math.inf
@@ -197,7 +197,7 @@ def _change_cost(size: int, load: float, seconds: float, terms: OracleTerms) -> 
     return size * terms.outage + terms.late_weight * late
 
 
-def _traced(costs: Sequence[float], came_from: Sequence[Sequence[int]]) -> tuple[int, ...]:
+def _trace_back(costs: Sequence[float], came_from: Sequence[Sequence[int]]) -> tuple[int, ...]:
     number = min(range(len(costs)), key=costs.__getitem__)
     sizes = []
     for origins in reversed(came_from):

@@ -108,7 +108,7 @@ class _MinuteMeters:
         self._closed.append(self._open)
         self._open = {}
 
-    def shown(self, vertex_id: VertexId) -> VertexFlow:
+    def read(self, vertex_id: VertexId) -> VertexFlow:
         """Return what can be seen of a vertex."""
         tallies = [each.get(vertex_id, _Tally()) for each in self._closed]
         sums = _Tally(*map(sum, zip(*tallies, strict=True))) if tallies else _Tally()
@@ -155,7 +155,7 @@ class Meters:
         """
         flows, fluid = self._count(), self._job.fluid
         if self._settings.window and fluid.is_running:
-            flows = {v: self._minute.shown(v) for v in fluid.model.gains}
+            flows = {v: self._minute.read(v) for v in fluid.model.gains}
         if flows is None:
             return None
         if not self._settings.noise:

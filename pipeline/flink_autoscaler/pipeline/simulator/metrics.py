@@ -157,7 +157,7 @@ class Reporter:
     @property
     def _shown(self) -> Mapping[VertexId, int]:
         """The parallelism of the newest execution graph, which may still be starting."""
-        return self._job.fluid.parallelism if self._job.fluid.is_running else self._job.asked
+        return self._job.fluid.parallelism if self._job.fluid.is_running else self._job.requested
 
     def _plan(self) -> tuple[PlanNode, ...]:
         """Return the plan, which is the same object for as long as it does not change."""
@@ -211,7 +211,7 @@ class Reporter:
             all_running=fluid.is_running,
             running_since_ms=self.at_ms(since) if fluid.is_running else None,
             stopped_ms=None if job.stopped_at is None else self.at_ms(job.stopped_at),
-            requirements={vertex_id: (1, parallelism) for vertex_id, parallelism in job.asked.items()},
+            requirements={vertex_id: (1, parallelism) for vertex_id, parallelism in job.requested.items()},
             exceptions=(),
             checkpoints=CheckpointFacts(self._checkpoint_ms(), 0, round(settings.checkpoint_interval * _MS)),
             taskmanagers=self._present()[1],

@@ -218,7 +218,7 @@ class FluidJob:
         """Let time pass, with constant arrival rates by source in records/s."""
         if arrivals != self._rates:
             self._bend(arrivals)
-        taken = self.taken(seconds, arrivals) if self.is_running else None
+        taken = self.throughput(seconds, arrivals) if self.is_running else None
         for source, rate in enumerate(arrivals):
             come = rate * seconds
             self.arrived[source] += come
@@ -257,12 +257,12 @@ class FluidJob:
     def _takes_whole(self, seconds: float, arrivals: tuple[float, ...]) -> bool:
         """Tell whether all that arrives is taken in while nothing waits."""
         if arrivals != self._taken_whole:
-            if self.taken(seconds, arrivals) != list(arrivals):
+            if self.throughput(seconds, arrivals) != list(arrivals):
                 return False
             self._taken_whole = arrivals
         return True
 
-    def taken(self, seconds: float, arrivals: Sequence[float]) -> list[float]:
+    def throughput(self, seconds: float, arrivals: Sequence[float]) -> list[float]:
         """Return the records/s that each source takes in during the next seconds."""
         taken = [
             min(capacity, backlog / seconds + rate)

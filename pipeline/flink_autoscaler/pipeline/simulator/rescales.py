@@ -13,7 +13,7 @@ See = Callable[[float, float, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class RescaleTerms:
+class RescaleParams:
     """Cost of a rescale.
 
     Attributes:
@@ -58,7 +58,7 @@ class SimulatedRescale:
         return any(parallelism > self.before[vertex_id] for vertex_id, parallelism in self.after.items())
 
 
-class RescaleAnswer(StrEnum):
+class RescaleResponse(StrEnum):
     """Answer of a cluster to a request."""
 
     UNCHANGED = "unchanged"
@@ -79,7 +79,7 @@ class RescalingJob:
         served_before: Records that earlier executions had served, by source.
     """
 
-    def __init__(self, fluid: FluidJob, terms: RescaleTerms) -> None:
+    def __init__(self, fluid: FluidJob, terms: RescaleParams) -> None:
         self.fluid = fluid
         self.rescales: list[SimulatedRescale] = []
         self.rejected = 0
@@ -91,23 +91,23 @@ class RescalingJob:
         self.slots = fluid.model.slots(fluid.parallelism)
 
     @property
-    def asked(self) -> Mapping[VertexId, int]:
+    def requested(self) -> Mapping[VertexId, int]:
         """The parallelism that the cluster was last asked for."""
         return self.fluid.parallelism if self._course is None else self._course.after
 
-    def request(self, wanted: Mapping[VertexId, int]) -> RescaleAnswer:
+    def request(self, wanted: Mapping[VertexId, int]) -> RescaleResponse:
         """Ask for another parallelism; vertices left out keep theirs."""
         most = {vertex.vertex_id: vertex.max_parallelism for vertex in self.fluid.model.vertices}
-        target = {v: min(wanted.get(v, p), most[v]) for v, p in self.asked.items()}
-        if target == self.asked:
-            return RescaleAnswer.UNCHANGED
+        target = {v: min(wanted.get(v, p), most[v]) for v, p in self.requested.items()}
+        if target == self.requested:
+            return RescaleResponse.UNCHANGED
         if self._course is not None:
             self.rejected += 1
-            return RescaleAnswer.REJECTED
+            return RescaleResponse.REJECTED
         fluid, stops = self.fluid, self.fluid.now + self.terms.delay
         starts, slots = stops + self.terms.outage_of(len(self.rescales)), fluid.model.slots(target)
         self._course = SimulatedRescale(fluid.now, stops, starts, fluid.parallelism, target, self.slots, slots)
-        return RescaleAnswer.ACCEPTED
+        return RescaleResponse.ACCEPTED
 
     def flow_in_steps(self, seconds: float, count: int, arrivals: tuple[float, ...], see: See) -> None:
         """Let time pass in so many steps of so many seconds, and tell after each how late the job is.

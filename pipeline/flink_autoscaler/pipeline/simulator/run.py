@@ -23,11 +23,11 @@ from flink_autoscaler.core.observe.required_facts import RequiredFacts, required
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
-from flink_autoscaler.pipeline.simulator.bounds import area, parallelism_for
+from flink_autoscaler.pipeline.simulator.bounds import parallelism_for, work_area
 from flink_autoscaler.pipeline.simulator.measures import Measures, Trace, measure
 from flink_autoscaler.pipeline.simulator.metrics import JOB_ID, Reporter, ReportSettings
 from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms, RescalingJob, SimulatedRescale
+from flink_autoscaler.pipeline.simulator.rescales import RescaleParams, RescalingJob, SimulatedRescale
 from flink_autoscaler.pipeline.simulator.workloads import Workload
 
 DT: Final = 5.0
@@ -82,7 +82,7 @@ class Simulation:
     workload: Workload
     configuration: Mapping[str, str] = field(default_factory=dict)
     plugins: Plugins = NO_PLUGINS
-    terms: RescaleTerms = field(default_factory=RescaleTerms)
+    terms: RescaleParams = field(default_factory=RescaleParams)
     reports: ReportSettings = field(default_factory=ReportSettings)
     initial: Mapping[VertexId, int] | None = None
     interval: float = 60.0
@@ -189,7 +189,7 @@ class _Run:
             self._flow_until(due)
             self._reporter.update()
         self._flow_until(instant)
-        self._take(self._look())
+        self._apply_outcome(self._run_pass())
 
     def _late(self) -> float:
         """Return by how many seconds a pass is late."""
@@ -199,7 +199,7 @@ class _Run:
     def _flow_until(self, instant: float) -> None:
         flow_until(self._job, self._given.workload, instant, self._trace, dt=self._given.dt)
 
-    def _look(self) -> PassOutcome:
+    def _run_pass(self) -> PassOutcome:
         """Do one pass as the daemon does, with the answers of the simulated cluster."""
         now_ms = self._reporter.at_ms(self._job.fluid.now)
         profiles = self._profiles(now_ms / 1000)
@@ -229,7 +229,7 @@ class _Run:
             self._contexts[status] = replace(self._context, status=status)
         return self._contexts[status]
 
-    def _take(self, outcome: PassOutcome) -> None:
+    def _apply_outcome(self, outcome: PassOutcome) -> None:
         """Remember what the pass found out, and ask the cluster for what it wants."""
         self._state, self._memory = outcome.state, outcome.memory
         if isinstance(outcome.decision, Hold):
@@ -244,7 +244,7 @@ class _Run:
     def _result(self) -> BacktestResult:
         given, job = self._given, self._job
         limit = self._context.options.slo_lag.seconds if given.slo_lag is None else given.slo_lag
-        least = area(given.job, given.workload)
+        least = work_area(given.job, given.workload)
         return BacktestResult(
             measure(self._trace, job.rescales, slo_lag=limit, least_slot_seconds=least),
             self._trace,

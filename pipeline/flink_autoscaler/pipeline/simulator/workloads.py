@@ -66,7 +66,7 @@ class Workload:
         return Workload(self.name, self.step, self.rows[round(since / self.step) : round(until / self.step)])
 
 
-def shaped(name: str, shape: Shape, duration: float, *, step: float = MINUTE, since: float = 0.0) -> Workload:
+def from_shape(name: str, shape: Shape, duration: float, *, step: float = MINUTE, since: float = 0.0) -> Workload:
     """Make a workload of one source from a function of time, from an instant on; nothing is ever negative."""
     count = max(1, round(duration / step))
     return Workload(name, step, tuple((max(0.0, shape(since + number * step)),) for number in range(count)))
@@ -78,7 +78,7 @@ def side_by_side(name: str, first: Workload, *others: Workload) -> Workload:
     return Workload(name, first.step, tuple(tuple(rate for row in each for rate in row) for each in rows))
 
 
-def recorded(name: str, rates: Sequence[float], *, step: float = MINUTE) -> Workload:
+def from_rates(name: str, rates: Sequence[float], *, step: float = MINUTE) -> Workload:
     """Make a workload of one source from records/s that were recorded, one per step.
 
     Raises:
@@ -89,13 +89,13 @@ def recorded(name: str, rates: Sequence[float], *, step: float = MINUTE) -> Work
     return Workload(name, step, tuple((float(rate),) for rate in rates))
 
 
-def lasting(workload: Workload, seconds: float) -> Workload:
+def fit_duration(workload: Workload, seconds: float) -> Workload:
     """Return a workload for so long: its beginning, or itself again and again."""
     count = max(1, round(seconds / workload.step))
-    return Workload(workload.name, workload.step, again(workload, count)[:count])
+    return Workload(workload.name, workload.step, repeat(workload, count)[:count])
 
 
-def again(workload: Workload, count: int) -> tuple[Row, ...]:
+def repeat(workload: Workload, count: int) -> tuple[Row, ...]:
     """Return the rows of a workload again and again, at least so many."""
     return workload.rows * math.ceil(count / len(workload.rows))
 
@@ -107,7 +107,7 @@ def daily_sine(t: float) -> float:
 
 def autoregressive(seed: int, deviation: float, memory: float = 0.9) -> Iterator[float]:
     """Yield factors around 1 that remember most of their deviation, of so much in the long run, from step to step."""
-    chance = chance_of(seed)
+    chance = rng_of(seed)
     own = deviation * math.sqrt(1 - memory**2)
     value = chance.gauss(0, deviation)
     while True:
@@ -115,7 +115,7 @@ def autoregressive(seed: int, deviation: float, memory: float = 0.9) -> Iterator
         value = memory * value + chance.gauss(0, own)
 
 
-def chance_of(seed: int) -> random.Random:
+def rng_of(seed: int) -> random.Random:
     """Return chance that repeats itself with the same seed."""
     return random.Random(seed)  # noqa: S311 - a simulation has to be repeatable
 
@@ -134,7 +134,7 @@ _SWING: Final = 6 * HOUR
 def week_sine(*, seed: int = 0, weeks: float = 1.0, since: float = 0.0) -> Workload:
     """Return a daily sine between 50 k and 150 k, a quarter less at weekends, with slow noise of 3 %."""
     noise = autoregressive(seed, 0.03)
-    return shaped("week-sine", lambda t: _days(t) * next(noise), weeks * WEEK, since=since)
+    return from_shape("week-sine", lambda t: _days(t) * next(noise), weeks * WEEK, since=since)
 
 
 def growth(*, seed: int = 0, weeks: float = 1.0, since: float = 0.0) -> Workload:
@@ -144,7 +144,7 @@ def growth(*, seed: int = 0, weeks: float = 1.0, since: float = 0.0) -> Workload
     def shape(t: float) -> float:
         return _days(t) * math.pow(WEEKLY_GROWTH, t / WEEK) * next(noise)
 
-    return shaped("growth", shape, weeks * WEEK, since=since)
+    return from_shape("growth", shape, weeks * WEEK, since=since)
 
 
 def _days(t: float) -> float:
@@ -157,12 +157,12 @@ def office(*, seed: int = 0, weeks: float = 5.0, since: float = 0.0) -> Workload
 
     On top comes a daily sine, a tenth of the night's rate high. Growth counts from the Monday on; before there is less.
     """
-    return shaped("office", _office(seed, 1.03, frozenset()), weeks * WEEK, since=since)
+    return from_shape("office", _office(seed, 1.03, frozenset()), weeks * WEEK, since=since)
 
 
 def holiday(*, seed: int = 0, weeks: float = 1.0, since: float = 0.0) -> Workload:
     """Return office hours that do not grow, with a first Thursday on which the office stays closed."""
-    return shaped("holiday", _office(seed, 1.0, frozenset({HOLIDAY // DAY})), weeks * WEEK, since=since)
+    return from_shape("holiday", _office(seed, 1.0, frozenset({HOLIDAY // DAY})), weeks * WEEK, since=since)
 
 
 def _office(seed: int, weekly_growth: float, closed: frozenset[float]) -> Shape:
@@ -186,7 +186,7 @@ def _open(t: float) -> float:
 
 def swing(*, seed: int = 0, weeks: float = 1.0, since: float = 0.0) -> Workload:  # noqa: ARG001 - has no chance
     """Return a sine that swings between nothing and 150 k every six hours; the seed does nothing."""
-    return shaped("swing", lambda t: 75e3 * (1 - math.cos(2 * math.pi * t / _SWING)), weeks * WEEK, since=since)
+    return from_shape("swing", lambda t: 75e3 * (1 - math.cos(2 * math.pi * t / _SWING)), weeks * WEEK, since=since)
 
 
 # What happens once or now and then, and several sources.
@@ -210,27 +210,29 @@ _OTHER: Final = 7919
 def step(*, seed: int = 0, duration: float = WEEK, since: float = 0.0) -> Workload:
     """Return 60 k, and 120 k from Monday at eight on, with slow noise of 1 %."""
     noise = autoregressive(seed, _LITTLE)
-    return shaped("step", lambda t: (60e3 if t < STEP_AT else 120e3) * next(noise), duration, since=since)
+    return from_shape("step", lambda t: (60e3 if t < STEP_AT else 120e3) * next(noise), duration, since=since)
 
 
 def short_spikes(*, seed: int = 0, duration: float = WEEK, since: float = 0.0) -> Workload:
     """Return 70 k with six spikes of three minutes a day, 1.8 times as high, and slow noise of 3 %."""
     base = _level(seed, 70e3, duration, since)
-    return _raised("spikes", base, seed, SPIKES_A_DAY, SPIKE_LENGTH, SPIKE_FACTOR, since)
+    return _with_bursts("spikes", base, seed, SPIKES_A_DAY, SPIKE_LENGTH, SPIKE_FACTOR, since)
 
 
 def bursts(*, seed: int = 0, duration: float = WEEK, since: float = 0.0) -> Workload:
     """Return 70 k with four bursts of half an hour a day, 1.9 times as high, and slow noise of 3 %."""
     base = _level(seed, 70e3, duration, since)
-    return _raised("bursts", base, seed, BURSTS_A_DAY, BURST_LENGTH, BURST_FACTOR, since)
+    return _with_bursts("bursts", base, seed, BURSTS_A_DAY, BURST_LENGTH, BURST_FACTOR, since)
 
 
 def _level(seed: int, height: float, duration: float, since: float) -> Workload:
     noise = autoregressive(seed, _SLOW)
-    return shaped("level", lambda _: height * next(noise), duration, since=since)
+    return from_shape("level", lambda _: height * next(noise), duration, since=since)
 
 
-def _raised(name: str, base: Workload, seed: int, a_day: int, length: float, factor: float, since: float) -> Workload:
+def _with_bursts(
+    name: str, base: Workload, seed: int, a_day: int, length: float, factor: float, since: float
+) -> Workload:
     """Multiply a workload for so long, so many times a day, at instants that depend on the day and on nothing else."""
     rows = [list(row) for row in base.rows]
     minutes, first = round(length / base.step), round(since / base.step)
@@ -245,7 +247,7 @@ def _raised(name: str, base: Workload, seed: int, a_day: int, length: float, fac
 
 def _begins(seed: int, day: int, count: int, length: int, per_day: int) -> Sequence[int]:
     """Return the steps of a day at which something begins, one in each equal part of the day, none over its end."""
-    chance, part = chance_of(seed * _OTHER + day), per_day // count
+    chance, part = rng_of(seed * _OTHER + day), per_day // count
     return [day * per_day + number * part + chance.randrange(part - length) for number in range(count)]
 
 
@@ -255,7 +257,7 @@ def upstream_outage(*, seed: int = 0, duration: float = WEEK, since: float = 0.0
     What was held back comes on top of what is new, half as fast as that, until all of it has come. Slow noise of 3 %.
     """
     noise, (begin, end) = autoregressive(seed, _SLOW), UPSTREAM_OUTAGE
-    usual = shaped("usual", lambda t: (100e3 + 50e3 * daily_sine(t)) * next(noise), duration, since=since)
+    usual = from_shape("usual", lambda t: (100e3 + 50e3 * daily_sine(t)) * next(noise), duration, since=since)
     held, rows = 0.0, []
     for number, (rate,) in enumerate(usual.rows):
         if begin <= since + number * usual.step < end:
@@ -275,8 +277,8 @@ def opposite(*, seed: int = 0, duration: float = WEEK, since: float = 0.0) -> Wo
     by_day, by_night = autoregressive(seed, _SLOW), autoregressive(seed + _OTHER, _SLOW)
     return side_by_side(
         "opposite",
-        shaped("by day", lambda t: (60e3 + 40e3 * daily_sine(t)) * next(by_day), duration, since=since),
-        shaped("by night", lambda t: (40e3 - 25e3 * daily_sine(t)) * next(by_night), duration, since=since),
+        from_shape("by day", lambda t: (60e3 + 40e3 * daily_sine(t)) * next(by_day), duration, since=since),
+        from_shape("by night", lambda t: (40e3 - 25e3 * daily_sine(t)) * next(by_night), duration, since=since),
     )
 
 
@@ -289,7 +291,7 @@ def three_sources(*, seed: int = 0, duration: float = WEEK, since: float = 0.0) 
     return side_by_side(
         "three-sources",
         office(seed=seed, weeks=duration / WEEK, since=since).scaled(0.6),
-        shaped("by night", lambda t: (40e3 - 25e3 * daily_sine(t)) * next(by_night), duration, since=since),
+        from_shape("by night", lambda t: (40e3 - 25e3 * daily_sine(t)) * next(by_night), duration, since=since),
         bursts(seed=seed + 2 * _OTHER, duration=duration, since=since).scaled(2 / 7),
     )
 
@@ -302,16 +304,16 @@ def random_walk(*, seed: int = 0, hold: float = 10 * MINUTE, duration: float = 1
 
     Of "Evaluating Stream Processing Autoscalers" (DEBS 2024).
     """
-    chance, rates = chance_of(seed), [1.25e6]
+    chance, rates = rng_of(seed), [1.25e6]
     while len(rates) * hold < duration:
         rates.append(min(max(0.0, rates[-1] + chance.uniform(-5e5, 5e5)), 2.5e6))
-    return shaped("random", lambda t: rates[int(t / hold)], duration)
+    return from_shape("random", lambda t: rates[int(t / hold)], duration)
 
 
 def sine(*, seed: int = 0, peak: float = 60e3, cycles: int = 3, duration: float = 6 * HOUR) -> Workload:
     """Return a sine that swings between nothing and a peak; of the evaluation of Daedalus (2024), as the traffic is."""
     del seed  # has no chance
-    return shaped("sine", lambda t: peak / 2 * (1 - math.cos(2 * math.pi * cycles * t / duration)), duration)
+    return from_shape("sine", lambda t: peak / 2 * (1 - math.cos(2 * math.pi * cycles * t / duration)), duration)
 
 
 def traffic(*, seed: int = 0, peak: float = 100e3, duration: float = 6 * HOUR) -> Workload:
@@ -323,7 +325,7 @@ def traffic(*, seed: int = 0, peak: float = 100e3, duration: float = 6 * HOUR) -
         rush = math.exp(-(((x - 1 / 3) / 0.07) ** 2)) + 0.9 * math.exp(-(((x - 3 / 4) / 0.1) ** 2))
         return (0.15 + 0.35 * math.sin(math.pi * x) ** 2 + 0.5 * rush) * next(noise)
 
-    return shaped("traffic", shape, duration).scaled_to(peak)
+    return from_shape("traffic", shape, duration).scaled_to(peak)
 
 
 # By name.
@@ -357,16 +359,16 @@ _OTHER_NOISE: Final = 1_000_003
 """Added to the seed: what was random before must not be what is random now."""
 
 
-def made(name: str, seed: int, seconds: float) -> Workload:
+def make_workload(name: str, seed: int, seconds: float) -> Workload:
     """Make a built-in workload for so long; the beginning is that of the workload as it is by itself."""
     if name in _WEEKLY:
         return _WEEKLY[name](seed=seed, weeks=seconds / WEEK)
     if name in _EVENTFUL:
         return _EVENTFUL[name](seed=seed, duration=seconds)
-    return lasting(_SHORT[name](seed=seed), seconds)
+    return fit_duration(_SHORT[name](seed=seed), seconds)
 
 
-def earlier(name: str, seed: int, weeks: int) -> Workload:
+def past_workload(name: str, seed: int, weeks: int) -> Workload:
     """Return what arrived in the weeks before a built-in workload: the same shape with other noise.
 
     What happens once had not happened. Workloads that are shorter than a week were there again and again, up to where
@@ -378,4 +380,4 @@ def earlier(name: str, seed: int, weeks: int) -> Workload:
         return _EVENTFUL[name](seed=seed + _OTHER_NOISE, duration=weeks * WEEK, since=-weeks * WEEK)
     once = _SHORT[name](seed=seed + _OTHER_NOISE)
     count = round(weeks * WEEK / once.step)
-    return Workload(once.name, once.step, again(once, count)[-count:])
+    return Workload(once.name, once.step, repeat(once, count)[-count:])

@@ -15,23 +15,23 @@ from typing import Final
 
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.passes import PassRequest
-from flink_autoscaler.pipeline.engine.base import Answer
+from flink_autoscaler.pipeline.engine.base import EvaluationResult
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
 from flink_autoscaler.pipeline.spark.task import WHOLE_JOBS
 
 AT_ONCE: Final = 2
 """Shared Spark jobs at the same time: one is prepared and read out while the other one runs."""
 
-MOST_SHARED: Final = 2 * WHOLE_JOBS
+MAX_BATCH_JOBS: Final = 2 * WHOLE_JOBS
 """Jobs in a shared Spark job; with more of them the arithmetic takes so long that quick clusters look slow."""
 
-MOST_SLOW: Final = 4096
+MAX_SLOW_ENDPOINTS: Final = 4096
 """Slow endpoints that are remembered; with more of them, as YARN may have over time, all count as quick again."""
 
-Run = Callable[[Sequence[PassRequest], float], Sequence[Answer]]
+Run = Callable[[Sequence[PassRequest], float], Sequence[EvaluationResult]]
 """Runs one Spark job over requests that gives endpoints up after so many seconds."""
 
-_Submission = tuple[Sequence[PassRequest], Future[Sequence[Answer]]]
+_BatchEntry = tuple[Sequence[PassRequest], Future[Sequence[EvaluationResult]]]
 
 
 class JobBatcher:
@@ -46,16 +46,16 @@ class JobBatcher:
         self._run = run
         self._timeout = timeout
         self._lock = threading.Lock()
-        self._waiting: deque[_Submission] = deque()
+        self._waiting: deque[_BatchEntry] = deque()
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="spark-shared")
         self._is_closed = False
 
-    def submit(self, requests: Sequence[PassRequest]) -> Future[Sequence[Answer]]:
+    def submit(self, requests: Sequence[PassRequest]) -> Future[Sequence[EvaluationResult]]:
         """Have the requests of a pass answered, in their order; may end with :class:`SparkLostError`.
 
         A large pass has a Spark job of its own, in which nothing is given up; this returns when it is done.
         """
-        future: Future[Sequence[Answer]] = Future()
+        future: Future[Sequence[EvaluationResult]] = Future()
         if len(requests) > WHOLE_JOBS:
             self._answer([(requests, future)], math.inf)
             return future
@@ -69,7 +69,7 @@ class JobBatcher:
         return future
 
     @property
-    def waiting(self) -> int:
+    def pending_count(self) -> int:
         """Passes that wait for a Spark job to be theirs."""
         with self._lock:
             return len(self._waiting)
@@ -87,7 +87,7 @@ class JobBatcher:
         if batch := self._next():
             self._answer(batch, self._timeout)
 
-    def _answer(self, batch: Sequence[_Submission], timeout: float) -> None:
+    def _answer(self, batch: Sequence[_BatchEntry], timeout: float) -> None:
         try:
             answers = iter(self._run([request for requests, _ in batch for request in requests], timeout))
             for requests, future in batch:
@@ -97,12 +97,12 @@ class JobBatcher:
                 if not future.done():
                     future.set_exception(error)
 
-    def _next(self) -> list[_Submission]:
+    def _next(self) -> list[_BatchEntry]:
         """Take as much of what waits as goes into one Spark job, at least one."""
-        batch: list[_Submission] = []
+        batch: list[_BatchEntry] = []
         with self._lock:
             jobs = 0
-            while self._waiting and (not batch or jobs + len(self._waiting[0][0]) <= MOST_SHARED):
+            while self._waiting and (not batch or jobs + len(self._waiting[0][0]) <= MAX_BATCH_JOBS):
                 batch.append(self._waiting.popleft())
                 jobs += len(batch[-1][0])
         return batch
@@ -124,12 +124,12 @@ class SlowEndpoints:
         with self._lock:
             return endpoint in self._endpoints
 
-    def note(self, endpoint: Endpoint, seconds: float) -> None:
+    def record(self, endpoint: Endpoint, seconds: float) -> None:
         """Remember how long an endpoint took."""
         with self._lock:
             if seconds < self._timeout:
                 self._endpoints.discard(endpoint)
-            elif len(self._endpoints) < MOST_SLOW:
+            elif len(self._endpoints) < MAX_SLOW_ENDPOINTS:
                 self._endpoints.add(endpoint)
             else:
                 self._endpoints = {endpoint}

@@ -26,7 +26,7 @@ from flink_autoscaler.pipeline.spark.pickling import CORE, dumps, loads
 
 T = TypeVar("T")
 
-MOST_BYTES: Final = 1 << 30
+MAX_BYTES: Final = 1 << 30
 """Of a value before it is compressed; more than a job with thousands of vertices takes."""
 
 _HEAD: Final = 8
@@ -69,7 +69,7 @@ def decode(data: Encoded, kind: type[T]) -> T:
         CodecError: It is damaged, of another kind, or holds classes that are not ours.
     """
     try:
-        value = loads(_unpacked(data))
+        value = loads(_decompress(data))
     except Exception as exc:  # damaged bytes make the unpickler raise nearly anything
         raise CodecError(f"cannot be decoded: {type(exc).__name__}: {exc}") from exc
     if not isinstance(value, kind):
@@ -99,12 +99,12 @@ def decode_outcome(data: Encoded, request: PassRequest) -> PassOutcome:
     """
     sent = decode(data, tuple)
     try:
-        return _whole(sent, request)
+        return _restore_outcome(sent, request)
     except Exception as exc:  # whatever else came instead of the four parts
         raise CodecError(f"not an outcome of this request: {type(exc).__name__}: {exc}") from exc
 
 
-def portable(outcome: PassOutcome) -> AutoscalerError | None:
+def portable_error(outcome: PassOutcome) -> AutoscalerError | None:
     """Return the error of an outcome in a form that the other side knows: a class of the core."""
     error = outcome.error
     if error is None or type(error).__module__.startswith(CORE):
@@ -118,19 +118,19 @@ def _difference(state: JobState, known: JobState, places: Mapping[int, int]) -> 
     return samples, {name: value for name, value in pairs if value is not getattr(known, name)}
 
 
-def _whole(sent: tuple[Any, ...], request: PassRequest) -> PassOutcome:
+def _restore_outcome(sent: tuple[Any, ...], request: PassRequest) -> PassOutcome:
     rest, state, undecided, memory = sent
     if not isinstance(rest, PassOutcome) or not isinstance(memory, CollectorMemory | None):
         raise TypeError(f"{type(rest).__name__} with {type(memory).__name__}")
     return replace(
         rest,
-        state=_applied(state, request.state),
-        undecided=None if undecided is None else _applied(undecided, request.state),
+        state=_apply_difference(state, request.state),
+        undecided=None if undecided is None else _apply_difference(undecided, request.state),
         memory=request.memory if memory is None else memory,
     )
 
 
-def _applied(difference: _Difference, known: JobState) -> JobState:
+def _apply_difference(difference: _Difference, known: JobState) -> JobState:
     samples, values = difference
     return replace(known, samples=tuple(_samples(samples, known)), **values)
 
@@ -140,9 +140,9 @@ def _samples(samples: list[int | MetricSample], known: JobState) -> Iterator[Met
         yield known.samples[sample] if isinstance(sample, int) else sample
 
 
-def _unpacked(data: Encoded) -> bytes:
+def _decompress(data: Encoded) -> bytes:
     length = int.from_bytes(data[:_HEAD])
-    if max(length, len(data)) > MOST_BYTES:
+    if max(length, len(data)) > MAX_BYTES:
         raise CodecError(f"{length} bytes are more than a value has")
     packed = memoryview(data)[_HEAD:]
     return bytes(_zstd().decompress(packed, length, asbytes=True)) if length else bytes(packed)

@@ -15,7 +15,7 @@ from pyspark.sql.connect.session import SparkSession
 from flink_autoscaler.pipeline.spark.executors import pack_ours, require_executors
 from flink_autoscaler.pipeline.spark.scratch import Scratch
 from flink_autoscaler.pipeline.spark.settings import COMMON, SparkSettings
-from flink_autoscaler.pipeline.spark.supply import SparkLostError, bounded, reason_of
+from flink_autoscaler.pipeline.spark.supply import SparkLostError, call_with_timeout, reason_of
 
 RETRIES: Final = DefaultPolicy(max_retries=5, max_backoff=2000)
 """About 5 s altogether. By default a client asks a server that is gone for ten minutes."""
@@ -67,7 +67,7 @@ class ConnectSession:
     def close(self) -> None:
         """End the session within bounded time; the server goes on. Never raises."""
         with contextlib.suppress(Exception):
-            bounded(STOP_SECONDS, self.spark.stop)
+            call_with_timeout(STOP_SECONDS, self.spark.stop)
 
     def kill(self) -> None:
         """End a session that is lost, without waiting for Spark to help. Never raises."""

@@ -23,7 +23,7 @@ from flink_autoscaler.pipeline.spark.environment import require_environment
 from flink_autoscaler.pipeline.spark.executors import pack_ours, require_executors
 from flink_autoscaler.pipeline.spark.scratch import Scratch
 from flink_autoscaler.pipeline.spark.settings import SparkSettings, jvm_variables, spark_conf
-from flink_autoscaler.pipeline.spark.supply import SparkLostError, bounded, reason_of
+from flink_autoscaler.pipeline.spark.supply import SparkLostError, call_with_timeout, reason_of
 from flink_autoscaler.pipeline.spark.task import OutcomeRow, PartitionPlan, PassTask
 
 STOP_SECONDS: Final = 3.0
@@ -70,7 +70,7 @@ class DriverSession:
         try:
             variables = {**jvm_variables(settings), **submission(conf, self.scratch)}
             with _variables(variables):
-                self._gateway = _launched(self._output.popen_kwargs())
+                self._gateway = _launch_jvm(self._output.popen_kwargs())
             self._process = self._gateway.proc
             self._output.seal()
             self.spark = self._start(settings, conf)
@@ -93,7 +93,7 @@ class DriverSession:
         # It returns when the application runs, for which it would wait for ever in a queue that is full.
         seconds = settings.executors_timeout
         try:
-            return bounded(seconds, lambda: _new_session(conf, self._gateway))
+            return call_with_timeout(seconds, lambda: _new_session(conf, self._gateway))
         except TimeoutError:
             raise SparkLostError(
                 f"YARN did not start the application {settings.app_name} within {seconds:.3g} s: see whether its queue "
@@ -126,7 +126,7 @@ class DriverSession:
         context = self.spark.sparkContext
         context.setJobGroup(label, label, interruptOnCancel=True)
         pieces = context.parallelize(plan.pieces, len(plan.pieces))
-        return [row for rows in pieces.mapPartitions(task.of_pieces).collect() for row in rows]
+        return [row for rows in pieces.mapPartitions(task.evaluate_partition).collect() for row in rows]
 
     def cancel(self, label: str) -> None:
         """Cancel the job with a label. Raises what Spark raises."""
@@ -143,10 +143,10 @@ class DriverSession:
     def close(self) -> None:
         """End the session and its processes, hung ones too, within bounded time. Never raises."""
         if hasattr(self, "spark") and self._process is not None and self._process.poll() is None:
-            _attempt(self.spark.stop)
+            _try_with_timeout(self.spark.stop)
         if self._process is not None:
             _end(self._process)
-        _forget()
+        _clear_globals()
         self._output.close()
         self._scratch.close()
 
@@ -180,7 +180,7 @@ def _escaped(text: str) -> str:
     return "".join(_ESCAPES.get(each, each) for each in text)
 
 
-def _launched(popen_kwargs: Mapping[str, Any]) -> Any:
+def _launch_jvm(popen_kwargs: Mapping[str, Any]) -> Any:
     """Start a JVM and return the way to it; whoever is interrupted meanwhile ends it.
 
     A thread starts it: pyspark, interrupted while it waits, removes the folder that the JVM wants to write its port to,
@@ -243,10 +243,10 @@ def _variables(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _attempt(action: Callable[[], object]) -> None:
+def _try_with_timeout(action: Callable[[], object]) -> None:
     """Run something that may hang or fail, and wait for it no longer than ``STOP_SECONDS``."""
     with contextlib.suppress(Exception):
-        bounded(STOP_SECONDS, action)
+        call_with_timeout(STOP_SECONDS, action)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -261,13 +261,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _forget() -> None:
+def _clear_globals() -> None:
     """Clear the globals in which pyspark keeps its JVM, so that the next session starts another one."""
     context, gateway = SparkContext._active_spark_context, SparkContext._gateway
     if gateway is not None:
-        _attempt(gateway.shutdown)
+        _try_with_timeout(gateway.shutdown)
     if context is not None:
-        _attempt(context.stop)
+        _try_with_timeout(context.stop)
     SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None

@@ -19,7 +19,7 @@ from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
 import flink_autoscaler
-from flink_autoscaler.pipeline.spark.supply import SparkLostError, bounded
+from flink_autoscaler.pipeline.spark.supply import SparkLostError, call_with_timeout
 
 DISTRIBUTION: Final = "flink-autoscaler"
 
@@ -60,7 +60,7 @@ def require_executors(spark: Any, tasks: int, *, timeout: float) -> None:
     """
     trial = map_in_arrow(spark.range(0, tasks, 1, tasks), imports, "id long")
     try:
-        bounded(timeout, trial.collect)
+        call_with_timeout(timeout, trial.collect)
     except TimeoutError:
         raise SparkLostError(
             f"no executor of Spark ran a task within {timeout:.3g} s: see whether the cluster has free cores and "

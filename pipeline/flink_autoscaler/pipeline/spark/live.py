@@ -21,20 +21,20 @@ from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassReque
 from flink_autoscaler.pipeline.engine.base import (
     CONFIGURED,
     INLINE,
-    Answer,
     Deadlines,
-    used,
-    whole,
-    with_settled,
+    EvaluationResult,
+    completed_outcomes,
+    evaluate_pending,
+    with_engine,
 )
 from flink_autoscaler.pipeline.engine.inline import InlineEngine
-from flink_autoscaler.pipeline.engine.run_pass import wants_fresh
+from flink_autoscaler.pipeline.engine.run_pass import needs_fresh_metrics
 from flink_autoscaler.pipeline.spark.batching import JobBatcher, SlowEndpoints
 from flink_autoscaler.pipeline.spark.codec import CodecError, Encoded, decode_outcome, encode
 from flink_autoscaler.pipeline.spark.environment import require_environment
 from flink_autoscaler.pipeline.spark.session import PassSession, open_driver
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
-from flink_autoscaler.pipeline.spark.supply import SessionSupply, SparkLostError, reason_of
+from flink_autoscaler.pipeline.spark.supply import SessionKeeper, SparkLostError, reason_of
 from flink_autoscaler.pipeline.spark.task import WHOLE_JOBS, OutcomeRow, PartitionPlan, PassTask
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ PROBE_SECONDS: Final = 5.0
 FAILURES_BEFORE_LOSS: Final = 2
 """Spark jobs in a row that fail on a session that says it is alive, after which it is given up nevertheless."""
 
-MOST_JOBS: Final = 64
+MAX_CONCURRENT_JOBS: Final = 64
 """Spark jobs at the same time."""
 
 PASSES_SHARING_SLOTS: Final = 4
@@ -127,8 +127,8 @@ class SparkEngine:
         self._fallback = fallback
         self._deadlines = Deadlines(job_deadline, pass_deadline)
         self._on_fallback = on_fallback
-        self._supply = SessionSupply(lambda: _warmed(opener(settings)))
-        self._threads = ThreadPoolExecutor(MOST_JOBS, thread_name_prefix="spark-job")
+        self._supply = SessionKeeper(lambda: _warm_up(opener(settings)))
+        self._threads = ThreadPoolExecutor(MAX_CONCURRENT_JOBS, thread_name_prefix="spark-job")
         self._batcher = JobBatcher(self._spark_job, timeout=settings.cut_after)
         self._slow = SlowEndpoints(settings.cut_after)
         self._labels = itertools.count(1)
@@ -157,19 +157,19 @@ class SparkEngine:
         Raises:
             ConnectError: The event loop of the inline engine is closed.
         """
-        return with_settled(requests, lambda open_: self.evaluate_open(open_, CONFIGURED))
+        return evaluate_pending(requests, lambda open_: self.evaluate_unread(open_, CONFIGURED))
 
-    def evaluate_open(self, requests: Sequence[PassRequest], reason: str) -> Sequence[PassOutcome]:
+    def evaluate_unread(self, requests: Sequence[PassRequest], reason: str) -> Sequence[PassOutcome]:
         """Do the same for jobs that all have to be read, for a reason of somebody else's choice."""
         if self._starts_aside and self._supply.is_first_opening:
-            self._note_starting()
-            return self._fallback.evaluate_open(requests, STARTING)
+            self._log_starting()
+            return self._fallback.evaluate_unread(requests, STARTING)
         places = range(len(requests))
         is_large = len(requests) > WHOLE_JOBS  # it has a Spark job of its own, in which nothing is given up
         slow = [place for place in places if not is_large and requests[place].context.endpoint in self._slow]
         quick = [place for place in places if place not in slow]
         shared = self._batcher.submit([requests[place] for place in quick]) if quick else None
-        outcomes = self._evaluated_here(requests, slow)
+        outcomes = self._evaluate_inline(requests, slow)
         if shared is not None:
             outcomes |= self._outcomes(requests, quick, shared, reason)
         return [outcomes[place] for place in places]
@@ -185,11 +185,11 @@ class SparkEngine:
         try:
             yield session.spark
         except Exception as exc:
-            if not self._bounded(session.is_alive):
+            if not self._call_or_none(session.is_alive):
                 _log.warning("spark_session_lost", reason=reason_of(exc))
-                self._supply.discard(session)
+                self._supply.invalidate(session)
             raise
-        self._supply.praise()
+        self._supply.mark_healthy()
 
     def close(self) -> None:
         """End Spark. Passes under way fall back."""
@@ -198,14 +198,18 @@ class SparkEngine:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _outcomes(
-        self, requests: Sequence[PassRequest], places: Sequence[int], shared: Future[Sequence[Answer]], reason: str
+        self,
+        requests: Sequence[PassRequest],
+        places: Sequence[int],
+        shared: Future[Sequence[EvaluationResult]],
+        reason: str,
     ) -> dict[int, PassOutcome]:
         """Return the outcomes of those requests of a pass that were put into a Spark job."""
         try:
             answers = dict(zip(places, shared.result(), strict=True))
         except SparkLostError as error:
             return dict(zip(places, self._inline([requests[each] for each in places], str(error)), strict=True))
-        self._note(SparkStatus(True))
+        self._update_status(SparkStatus(True))
         use = EngineUse(SPARK, reason)
         outcomes = {
             place: replace(answer.outcome, engine=use)
@@ -214,32 +218,32 @@ class SparkEngine:
         }
         given_up = [place for place in places if place not in outcomes]
         for place in given_up:
-            self._slow.note(requests[place].context.endpoint, answers[place].seconds)
-        return outcomes | self._evaluated_here(requests, given_up)
+            self._slow.record(requests[place].context.endpoint, answers[place].seconds)
+        return outcomes | self._evaluate_inline(requests, given_up)
 
-    def _evaluated_here(self, requests: Sequence[PassRequest], places: Sequence[int]) -> dict[int, PassOutcome]:
+    def _evaluate_inline(self, requests: Sequence[PassRequest], places: Sequence[int]) -> dict[int, PassOutcome]:
         """Return the outcomes of jobs of slow clusters, for which others in a Spark job do not wait."""
         if not places:
             return {}
-        answers = self._fallback.answers([requests[place] for place in places])
+        answers = self._fallback.evaluate_results([requests[place] for place in places])
         for place, answer in zip(places, answers, strict=True):
-            self._slow.note(requests[place].context.endpoint, answer.seconds)
+            self._slow.record(requests[place].context.endpoint, answer.seconds)
         use = EngineUse(INLINE, f"its cluster takes longer than {self._settings.cut_after:.3g} s")
-        return dict(zip(places, used(use, whole(answers)), strict=True))
+        return dict(zip(places, with_engine(use, completed_outcomes(answers)), strict=True))
 
     def _inline(self, requests: Sequence[PassRequest], reason: str) -> Sequence[PassOutcome]:
-        self._note(SparkStatus(False, reason), cluster=requests[0].context.cluster, jobs=len(requests))
+        self._update_status(SparkStatus(False, reason), cluster=requests[0].context.cluster, jobs=len(requests))
         if self._on_fallback is not None:
             self._on_fallback(reason)
-        return self._fallback.evaluate_open(requests, f"Spark is away: {reason}")
+        return self._fallback.evaluate_unread(requests, f"Spark is away: {reason}")
 
-    def _note_starting(self) -> None:
+    def _log_starting(self) -> None:
         with self._telling:
             is_news, self._is_starting_told = not self._is_starting_told, True
         if is_news:
             _log.info("spark_starting")
 
-    def _note(self, status: SparkStatus, **about: object) -> None:
+    def _update_status(self, status: SparkStatus, **about: object) -> None:
         """Remember how Spark is, and tell what is new about it."""
         with self._telling:
             before, self._status = self._status, status
@@ -249,29 +253,32 @@ class SparkEngine:
         elif before.up is False:
             _log.info("spark_available")
 
-    def _spark_job(self, requests: Sequence[PassRequest], cut_after: float) -> list[Answer]:
+    def _spark_job(self, requests: Sequence[PassRequest], cut_after: float) -> list[EvaluationResult]:
         """Run one Spark job; jobs of any number of passes."""
         session = self._supply.get(min(START_SECONDS, self._deadlines.pass_))
         try:
-            answers = self._on_session(session, requests, cut_after)
+            answers = self._run_on_session(session, requests, cut_after)
         except SparkLostError as error:
-            self._judge(session, str(error))
+            self._check_session(session, str(error))
             raise
         self._failures = 0
-        self._supply.praise()
+        self._supply.mark_healthy()
         return answers
 
-    def _on_session(self, session: PassSession, requests: Sequence[PassRequest], cut_after: float) -> list[Answer]:
-        encoded, answers = _encoded(requests, is_packed=self._is_packed)
+    def _run_on_session(
+        self, session: PassSession, requests: Sequence[PassRequest], cut_after: float
+    ) -> list[EvaluationResult]:
+        encoded, answers = _encode_requests(requests, is_packed=self._is_packed)
         if encoded:
             label = f"flink-autoscaler pass {next(self._labels)}"
-            fresh = {request.context.endpoint for request in requests if wants_fresh(request)}
+            fresh = {request.context.endpoint for request in requests if needs_fresh_metrics(request)}
             job = self._threads.submit(self._run, session, encoded, fresh, label, cut_after)
             rows = self._result(session, job, label, cut_after)
-            answers |= {row[0]: _answer(requests[row[0]], row) for row in rows}
+            answers |= {row[0]: _decode_result(requests[row[0]], row) for row in rows}
         lost = CodecError("the Spark job had no row for this job")
         return [
-            answers.get(place) or Answer(failed_outcome(request, lost), 0.0) for place, request in enumerate(requests)
+            answers.get(place) or EvaluationResult(failed_outcome(request, lost), 0.0)
+            for place, request in enumerate(requests)
         ]
 
     def _run(
@@ -297,20 +304,20 @@ class SparkEngine:
         try:
             return job.result(None if math.isinf(limit) else limit)
         except TimeoutError as exc:
-            self._bounded(session.cancel, label)
+            self._call_or_none(session.cancel, label)
             raise SparkLostError(f"Spark did not finish a pass within {limit:.3g} s") from exc
         except Exception as exc:  # py4j, pyspark and sockets raise dozens of kinds when Spark fails
             raise SparkLostError(reason_of(exc)) from exc
 
-    def _judge(self, session: PassSession, reason: str) -> None:
+    def _check_session(self, session: PassSession, reason: str) -> None:
         """Give the session up if it is gone; a job that was slow or broken is no reason to end those of others."""
         self._failures += 1
-        if self._failures >= FAILURES_BEFORE_LOSS or not self._bounded(session.is_alive):
+        if self._failures >= FAILURES_BEFORE_LOSS or not self._call_or_none(session.is_alive):
             _log.warning("spark_session_lost", reason=reason)
             self._failures = 0
-            self._supply.discard(session)
+            self._supply.invalidate(session)
 
-    def _bounded(self, call: Callable[..., Any], *arguments: Any) -> Any:
+    def _call_or_none(self, call: Callable[..., Any], *arguments: Any) -> Any:
         """Return what a call returns, None when it fails or hangs."""
         try:
             return self._threads.submit(call, *arguments).result(PROBE_SECONDS)
@@ -357,17 +364,17 @@ class AutoEngine:
         Raises:
             ConnectError: The event loop of the inline engine is closed.
         """
-        return with_settled(requests, self._evaluate)
+        return evaluate_pending(requests, self._evaluate)
 
     def close(self) -> None:
         """Do nothing: the engines belong to the caller."""
 
     def _evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
         if not self._is_spark_worth(requests[0].context.cluster, len(requests)):
-            return self._inline.evaluate_open(requests, f"auto: fewer than {self._min_jobs} jobs")
+            return self._inline.evaluate_unread(requests, f"auto: fewer than {self._min_jobs} jobs")
         if self._starts_aside:
             self._spark.start()
-        return self._spark.evaluate_open(requests, f"auto: {self._min_jobs} jobs or more")
+        return self._spark.evaluate_unread(requests, f"auto: {self._min_jobs} jobs or more")
 
     def _is_spark_worth(self, cluster: str, jobs: int) -> bool:
         now = self._clock()
@@ -379,31 +386,33 @@ class AutoEngine:
             return self._takes_spark
 
 
-def _encoded(requests: Sequence[PassRequest], *, is_packed: bool) -> tuple[_EncodedClusters, dict[int, Answer]]:
+def _encode_requests(
+    requests: Sequence[PassRequest], *, is_packed: bool
+) -> tuple[_EncodedClusters, dict[int, EvaluationResult]]:
     """Encode requests by endpoint; those that cannot be encoded have their outcome at once, by position."""
     encoded: _EncodedClusters = {}
-    answers: dict[int, Answer] = {}
+    answers: dict[int, EvaluationResult] = {}
     for position, request in enumerate(requests):
         try:
             data = encode(request, is_packed=is_packed)
         except CodecError as error:
-            answers[position] = Answer(failed_outcome(request, error), 0.0)
+            answers[position] = EvaluationResult(failed_outcome(request, error), 0.0)
         else:
             encoded.setdefault(request.context.endpoint, []).append((position, data))
     return encoded, answers
 
 
-def _answer(request: PassRequest, row: OutcomeRow) -> Answer:
+def _decode_result(request: PassRequest, row: OutcomeRow) -> EvaluationResult:
     _, encoded, problem, seconds = row
     if encoded is None:
-        return Answer(None if problem is None else failed_outcome(request, CodecError(problem)), seconds)
+        return EvaluationResult(None if problem is None else failed_outcome(request, CodecError(problem)), seconds)
     try:
-        return Answer(decode_outcome(encoded, request), seconds)
+        return EvaluationResult(decode_outcome(encoded, request), seconds)
     except CodecError as error:
-        return Answer(failed_outcome(request, error), seconds)
+        return EvaluationResult(failed_outcome(request, error), seconds)
 
 
-def _warmed(session: PassSession) -> PassSession:
+def _warm_up(session: PassSession) -> PassSession:
     """Run one job that starts the Python workers and imports our code there, so that the first pass need not wait."""
     nobody = tuple(((place, 0, b""),) for place in range(session.slots()))
     plan = PartitionPlan((Endpoint("http://127.0.0.1:0"),), nobody)

@@ -69,7 +69,7 @@ def _reduction(kind: type) -> _Reduced | None:
         return lambda member: (kind, (member.value,))
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return lambda value: (kind, tuple(value))
-    return _dataclass_reduction(kind) if is_dataclass(kind) and not _has_a_way_of_its_own(kind) else None
+    return _dataclass_reduction(kind) if is_dataclass(kind) and not _has_own_reduction(kind) else None
 
 
 def _dataclass_reduction(kind: type) -> _Reduced | None:
@@ -82,7 +82,7 @@ def _dataclass_reduction(kind: type) -> _Reduced | None:
     return lambda value: (kind, values(value))
 
 
-def _has_a_way_of_its_own(kind: type) -> bool:
+def _has_own_reduction(kind: type) -> bool:
     """Tell whether a class has said itself how it is written."""
     ways = [(name, base.__dict__[name]) for base in kind.__mro__[:-1] for name in _WAYS if name in base.__dict__]
     return any(name != "__getstate__" or way.__module__ != _GENERATED for name, way in ways)
@@ -90,11 +90,11 @@ def _has_a_way_of_its_own(kind: type) -> bool:
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> object:
-        return _found(module, name)
+        return _find_allowed(module, name)
 
 
 @cache
-def _found(module: str, name: str) -> object:
+def _find_allowed(module: str, name: str) -> object:
     is_ours = module.startswith(LOADED) and name.isidentifier()
     if not is_ours and (module, name) not in _PLAIN:
         raise pickle.UnpicklingError(f"{module}.{name} is not a class of ours")

@@ -36,8 +36,8 @@ class Scratch:
             parent: The folder that it is in; else the one for temporary files.
         """
         parent = parent or Path(tempfile.gettempdir())
-        remove_left(parent)
-        self.path, self._lock = _made(parent)
+        remove_orphans(parent)
+        self.path, self._lock = _make_folder(parent)
 
     def __enter__(self) -> Self:
         return self
@@ -55,7 +55,7 @@ class Scratch:
             self._lock = -1
 
 
-def remove_left(parent: Path) -> None:
+def remove_orphans(parent: Path) -> None:
     """Remove the folders of this user whose owner has ended. Never raises.
 
     Whoever else may write to ``parent`` gets nothing removed by names or links: what counts is a folder itself that
@@ -82,7 +82,7 @@ def _locked_folder(path: Path) -> Iterator[None]:
         os.close(folder)
 
 
-def _made(parent: Path) -> tuple[Path, int]:
+def _make_folder(parent: Path) -> tuple[Path, int]:
     """Return a new folder and what holds its lock."""
     while True:
         path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))

@@ -22,7 +22,7 @@ YARN: Final = "yarn"
 
 WORKER_DAEMON: Final = "flink_autoscaler.pipeline.spark.worker_daemon"
 
-MOST_SLOTS: Final = 8
+MAX_SLOTS: Final = 8
 """Of an embedded Spark, unless the machine has more cores: each has a Python worker of 150 MB."""
 
 _JVM_OPTIONS: Final = "-XX:+UseSerialGC -Xss1m -XX:+ExitOnOutOfMemoryError -XX:-UsePerfData"
@@ -77,7 +77,7 @@ class SparkSettings:
         master: ``local[*]``, ``local[n]``, ``yarn``, any other master URL, or a Spark Connect URL (``sc://host:port``).
         driver_memory: Heap of the driver's JVM; Spark accepts no less than about 460m.
         concurrent_passes: Clusters that are evaluated at the same time. An embedded ``local[*]`` gets as many times the
-            machine's cores as task slots, up to ``MOST_SLOTS``, so that a cluster that hangs leaves the others theirs.
+            machine's cores as task slots, up to ``MAX_SLOTS``, so that a cluster that hangs leaves the others theirs.
         partitions: Tasks per pass at most; None takes a share of the task slots that leaves other passes theirs.
         python_files: Archives for the executors of a real cluster, ours (``make pyfiles``) among them. Empty packs our
             own code as this process runs it. Libraries are not in them: they have to be there.
@@ -130,7 +130,7 @@ def spark_conf(settings: SparkSettings, scratch: Path) -> dict[str, str]:
         conf |= _EMBEDDED
         conf["spark.driver.extraJavaOptions"] += "" if settings.is_long else _QUICK_COMPILER
         conf["spark.driver.extraJavaOptions"] += f" -Djava.io.tmpdir={scratch}"
-        if (user := made_up_user()) is not None:
+        if (user := fallback_user()) is not None:
             conf["spark.driver.extraJavaOptions"] += f" -Duser.home={scratch} -Duser.name={user}"
         conf["spark.jars.ivy"] = str(scratch / "ivy")
         conf["spark.pyspark.python"] = sys.executable
@@ -150,12 +150,12 @@ def jvm_variables(settings: SparkSettings) -> dict[str, str]:
     if not settings.is_embedded:
         return {}
     wanted = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
-    if (user := made_up_user()) is not None:
+    if (user := fallback_user()) is not None:
         wanted |= {"SPARK_USER": user, "HADOOP_USER_NAME": user}
     return {name: value for name, value in wanted.items() if name not in os.environ}
 
 
-def made_up_user() -> str | None:
+def fallback_user() -> str | None:
     """Return a name for a user that has none, because passwd has no entry for it; None for all others.
 
     Hadoop's libraries in the JVM insist on a name, and Ivy on a home.
@@ -175,5 +175,5 @@ def source_path() -> str:
 def _master(settings: SparkSettings) -> str:
     if settings.master == "local[*]" and settings.concurrent_passes > 1:
         cores = os.cpu_count() or 1
-        return f"local[{max(cores, min(settings.concurrent_passes * cores, MOST_SLOTS))}]"
+        return f"local[{max(cores, min(settings.concurrent_passes * cores, MAX_SLOTS))}]"
     return settings.master

@@ -12,7 +12,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from flink_autoscaler.core.errors import AutoscalerError
 
 FIRST_PAUSE: Final = 5.0
-LONGEST_PAUSE: Final = 300.0
+MAX_PAUSE: Final = 300.0
 """Bounds of the time between two attempts to open a session, doubled from failure to failure."""
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ def reason_of(error: BaseException) -> str:
     return f"{name}{text}"[:REASON_LENGTH]
 
 
-def bounded(seconds: float, call: Callable[[], T]) -> T:
+def call_with_timeout(seconds: float, call: Callable[[], T]) -> T:
     """Return what a call returns, or raise what it raises, within a time; it may hang on in a thread of its own.
 
     Raises:
@@ -83,7 +83,7 @@ class Session(Protocol):
 S = TypeVar("S", bound=Session)
 
 
-class SessionSupply(Generic[S]):
+class SessionKeeper(Generic[S]):
     """Hands out one session to many threads.
 
     Opening starts with the first request for a session, in a thread of its own. After a loss the next session is
@@ -142,12 +142,12 @@ class SessionSupply(Generic[S]):
         except Exception as exc:  # whatever Spark raises when it does not start
             raise SparkLostError(_problem(exc)) from exc
 
-    def praise(self) -> None:
+    def mark_healthy(self) -> None:
         """Note that a session works, which ends the pauses."""
         with self._lock:
             self._failures = 0
 
-    def discard(self, session: S) -> None:
+    def invalidate(self, session: S) -> None:
         """Close a session that is lost and start opening the next one. A session that is not current is ignored."""
         with self._lock:
             if self._current() is not session:
@@ -202,7 +202,7 @@ class SessionSupply(Generic[S]):
             future.set_result(session)
 
     def _pause(self) -> None:
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures, 16))
+        pause = min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures, 16))
         self._not_before = self._clock() + pause
 
 

@@ -24,10 +24,10 @@ from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.ports.passes import PassRequest
-from flink_autoscaler.pipeline.engine.base import Answer, Deadlines, Group
+from flink_autoscaler.pipeline.engine.base import Deadlines, EndpointGroup, EvaluationResult
 from flink_autoscaler.pipeline.engine.garbage import YOUNG, spare_collector
 from flink_autoscaler.pipeline.engine.run_pass import evaluate_groups
-from flink_autoscaler.pipeline.spark.codec import Encoded, decode, encode, encode_outcome, portable
+from flink_autoscaler.pipeline.spark.codec import Encoded, decode, encode, encode_outcome, portable_error
 
 RequestRow = tuple[int, int, Encoded]
 """Of one job: its place in the pass, the place of its cluster in ``PassTask.clusters``, its encoded request."""
@@ -62,11 +62,11 @@ class PassTask:
     cut_after: float = math.inf
     is_packed: bool = True
 
-    def of_pieces(self, pieces: Iterable[Sequence[RequestRow]]) -> Iterable[list[OutcomeRow]]:
+    def evaluate_partition(self, pieces: Iterable[Sequence[RequestRow]]) -> Iterable[list[OutcomeRow]]:
         """Evaluate all jobs of a partition of an RDD concurrently; its elements are pieces."""
-        yield from map(self.of_rows, pieces)
+        yield from map(self.evaluate_rows, pieces)
 
-    def of_rows(self, rows: Sequence[RequestRow]) -> list[OutcomeRow]:
+    def evaluate_rows(self, rows: Sequence[RequestRow]) -> list[OutcomeRow]:
         """Evaluate all jobs of a piece concurrently."""
         _spare_collector()
         return list(self._answers(rows))
@@ -79,28 +79,28 @@ class PassTask:
             if boundary.error is not None:
                 yield position, None, str(boundary.error), 0.0
         groups = self._groups(members)
-        answers = self._evaluated(groups) if groups else {}
+        answers = self._evaluate(groups) if groups else {}
         for group in groups:
             for position, request in zip(group.positions, group.requests, strict=True):
                 yield self._row(position, request, answers[position])
 
-    def _evaluated(self, groups: Sequence[Group]) -> dict[int, Answer]:
-        loop, clients = _kept()
+    def _evaluate(self, groups: Sequence[EndpointGroup]) -> dict[int, EvaluationResult]:
+        loop, clients = _worker_resources()
         deadlines = Deadlines(self.job_deadline, self.pass_deadline)
         return loop.run(evaluate_groups(clients, groups, deadlines, self.cut_after))
 
-    def _row(self, position: int, request: PassRequest, answer: Answer) -> OutcomeRow:
+    def _row(self, position: int, request: PassRequest, answer: EvaluationResult) -> OutcomeRow:
         if answer.outcome is None:
             return position, None, None, answer.seconds
         with ErrorBoundary() as boundary:
-            outcome = replace(answer.outcome, error=portable(answer.outcome))
+            outcome = replace(answer.outcome, error=portable_error(answer.outcome))
             return position, encode_outcome(outcome, request, is_packed=self.is_packed), None, answer.seconds
         return position, None, str(boundary.error), answer.seconds
 
-    def _groups(self, members: Mapping[int, Mapping[int, PassRequest]]) -> list[Group]:
+    def _groups(self, members: Mapping[int, Mapping[int, PassRequest]]) -> list[EndpointGroup]:
         clusters = decode(self.clusters, tuple) if any(members.values()) else ()
         return [
-            Group(endpoint, tuple(requests), tuple(requests.values()), reading)
+            EndpointGroup(endpoint, tuple(requests), tuple(requests.values()), reading)
             for (endpoint, reading), requests in ((clusters[index], each) for index, each in members.items() if each)
         ]
 
@@ -112,7 +112,7 @@ def _spare_collector() -> None:
 
 
 @cache
-def _kept() -> tuple[EventLoopThread, ClientCache]:
+def _worker_resources() -> tuple[EventLoopThread, ClientCache]:
     """Values that a Python worker keeps between tasks."""
     loop = EventLoopThread("flink-polling")
     return loop, ClientCache(loop)
@@ -140,7 +140,7 @@ class PartitionPlan:
         """
         rows = [(place, index, data) for index, jobs in enumerate(clusters.values()) for place, data in jobs]
         tasks = min(most_tasks, math.ceil(len(rows) / JOBS_PER_TASK))
-        return cls(tuple(clusters), tuple(_pieces(rows, tasks)))
+        return cls(tuple(clusters), tuple(_split(rows, tasks)))
 
     def divided(self) -> list[Endpoint]:
         """Return the clusters whose jobs are dealt out to several tasks."""
@@ -165,7 +165,7 @@ class PartitionPlan:
         return Counter(index for piece in self.pieces for index in {cluster for _, cluster, _ in piece})
 
 
-def _pieces(rows: Sequence[RequestRow], most: int) -> Iterator[tuple[RequestRow, ...]]:
+def _split(rows: Sequence[RequestRow], most: int) -> Iterator[tuple[RequestRow, ...]]:
     """Cut rows into so many pieces at most, about equal ones; clusters that are not to be cut go where they fit."""
     size = math.ceil(len(rows) / most)
     piece: list[RequestRow] = []

@@ -29,8 +29,8 @@ from flink_autoscaler.realizers.realization import (
     Throttle,
     changed_keys,
     check_overrides,
-    refused,
-    setup_of,
+    config_fingerprint,
+    refuse,
 )
 
 SCALING = "Scaling"
@@ -137,7 +137,7 @@ class RescaleApiRealizer:
         if not is_ready or context.job_id is None:
             return self._refuse_with_line(context, _NOT_RUNNING, status=context.status.value)
         remembered = self._refused_for_good.get(context.job_key)
-        if remembered is not None and remembered[0] == setup_of(context):
+        if remembered is not None and remembered[0] == config_fingerprint(context):
             return self._refuse_with_event(context, remembered[1], _TEXTS[remembered[1]])
         return None
 
@@ -149,12 +149,12 @@ class RescaleApiRealizer:
         return REFUSED
 
     def _refuse_with_event(self, context: JobAutoScalerContext, reason: str, text: str) -> Realization:
-        return refused(context, reason, text) if self._throttle.admits(context, reason) else REFUSED
+        return refuse(context, reason, text) if self._throttle.admits(context, reason) else REFUSED
 
     def _failure(self, context: JobAutoScalerContext, error: FlinkRestError) -> Realization:
-        reason = _lasting_reason(error)
+        reason = _permanent_reason(error)
         if reason is not None:
-            self._refused_for_good.put(context.job_key, (setup_of(context), reason))
+            self._refused_for_good.put(context.job_key, (config_fingerprint(context), reason))
             return self._refuse_with_event(context, reason, _TEXTS[reason])
         if isinstance(error, JobGoneError):
             log.debug("job_gone", cluster=context.cluster, job_key=context.job_key, error=str(error))
@@ -179,7 +179,7 @@ async def _change(
     before = await client.resource_requirements(job_id)
     if left_out := sorted(terms.vertices.keys() - before.keys()):
         raise ResponseError(f"the resource requirements leave out {', '.join(left_out)}, of the job's own vertices")
-    after = wanted_requirements(before, overrides, terms.min_parallelism, keeps_lower=keeps)
+    after = target_requirements(before, overrides, terms.min_parallelism, keeps_lower=keeps)
     if after != before:
         is_followed = context.options.supervises_rescales
         is_below = keeps and is_followed and any(after[v].lower < bounds.lower for v, bounds in before.items())
@@ -192,7 +192,7 @@ async def _change(
     return before, after
 
 
-def _lasting_reason(error: FlinkRestError) -> str | None:
+def _permanent_reason(error: FlinkRestError) -> str | None:
     """Return why the job will never be rescaled as it is configured; None when the next pass may succeed.
 
     Flink answers an unknown job with status 500 here, so its "Not found" is about the path: Flink before 1.18.
@@ -208,12 +208,12 @@ def _realization(
 ) -> Realization:
     if after == before:
         return UNCHANGED
-    text = f"Requested new bounds of the parallelism: {describe_change(before, after, names)}"
+    text = f"Requested new bounds of the parallelism: {describe_bounds_change(before, after, names)}"
     requested = {vertex_id: bounds.upper for vertex_id, bounds in after.items() if vertex_id in overrides}
     return Realization(RealizeResult.REQUESTED, requested, (Event(EventType.NORMAL, SCALING, text),))
 
 
-def wanted_requirements(
+def target_requirements(
     current: Requirements,
     overrides: Mapping[VertexId, int],
     least: Mapping[VertexId, int] | None = None,
@@ -240,7 +240,7 @@ def wanted_requirements(
     return wanted
 
 
-def describe_change(current: Requirements, wanted: Requirements, names: Mapping[VertexId, str]) -> str:
+def describe_bounds_change(current: Requirements, wanted: Requirements, names: Mapping[VertexId, str]) -> str:
     """Return an entry per vertex that gets other bounds, such as ``work 1..2 -> 1..4``; its id where it has no name."""
     return ", ".join(
         f"{names.get(vertex_id) or vertex_id} {_text(bounds)} -> {_text(wanted[vertex_id])}"

@@ -15,7 +15,7 @@ from flink_autoscaler.core.model.rescale_facts import TaskManagerFacts
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.task_managers import ProviderInfo, TaskManagerFleet, TaskManagerSupply
 from flink_autoscaler.realizers.realization import GRACE
-from flink_autoscaler.realizers.taskmanagers.course import SupplyCourse
+from flink_autoscaler.realizers.taskmanagers.scaling_operation import ScalingOperation
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ class CheckpointWait:
         self._since: float | None = None
         self._seen_ms: int | None = None
 
-    def is_over(self, completed_ms: int | None, patience: float, now: float) -> bool:
+    def is_ready(self, completed_ms: int | None, patience: float, now: float) -> bool:
         """Tell whether to go ahead.
 
         Args:
@@ -62,7 +62,7 @@ class CheckpointWait:
 
 
 @dataclass
-class SuppliedCluster:
+class ManagedCluster:
     """Memory of one cluster; one thread at a time uses it.
 
     Attributes:
@@ -70,7 +70,7 @@ class SuppliedCluster:
     """
 
     supply: TaskManagerSupply
-    course: SupplyCourse
+    operation: ScalingOperation
     idle_since: dict[str, float] = field(default_factory=dict)
     checkpoint: CheckpointWait = field(default_factory=CheckpointWait)
     lock: Lock = field(default_factory=Lock)
@@ -97,7 +97,7 @@ class SuppliedCluster:
         return replace(fleet, lately=self._others)
 
 
-class SuppliedClusters:
+class ManagedClusters:
     """Finds clusters by their names, and asks them and their providers.
 
     Args:
@@ -118,10 +118,10 @@ class SuppliedClusters:
         self._clients = clients
         self._loop = loop
         self._supplies = supplies
-        self._clusters: dict[str, SuppliedCluster] = {}
+        self._clusters: dict[str, ManagedCluster] = {}
         self._lock = Lock()
 
-    def get(self, name: str) -> SuppliedCluster | None:
+    def get(self, name: str) -> ManagedCluster | None:
         """Return what is remembered about a cluster; it begins anew where the provider is another one.
 
         Returns:
@@ -133,10 +133,10 @@ class SuppliedClusters:
         with self._lock:
             known = self._clusters.get(name)
             if known is None or known.supply is not supply:
-                known = self._clusters[name] = SuppliedCluster(supply, SupplyCourse(supply, self.clock))
+                known = self._clusters[name] = ManagedCluster(supply, ScalingOperation(supply, self.clock))
             return known
 
-    def fleet(self, context: JobAutoScalerContext, cluster: SuppliedCluster) -> TaskManagerFleet:
+    def fleet(self, context: JobAutoScalerContext, cluster: ManagedCluster) -> TaskManagerFleet:
         """Return the TaskManagers that there are now.
 
         Raises:

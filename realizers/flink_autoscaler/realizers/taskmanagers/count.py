@@ -27,15 +27,15 @@ from flink_autoscaler.realizers.realization import (
     BoundedMemory,
     changed_keys,
     check_overrides,
-    refused,
-    setup_of,
+    config_fingerprint,
+    refuse,
 )
-from flink_autoscaler.realizers.taskmanagers.clusters import SuppliedCluster, SuppliedClusters, Supplies
-from flink_autoscaler.realizers.taskmanagers.course import Step
+from flink_autoscaler.realizers.taskmanagers.clusters import ManagedCluster, ManagedClusters, Supplies
+from flink_autoscaler.realizers.taskmanagers.scaling_operation import OperationStep
 
 NO_PROVIDER = "NoTaskManagerProvider"
 LIMITS = "ReactiveModeLimits"
-MOST_REACHED = "TaskManagerLimitReached"
+LIMIT_REACHED = "TaskManagerLimitReached"
 NOT_REACTIVE = "NotReactive"
 
 _LOOK_AGAIN: Final = 60.0
@@ -44,7 +44,7 @@ _LOOK_AGAIN: Final = 60.0
 log = structlog.get_logger(__name__)
 
 
-class _Known(NamedTuple):
+class _CachedJob(NamedTuple):
     """Facts about a job, the digest of their inputs, and their time, seconds of the clock."""
 
     setup: int
@@ -58,7 +58,7 @@ class TaskManagerCountRealizer:
     All vertices of such a job run in all slots, so that ``max(min(p, max parallelism))`` slots are needed. The count is
     absolute and compared in every pass. TaskManagers are stopped together, right after a completed checkpoint.
 
-    The arguments are those of :class:`SuppliedClusters`.
+    The arguments are those of :class:`ManagedClusters`.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class TaskManagerCountRealizer:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._clusters = SuppliedClusters(clients, loop, supplies, clock)
-        self._jobs: BoundedMemory[JobKey, _Known] = BoundedMemory()
+        self._clusters = ManagedClusters(clients, loop, supplies, clock)
+        self._jobs: BoundedMemory[JobKey, _CachedJob] = BoundedMemory()
         self._configs: BoundedMemory[JobKey, str] = BoundedMemory()
 
     def realize_overrides(
@@ -88,7 +88,7 @@ class TaskManagerCountRealizer:
         """
         if not is_reactive(context):
             text = "The job does not run in reactive mode (scheduler-mode: reactive); use the realizer auto."
-            return refused(context, NOT_REACTIVE, text)
+            return refuse(context, NOT_REACTIVE, text)
         return self.realize_count(context, overrides, terms=terms)
 
     def realize_count(
@@ -101,11 +101,11 @@ class TaskManagerCountRealizer:
         cluster = self._clusters.get(context.cluster)
         if cluster is None:
             text = "The job runs in reactive mode, but nobody starts and stops the TaskManagers of its cluster: set"
-            return refused(context, NO_PROVIDER, f"{text} provider.type of cluster '{context.cluster}'.")
+            return refuse(context, NO_PROVIDER, f"{text} provider.type of cluster '{context.cluster}'.")
         is_ready = context.status is JobStatus.RUNNING or terms.is_repair
         try:
             with cluster.lock:
-                return self._realized(context, cluster, overrides) if is_ready else self._healed(context, cluster)
+                return self._realize(context, cluster, overrides) if is_ready else self._replace_lost(context, cluster)
         except JobGoneError as error:
             log.debug("job_gone", cluster=context.cluster, job_key=context.job_key, error=str(error))
             return REFUSED
@@ -120,17 +120,17 @@ class TaskManagerCountRealizer:
         if self._configs.put(context.job_key, keys) == keys:
             return REFUSED
         text = f"Configuration cannot be changed by adding TaskManagers; set it yourself and restart the job: {keys}"
-        return refused(context, CONFIG_NOT_APPLIED, text)
+        return refuse(context, CONFIG_NOT_APPLIED, text)
 
     def close(self) -> None:
         """Release nothing: clients, event loop and providers belong to whoever made them."""
 
-    def _realized(
-        self, context: JobAutoScalerContext, cluster: SuppliedCluster, overrides: Mapping[VertexId, int]
+    def _realize(
+        self, context: JobAutoScalerContext, cluster: ManagedCluster, overrides: Mapping[VertexId, int]
     ) -> Realization:
         job = self._job(context)
         if job.problems:
-            return refused(context, LIMITS, f"The job is not scaled: {'; '.join(job.problems)}.")
+            return refuse(context, LIMITS, f"The job is not scaled: {'; '.join(job.problems)}.")
         slots = reactive_slots(overrides, job.max_parallelism)
         if not slots:
             return UNCHANGED
@@ -138,18 +138,20 @@ class TaskManagerCountRealizer:
         try:
             fleet = self._clusters.fleet(context, cluster)
         except RealizeError as error:
-            return _realization(context, cluster.course.fail(str(error), interval), overrides)
+            return _realization(context, cluster.operation.fail(str(error), interval), overrides)
         count = fleet.count_for(slots)
-        if not self._may_go_to(count, fleet, context, cluster):
+        if not self._may_scale_to(count, fleet, context, cluster):
             return UNCHANGED
         why = f"the job needs {slots} slots"
-        step = cluster.course.step(fleet, count, victims=_victims(fleet), why=why, interval=interval)
-        limited = None if step.is_requested or cluster.course.is_under_way else _limit(fleet, slots)
+        step = cluster.operation.step(
+            fleet, count, victims=_task_managers_to_release(fleet), why=why, interval=interval
+        )
+        limited = None if step.is_requested or cluster.operation.is_under_way else _limit_problem(fleet, slots)
         if limited is not None and step.problem is None:
-            return refused(context, MOST_REACHED, limited)
+            return refuse(context, LIMIT_REACHED, limited)
         return _realization(context, step, overrides)
 
-    def _healed(self, context: JobAutoScalerContext, cluster: SuppliedCluster) -> Realization:
+    def _replace_lost(self, context: JobAutoScalerContext, cluster: ManagedCluster) -> Realization:
         """Start TaskManagers again that have died: without them a job may never run. The count stays as it is."""
         try:
             fleet = self._clusters.fleet(context, cluster)
@@ -159,11 +161,11 @@ class TaskManagerCountRealizer:
         if desired is None or running is None or running >= desired:
             return REFUSED
         interval = context.options.scaling_event_interval
-        step = cluster.course.step(fleet, desired, why="the job needs them", interval=interval)
+        step = cluster.operation.step(fleet, desired, why="the job needs them", interval=interval)
         return Realization(RealizeResult.REFUSED, events=step.events)
 
-    def _may_go_to(
-        self, count: int, fleet: TaskManagerFleet, context: JobAutoScalerContext, cluster: SuppliedCluster
+    def _may_scale_to(
+        self, count: int, fleet: TaskManagerFleet, context: JobAutoScalerContext, cluster: ManagedCluster
     ) -> bool:
         """Tell whether to go there now: TaskManagers with work are stopped right after a completed checkpoint."""
         if fleet.info.desired is None or count >= fleet.info.desired or fleet.own_count <= count:
@@ -171,27 +173,27 @@ class TaskManagerCountRealizer:
             return True
         completed = self._clusters.ask(context, lambda client: client.checkpoints(context.job_id or ""))
         patience = cluster.supply.rules.checkpoints * (self._job(context).interval_ms or 0) / 1000
-        return cluster.checkpoint.is_over(completed.completed_ms, patience, self._clusters.clock())
+        return cluster.checkpoint.is_ready(completed.completed_ms, patience, self._clusters.clock())
 
     def _job(self, context: JobAutoScalerContext) -> ReactiveJob:
         """Return what the cluster says about the job; that does not change while the job is the same."""
-        setup, now = setup_of(context), self._clusters.clock()
+        setup, now = config_fingerprint(context), self._clusters.clock()
         known = self._jobs.get(context.job_key)
         if known is not None and known.setup == setup and (not known.job.problems or now - known.at < _LOOK_AGAIN):
             return known.job
         job = self._clusters.ask(context, lambda client: read_reactive_job(client, context))
-        self._jobs.put(context.job_key, _Known(setup, now, job))
+        self._jobs.put(context.job_key, _CachedJob(setup, now, job))
         return job
 
 
-def _victims(fleet: TaskManagerFleet) -> tuple[str, ...]:
+def _task_managers_to_release(fleet: TaskManagerFleet) -> tuple[str, ...]:
     """Return the provider's TaskManagers, those whose end costs least first: not registered, then most free slots."""
     free = {each.taskmanager_id: each.free_slots for each in fleet.own}
     unregistered = sorted((fleet.info.taskmanager_ids or frozenset()) - free.keys())
     return (*unregistered, *sorted(free, key=lambda each: (-free[each], each)))
 
 
-def _limit(fleet: TaskManagerFleet, slots: int) -> str | None:
+def _limit_problem(fleet: TaskManagerFleet, slots: int) -> str | None:
     """Return what keeps the cluster from having as many slots as are needed; None when nothing does."""
     maximum, most = fleet.info.maximum, fleet.other_slots
     if maximum is None:
@@ -202,7 +204,7 @@ def _limit(fleet: TaskManagerFleet, slots: int) -> str | None:
     return f"The job needs {slots} slots, but there are to be at most {maximum} TaskManagers, with {most} slots"
 
 
-def _realization(context: JobAutoScalerContext, step: Step, overrides: Mapping[VertexId, int]) -> Realization:
+def _realization(context: JobAutoScalerContext, step: OperationStep, overrides: Mapping[VertexId, int]) -> Realization:
     if step.is_requested:
         log.info("taskmanagers_requested", cluster=context.cluster, job_key=context.job_key)
         return Realization(RealizeResult.REQUESTED, dict(overrides), step.events)

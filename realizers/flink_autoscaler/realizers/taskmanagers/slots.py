@@ -13,12 +13,12 @@ from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.task_managers import TaskManagerFleet
-from flink_autoscaler.realizers.taskmanagers.clusters import SuppliedCluster, SuppliedClusters, Supplies
-from flink_autoscaler.realizers.taskmanagers.course import Step, SupplyCourse
+from flink_autoscaler.realizers.taskmanagers.clusters import ManagedCluster, ManagedClusters, Supplies
+from flink_autoscaler.realizers.taskmanagers.scaling_operation import OperationStep, ScalingOperation
 
 
 @dataclass(frozen=True, slots=True)
-class SlotsComing:
+class PendingSlots:
     """Slots that the cluster lacks now.
 
     Attributes:
@@ -39,7 +39,7 @@ class SlotsComing:
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class ReleasedTaskManagers:
     """TaskManagers that were without work.
 
     Attributes:
@@ -54,7 +54,7 @@ class Released:
 class SlotSupply:
     """Keeps a cluster at the slots that its jobs need. Level-triggered, meant for every pass; never waits.
 
-    The arguments are those of :class:`SuppliedClusters`; ``may_act`` tells whether anything may be changed, and is
+    The arguments are those of :class:`ManagedClusters`; ``may_act`` tells whether anything may be changed, and is
     asked before every change.
     """
 
@@ -67,7 +67,7 @@ class SlotSupply:
         may_act: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._clusters = SuppliedClusters(clients, loop, supplies, clock)
+        self._clusters = ManagedClusters(clients, loop, supplies, clock)
         self._may_act = may_act
 
     def addable(self, context: JobAutoScalerContext) -> int | None:
@@ -84,7 +84,7 @@ class SlotSupply:
             return None
         return max(0, fleet.info.maximum - fleet.own_count) * fleet.slots_per_taskmanager
 
-    def ensure(self, context: JobAutoScalerContext, slots_needed: int) -> SlotsComing | None:
+    def ensure(self, context: JobAutoScalerContext, slots_needed: int) -> PendingSlots | None:
         """Ask for TaskManagers until the cluster has that many slots. Never takes any away.
 
         Args:
@@ -101,9 +101,9 @@ class SlotSupply:
         if cluster is None or not self._may_act():
             return None
         with cluster.lock:
-            return self._ensured(context, cluster, slots_needed)
+            return self._ensure(context, cluster, slots_needed)
 
-    def release(self, context: JobAutoScalerContext, slots_needed: int) -> Released:
+    def release(self, context: JobAutoScalerContext, slots_needed: int) -> ReleasedTaskManagers:
         """Stop TaskManagers that are not needed and have been without work for a while.
 
         To be called after a scale-down has come true: with ``slots_needed`` of before, nothing is too many. Where the
@@ -118,41 +118,41 @@ class SlotSupply:
         """
         cluster = self._clusters.get(context.cluster)
         if cluster is None or not self._may_act():
-            return Released()
+            return ReleasedTaskManagers()
         with cluster.lock:
-            return self._released(context, cluster, slots_needed)
+            return self._release(context, cluster, slots_needed)
 
-    def _ensured(
-        self, context: JobAutoScalerContext, cluster: SuppliedCluster, slots_needed: int
-    ) -> SlotsComing | None:
-        course, interval = cluster.course, context.options.scaling_event_interval
+    def _ensure(self, context: JobAutoScalerContext, cluster: ManagedCluster, slots_needed: int) -> PendingSlots | None:
+        course, interval = cluster.operation, context.options.scaling_event_interval
         try:
             fleet = self._clusters.fleet(context, cluster)
         except RealizeError as error:
-            return _coming(None, 0, course.fail(str(error), interval), course)
+            return _pending_slots(None, 0, course.fail(str(error), interval), course)
         count = max(fleet.count_for(slots_needed), fleet.info.desired or 0)
         step = course.step(fleet, count, why=f"the jobs need {slots_needed} slots", interval=interval)
         lacking = slots_needed - fleet.slots
         if lacking <= 0 and not step.events:
             return None
-        return _coming(fleet, count, step, course)
+        return _pending_slots(fleet, count, step, course)
 
-    def _released(self, context: JobAutoScalerContext, cluster: SuppliedCluster, slots_needed: int) -> Released:
-        course, interval = cluster.course, context.options.scaling_event_interval
+    def _release(
+        self, context: JobAutoScalerContext, cluster: ManagedCluster, slots_needed: int
+    ) -> ReleasedTaskManagers:
+        course, interval = cluster.operation, context.options.scaling_event_interval
         try:
             fleet = self._clusters.fleet(context, cluster)
         except RealizeError as error:
-            return Released(events=course.fail(str(error), interval).events)
+            return ReleasedTaskManagers(events=course.fail(str(error), interval).events)
         idle = self._idle(cluster, fleet)
         desired = fleet.info.desired or 0
         surplus = min(desired - fleet.count_for(slots_needed), len(idle))
         if surplus <= 0 or course.is_under_way or not fleet.info.can_pick_victims:
-            return Released()
+            return ReleasedTaskManagers()
         why = f"{surplus} have no work, the jobs need {slots_needed} slots"
         step = course.step(fleet, desired - surplus, victims=idle[:surplus], why=why, interval=interval)
-        return Released(surplus if step.is_requested else 0, step.events)
+        return ReleasedTaskManagers(surplus if step.is_requested else 0, step.events)
 
-    def _idle(self, cluster: SuppliedCluster, fleet: TaskManagerFleet) -> list[str]:
+    def _idle(self, cluster: ManagedCluster, fleet: TaskManagerFleet) -> list[str]:
         """Return the provider's TaskManagers that have been empty for long enough, the longest first."""
         now = self._clusters.clock()
         empty = {each.taskmanager_id for each in fleet.own if each.slots and each.free_slots == each.slots}
@@ -161,12 +161,14 @@ class SlotSupply:
         return sorted(long, key=lambda each: (cluster.idle_since[each], each))
 
 
-def _coming(fleet: TaskManagerFleet | None, count: int, step: Step, course: SupplyCourse) -> SlotsComing:
+def _pending_slots(
+    fleet: TaskManagerFleet | None, count: int, step: OperationStep, course: ScalingOperation
+) -> PendingSlots:
     missing = 0 if fleet is None or not course.is_under_way else max(0, count - fleet.own_count)
     problem = step.problem
     if problem is None and fleet is not None and not missing and count == fleet.info.maximum:
         problem = f"there are to be at most {count} TaskManagers"
-    return SlotsComing(
+    return PendingSlots(
         slots=0 if fleet is None else missing * fleet.slots_per_taskmanager,
         taskmanagers=missing,
         waited=course.waited,

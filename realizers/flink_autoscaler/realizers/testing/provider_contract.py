@@ -21,7 +21,7 @@ import pytest
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.ports.task_managers import OperationState, Progress, TaskManagerProvider
 
-_PATIENCE = 20.0
+_TIMEOUT = 20.0
 _POLL = 0.02
 
 
@@ -46,7 +46,7 @@ class TaskManagerProviderContract(ABC):
 
     @pytest.mark.parametrize("count", [1, 4])
     def test_so_many_are_there_when_the_operation_is_done(self, provider: TaskManagerProvider, count: int) -> None:
-        state = ended(provider, provider.set_desired(count))
+        state = await_operation(provider, provider.set_desired(count))
 
         assert state.progress is Progress.DONE
         assert self.running() == count
@@ -54,30 +54,30 @@ class TaskManagerProviderContract(ABC):
 
     def test_the_count_is_absolute(self, provider: TaskManagerProvider) -> None:
         for count in (3, 1, 2):
-            ended(provider, provider.set_desired(count))
+            await_operation(provider, provider.set_desired(count))
 
         assert self.running() == 2
 
     def test_the_same_count_twice_changes_nothing(self, provider: TaskManagerProvider) -> None:
-        ended(provider, provider.set_desired(2))
+        await_operation(provider, provider.set_desired(2))
         before = provider.describe()
 
-        state = ended(provider, provider.set_desired(2))
+        state = await_operation(provider, provider.set_desired(2))
 
         assert state.progress is Progress.DONE
         assert provider.describe() == before
         assert self.running() == 2
 
     def test_all_can_go(self, provider: TaskManagerProvider) -> None:
-        ended(provider, provider.set_desired(2))
+        await_operation(provider, provider.set_desired(2))
 
-        ended(provider, provider.set_desired(0))
+        await_operation(provider, provider.set_desired(0))
 
         assert self.running() == 0
 
     @pytest.mark.parametrize("count", [-1, 5])
     def test_a_count_beyond_the_limits_is_refused(self, provider: TaskManagerProvider, count: int) -> None:
-        ended(provider, provider.set_desired(1))
+        await_operation(provider, provider.set_desired(1))
 
         with pytest.raises(RealizeError, match="limits"):
             provider.set_desired(count)
@@ -88,9 +88,9 @@ class TaskManagerProviderContract(ABC):
         assert (provider.describe().minimum, provider.describe().maximum) == (0, 4)
 
     def test_victims_that_are_not_its_own_are_ignored(self, provider: TaskManagerProvider) -> None:
-        ended(provider, provider.set_desired(2))
+        await_operation(provider, provider.set_desired(2))
 
-        state = ended(provider, provider.set_desired(1, ["somebody-elses"]))
+        state = await_operation(provider, provider.set_desired(1, ["somebody-elses"]))
 
         assert state.progress is Progress.DONE
         assert self.running() == 1
@@ -100,13 +100,13 @@ class TaskManagerProviderContract(ABC):
 
     def test_taskmanagers_outlive_the_provider_and_belong_to_the_next(self) -> None:
         first, second = self.make_provider(), self.make_provider()
-        ended(first, first.set_desired(3))
+        await_operation(first, first.set_desired(3))
         first.close()
 
-        ended(second, second.set_desired(1))
+        await_operation(second, second.set_desired(1))
 
         assert self.running() == 1
-        ended(second, second.set_desired(0))
+        await_operation(second, second.set_desired(0))
         second.close()
 
     def test_close_may_be_called_twice(self) -> None:
@@ -116,12 +116,12 @@ class TaskManagerProviderContract(ABC):
         provider.close()
 
 
-def ended(provider: TaskManagerProvider, operation_id: str) -> OperationState:
+def await_operation(provider: TaskManagerProvider, operation_id: str) -> OperationState:
     """Wait for the end of an operation."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT
     while time.monotonic() < deadline:
         state = provider.operation(operation_id)
         if state.progress is not Progress.PENDING:
             return state
         time.sleep(_POLL)
-    raise AssertionError(f"operation {operation_id} is still pending after {_PATIENCE} s")
+    raise AssertionError(f"operation {operation_id} is still pending after {_TIMEOUT} s")

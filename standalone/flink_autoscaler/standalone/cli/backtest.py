@@ -17,9 +17,9 @@ from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.backtest.compare import Comparison
-    from flink_autoscaler.pipeline.backtest.material import Material
-    from flink_autoscaler.pipeline.backtest.plan import Candidate, Outcome, RunSettings
-    from flink_autoscaler.pipeline.backtest.tune import Grid, Recommendation, Trial
+    from flink_autoscaler.pipeline.backtest.material import CaseSource
+    from flink_autoscaler.pipeline.backtest.plan import Candidate, RunSettings, SimulationResult
+    from flink_autoscaler.pipeline.backtest.tune import Grid, Recommendation, TuningCandidate
     from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 app = typer.Typer()
@@ -166,10 +166,10 @@ def tune(
     days and judged on the rest; less than two days are judged as a whole.
     """
     from flink_autoscaler.pipeline.backtest.plan import RunSettings
-    from flink_autoscaler.pipeline.backtest.tune import trials_of
+    from flink_autoscaler.pipeline.backtest.tune import tuning_candidates
 
     prepared, (present,) = read_candidates([given.config] if given.config else [], given.overrides)
-    trials = trials_of(present, _parse_grid(grid or []))
+    trials = tuning_candidates(present, _parse_grid(grid or []))
     # Bounds are the same whatever is chosen, and take as long as a run.
     run = RunSettings(dt=step, with_bounds=False, is_divided=True)
     return _run_simulation(
@@ -240,26 +240,26 @@ def _run_simulation(
     candidates: Sequence[Candidate],
     run: RunSettings,
     course: ExecutionOptions,
-    trials: Mapping[str, Trial] | None = None,
+    trials: Mapping[str, TuningCandidate] | None = None,
 ) -> int:
     """Do everything between the options and the exit code; with trials, recommend some of them."""
-    from flink_autoscaler.pipeline.backtest.compare import compared
+    from flink_autoscaler.pipeline.backtest.compare import compare_outcomes
     from flink_autoscaler.pipeline.backtest.plan import BacktestPlan
-    from flink_autoscaler.pipeline.backtest.runner import NO_SPARK, opened_runner
-    from flink_autoscaler.pipeline.backtest.tune import recommended
+    from flink_autoscaler.pipeline.backtest.runner import NO_SPARK, open_runner
+    from flink_autoscaler.pipeline.backtest.tune import recommend
     from flink_autoscaler.standalone.settings.spark import spark_settings
 
     target, is_whole = course.output, False
     with nullcontext() if target is None else out.atomic_write(target, replaces=course.replaces) as page:
         material = _material(origin, extent, settings, candidates)
         master = NO_SPARK if material.is_known_to_be_in_vain else course.master
-        with suppress(KeyboardInterrupt), opened_runner(spark_settings(settings, master)) as runner:
+        with suppress(KeyboardInterrupt), open_runner(spark_settings(settings, master)) as runner:
             fleet = material.jobs(runner)
             plan = BacktestPlan(fleet.subjects, candidates, fleet.left_out, run)
-            outcomes: list[Outcome] = []
+            outcomes: list[SimulationResult] = []
             is_whole = _collect_outcomes(runner.outcomes(plan), plan.size, outcomes)
-            comparison = compared(plan, outcomes)
-            chosen = None if trials is None else recommended(comparison, trials)
+            comparison = compare_outcomes(plan, outcomes)
+            chosen = None if trials is None else recommend(comparison, trials)
             if course.as_json:
                 _print_json(comparison, chosen, fleet.damaged, is_whole=is_whole)
             else:
@@ -279,18 +279,18 @@ def _run_simulation(
 
 def _material(
     origin: BacktestSourceOptions, extent: SimulationRangeOptions, settings: Settings, candidates: Sequence[Candidate]
-) -> Material:
+) -> CaseSource:
     """Return what finds the jobs, with the past that forecasts of any candidate need.
 
     Raises:
         ConfigError: It is not clear which.
     """
-    from flink_autoscaler.pipeline.backtest.inline import Choice, past_needed
-    from flink_autoscaler.pipeline.backtest.material import Material, history_material
-    from flink_autoscaler.pipeline.backtest.subject import FittedHistory, builtin
+    from flink_autoscaler.pipeline.backtest.case import FittedHistory, builtin_case
+    from flink_autoscaler.pipeline.backtest.inline import BacktestFilter, required_history
+    from flink_autoscaler.pipeline.backtest.material import CaseSource, history_cases
     from flink_autoscaler.standalone.cli.history_access import SMALL, parse_selection
 
-    past = past_needed(candidates)
+    past = required_history(candidates)
     if origin.load is not None:
         return _load_material(origin.load, origin, extent, with_past=past is not None)
     if origin.peak_slots is not None or origin.capacity_per_subtask is not None:
@@ -300,24 +300,24 @@ def _material(
         names = ("--history", "--since", "--until", "--jobs")
         if wrong := [name for name, value in zip(names, of_history, strict=True) if value is not None]:
             raise ConfigError(f"{' and '.join(wrong)} cannot be given with --workload, which has no history")
-        subject = builtin(origin.workload, days=extent.days, seed=extent.seed, with_past=past is not None)
+        subject = builtin_case(origin.workload, days=extent.days, seed=extent.seed, with_past=past is not None)
         fleet = FittedHistory((subject,))
-        return Material(lambda _: fleet, fleet)
+        return CaseSource(lambda _: fleet, fleet)
     if extent.days is not None:
         raise ConfigError("--days is the length of a --workload; use --since and --until for a history")
     path = origin.history or settings.history.path
     if path is None:
         raise ConfigError("which jobs? Give --history, --load or --workload, or set autoscaler.history.path")
     selection = parse_selection(cli.HistoryOptions(path, extent.since, extent.until), jobs=extent.jobs)
-    choice = Choice(selection, past)
-    return history_material(path, choice, lambda: out.progress("reading the history", is_timed=True), small=SMALL)
+    choice = BacktestFilter(selection, past)
+    return history_cases(path, choice, lambda: out.progress("reading the history", is_timed=True), small=SMALL)
 
 
 def _load_material(
     file: Path, origin: BacktestSourceOptions, extent: SimulationRangeOptions, *, with_past: bool
-) -> Material:
-    from flink_autoscaler.pipeline.backtest.load import LoadTerms, load_fleet
-    from flink_autoscaler.pipeline.backtest.material import Material
+) -> CaseSource:
+    from flink_autoscaler.pipeline.backtest.load import LoadParams, load_fleet
+    from flink_autoscaler.pipeline.backtest.material import CaseSource
     from flink_autoscaler.standalone.cli.history_access import parse_selection
 
     others = {"--history": origin.history, "--workload": origin.workload, "--jobs": extent.jobs, "--days": extent.days}
@@ -326,13 +326,13 @@ def _load_material(
     if (origin.peak_slots is None) == (origin.capacity_per_subtask is None):
         raise ConfigError("how large is the job? Give one of --peak-slots and --capacity-per-subtask with --load")
     part = parse_selection(cli.HistoryOptions(None, extent.since, extent.until))
-    terms = LoadTerms(origin.peak_slots, origin.capacity_per_subtask, part.since_ms, part.until_ms, with_past)
+    terms = LoadParams(origin.peak_slots, origin.capacity_per_subtask, part.since_ms, part.until_ms, with_past)
     with out.progress(f"reading {file.name}", is_timed=True):
         fleet = load_fleet(file, terms)
-    return Material(lambda _: fleet, fleet)
+    return CaseSource(lambda _: fleet, fleet)
 
 
-def _collect_outcomes(found: Iterator[Outcome], size: int, outcomes: list[Outcome]) -> bool:
+def _collect_outcomes(found: Iterator[SimulationResult], size: int, outcomes: list[SimulationResult]) -> bool:
     """Gather outcomes until all are there, or until Ctrl-C, which is False."""
     try:
         with out.raise_on_interrupt(), out.progress("simulating", is_timed=True) as tell:
@@ -385,10 +385,10 @@ def _print_lines(lines: Sequence[str], rest: str) -> None:
 
 def _print_problems(comparison: Comparison, damaged: Sequence[str]) -> None:
     """Print to standard error what was left out, and what went wrong."""
-    from flink_autoscaler.pipeline.backtest.material import damage
+    from flink_autoscaler.pipeline.backtest.material import damaged_file_lines
 
     left_out = [f"{each.job_key} was left out: {each.reason}" for each in comparison.left_out]
-    for lines in ([*comparison.problems, *left_out], damage(damaged)):
+    for lines in ([*comparison.problems, *left_out], damaged_file_lines(damaged)):
         for line in out.truncate_lines(list(map(out.one_line, lines)), _MAX_LINES, "; --json has all"):
             out.print_error(line)
     if comparison.pending:

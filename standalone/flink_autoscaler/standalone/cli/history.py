@@ -58,7 +58,7 @@ def info(
     from rich.filesize import decimal
 
     from flink_autoscaler.pipeline.history.files import STAGING
-    from flink_autoscaler.pipeline.history.store import Selection, describe
+    from flink_autoscaler.pipeline.history.store import HistoryFilter, describe
     from flink_autoscaler.standalone.cli.history_access import open_history, parse_selection
 
     prepared = given.load_settings()
@@ -77,7 +77,7 @@ def info(
             out.write_out(f"being written or left behind: {unused} files; history compact removes them\n")
     is_empty = not any(each.files for each in tables)
     if is_empty:
-        where = "" if selection == Selection() else " where it was looked at"
+        where = "" if selection == HistoryFilter() else " where it was looked at"
         out.print_error(f"{files.root}: the history is empty{where}")
     damaged = [problem for each in tables for problem in each.damaged]
     _print_problems(damaged, "cannot be read")
@@ -108,13 +108,13 @@ def compact(
 
     Keeps the current day (UTC) as it is. May run beside the daemon, and may be interrupted.
     """
-    from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
+    from flink_autoscaler.pipeline.history.compact import MaintenanceTask, run_maintenance
     from flink_autoscaler.standalone.cli.history_access import open_history, parse_selection
 
     prepared = given.load_settings()
     # A history that is given by its path keeps all unless told otherwise.
     kept = prepared.history.retention if asked.path is None else 0
-    upkeep = Upkeep(
+    upkeep = MaintenanceTask(
         now_ms=round(time.time() * 1000),
         keep_seconds=(kept if retention is None else cli.read_seconds("--retention", retention, "30 d")) or None,
         selection=parse_selection(asked),
@@ -122,7 +122,7 @@ def compact(
         large_rows=_LARGE_ROWS,
     )
     with open_history(prepared, asked) as files, out.progress("compacting folders") as tell:
-        done = maintain(files, upkeep, tell)
+        done = run_maintenance(files, upkeep, tell)
     would = "would be " if dry_run else ""
     out.write_out(f"{done.before} small files {would}replaced by {done.after}\n")
     # How many is not known before it is done.
@@ -167,7 +167,7 @@ def export_table(
     force: Annotated[bool, cli.flag("--force", "Replace the file if it exists.")] = False,
 ) -> int:
     """Copy rows of one table to a file, sorted by job within each day. Unknown values are empty, or null."""
-    from flink_autoscaler.pipeline.history.export import export as export_rows
+    from flink_autoscaler.pipeline.history.export import write_export as export_rows
     from flink_autoscaler.pipeline.history.files import HistoryError
     from flink_autoscaler.standalone.cli.history_access import open_history, parse_selection
 

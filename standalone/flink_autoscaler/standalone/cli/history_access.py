@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.history.files import Files, MissingHistoryError, opened, own_session
-from flink_autoscaler.pipeline.history.store import FolderListing, Selection, jobs_like
+from flink_autoscaler.pipeline.history.files import Files, MissingHistoryError, open_files, own_session
+from flink_autoscaler.pipeline.history.store import FolderListing, HistoryFilter, jobs_like
 from flink_autoscaler.standalone.cli.command import HistoryOptions, read_instant
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.spark import spark_settings
@@ -33,7 +33,7 @@ def open_history(settings: Settings, asked: HistoryOptions) -> Iterator[Files]:
     """
     with (
         explain_missing_folder(settings, asked),
-        opened(history_path(settings, asked), lambda: spark_session(settings)) as files,
+        open_files(history_path(settings, asked), lambda: spark_session(settings)) as files,
     ):
         yield files
 
@@ -72,7 +72,7 @@ def spark_session(
     return own_session(spark_settings(settings, master, least_memory=least_memory, conf=conf))
 
 
-def parse_selection(asked: HistoryOptions, now: float | None = None, jobs: str | None = None) -> Selection:
+def parse_selection(asked: HistoryOptions, now: float | None = None, jobs: str | None = None) -> HistoryFilter:
     """Return the part of a history that is meant.
 
     Args:
@@ -91,4 +91,4 @@ def parse_selection(asked: HistoryOptions, now: float | None = None, jobs: str |
     if since is not None and until is not None and since >= until:
         raise ConfigError(f"--since '{asked.since}' is not before --until '{asked.until}'")
     clusters = None if asked.clusters is None else frozenset(asked.clusters)
-    return Selection(since, until, clusters, None if jobs is None else jobs_like(jobs))
+    return HistoryFilter(since, until, clusters, None if jobs is None else jobs_like(jobs))

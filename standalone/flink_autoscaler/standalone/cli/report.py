@@ -123,7 +123,7 @@ def _report_request(
 
 def _build_report(settings: Settings, history: cli.HistoryOptions, request: ReportRequest) -> Report:
     from flink_autoscaler.pipeline.history.files import HistoryError, LocalFiles, files_at, is_local
-    from flink_autoscaler.pipeline.history.store import find_all
+    from flink_autoscaler.pipeline.history.store import list_all_folders
     from flink_autoscaler.pipeline.reports.build import build_report
     from flink_autoscaler.standalone.cli import history_access as access
     from flink_autoscaler.standalone.settings.spark import BATCH_MEMORY
@@ -133,11 +133,11 @@ def _build_report(settings: Settings, history: cli.HistoryOptions, request: Repo
         if is_local(path):
             # Before Spark is started: whether there is anything, and whether it is little, with that for forecasts.
             files, selection = LocalFiles(path), access.parse_selection(history, request.now)
-            if not any(find_all(files, selection).values()):
+            if not any(list_all_folders(files, selection).values()):
                 raise HistoryError(f"{files.root}: there are no rows in the period; history info shows what there is")
             if request.profiles is not None:
                 selection = replace(selection, since_ms=round(request.profiles.begin * 1000))
-            if access.is_small(folder for folders in find_all(files, selection).values() for folder in folders):
+            if access.is_small(folder for folders in list_all_folders(files, selection).values() for folder in folders):
                 conf = _SMALL_CONF
         with access.spark_session(settings, least_memory=BATCH_MEMORY, conf=conf) as spark:
             return build_report(spark, files_at(path, spark), request)

@@ -17,7 +17,7 @@ from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotsComing
+from flink_autoscaler.realizers.taskmanagers.slots import PendingSlots, ReleasedTaskManagers
 
 log = structlog.get_logger(__name__)
 
@@ -29,11 +29,11 @@ class SlotSource(Protocol):
         """Return the slots that could still be added; None without a limit."""
         ...
 
-    def ensure(self, context: JobAutoScalerContext, slots_needed: int) -> SlotsComing | None:
+    def ensure(self, context: JobAutoScalerContext, slots_needed: int) -> PendingSlots | None:
         """Ask for TaskManagers until the cluster has that many slots."""
         ...
 
-    def release(self, context: JobAutoScalerContext, slots_needed: int) -> Released:
+    def release(self, context: JobAutoScalerContext, slots_needed: int) -> ReleasedTaskManagers:
         """Stop TaskManagers that have been without work for a while."""
         ...
 

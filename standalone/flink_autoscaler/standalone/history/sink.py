@@ -21,9 +21,9 @@ from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.pipeline.history.buffer import Buffer, SpilledBatch, size_of
-from flink_autoscaler.pipeline.history.compact import LockedError, Upkeep, maintain
-from flink_autoscaler.pipeline.history.files import MissingHistoryError, Sessions, is_local, local_path, opened
+from flink_autoscaler.pipeline.history.buffer import RowBuffer, SpilledBatch, spilled_bytes
+from flink_autoscaler.pipeline.history.compact import LockedError, MaintenanceTask, run_maintenance
+from flink_autoscaler.pipeline.history.files import MissingHistoryError, Sessions, is_local, local_path, open_files
 from flink_autoscaler.pipeline.history.rows import NamedRow, is_eventful, rows_of
 from flink_autoscaler.pipeline.history.store import PENDING, append
 from flink_autoscaler.standalone.background import BackgroundWriter
@@ -236,7 +236,7 @@ class _HistoryWriter(BackgroundWriter[SpilledBatch]):
         self._tell = tell
         self._clock = clock
         self.spill = spill_folder(settings)
-        self.buffer = Buffer(
+        self.buffer = RowBuffer(
             flush_seconds=settings.flush_interval,
             flush_rows=settings.flush_rows,
             spill=self.spill,
@@ -267,7 +267,7 @@ class _HistoryWriter(BackgroundWriter[SpilledBatch]):
             up=self._failing_since is None,
             rows_waiting=self.rows,
             batches_waiting=len(self._pending_items()),
-            spilled_bytes=0 if self.spill is None else size_of(self.spill),
+            spilled_bytes=0 if self.spill is None else spilled_bytes(self.spill),
             last_write_age_seconds=None if self._written_at is None else max(0.0, self._clock() - self._written_at),
         )
 
@@ -326,7 +326,7 @@ class _HistoryWriter(BackgroundWriter[SpilledBatch]):
 
     def _write(self, items: list[SpilledBatch]) -> None:
         began = time.perf_counter()
-        with self._count_failures(), opened(self._path, self._sessions) as files:
+        with self._count_failures(), open_files(self._path, self._sessions) as files:
             while items:
                 batch, spill = items[0]
                 count = append(files, batch, self._settings.partition)
@@ -344,11 +344,11 @@ class _HistoryWriter(BackgroundWriter[SpilledBatch]):
         if not self._may_maintain():
             log.debug("history_left_to_the_leader")
             return
-        upkeep = Upkeep(round(self._clock() * 1000), self._settings.retention or None)
+        upkeep = MaintenanceTask(round(self._clock() * 1000), self._settings.retention or None)
         began = time.perf_counter()
         try:
-            with opened(self._path, self._sessions) as files:
-                done = maintain(files, upkeep)
+            with open_files(self._path, self._sessions) as files:
+                done = run_maintenance(files, upkeep)
         except MissingHistoryError:
             return  # nothing was written yet
         except LockedError as error:

@@ -32,7 +32,7 @@ from flink_autoscaler.standalone.web.errors import StateConflictError
 from flink_autoscaler.standalone.web.requests import SeriesQuery
 
 if TYPE_CHECKING:
-    from flink_autoscaler.pipeline.history.job_series import JobSeries, SeriesPoint, Span
+    from flink_autoscaler.pipeline.history.job_series import JobHistorySeries, SeriesPoint, Span
 
 MEMORY_MS: Final = POINTS * POINT_MS
 """How far back memory reaches."""
@@ -72,7 +72,7 @@ class SeriesReader:
     def __init__(self, site: AppState) -> None:
         self._site = site
         self._lock = threading.Lock()
-        self._read: OrderedDict[tuple[str, Span], JobSeries] = OrderedDict()
+        self._read: OrderedDict[tuple[str, Span], JobHistorySeries] = OrderedDict()
 
     def series(self, job: JobNow, asked: SeriesQuery) -> SeriesView:
         """Return how a job went.
@@ -126,14 +126,14 @@ class SeriesReader:
             damaged=list(found.damaged[:10]),
         )
 
-    def _read_cached(self, path: str, job: JobNow, span: Span) -> JobSeries:
-        from flink_autoscaler.pipeline.history.job_series import job_series  # noqa: PLC0415 - brings Arrow
+    def _read_cached(self, path: str, job: JobNow, span: Span) -> JobHistorySeries:
+        from flink_autoscaler.pipeline.history.job_series import read_job_series  # noqa: PLC0415 - brings Arrow
 
         key = (job.context.job_key, span)
         if not self._lock.acquire(timeout=_READ_TIMEOUT):  # who waits keeps a thread of the endpoint
             raise StateConflictError("others are reading the history: ask again")
         try:
-            found = self._read.pop(key, None) or job_series(path, (job.context.cluster, job.context.job_key), span)
+            found = self._read.pop(key, None) or read_job_series(path, (job.context.cluster, job.context.job_key), span)
             self._read[key] = found  # the latest comes last
             if len(self._read) > _CACHE_SIZE:
                 self._read.popitem(last=False)
@@ -185,7 +185,7 @@ def _point(point: Point | SeriesPoint, at_ms: int) -> SeriesPointView:
     return SeriesPointView.model_validate(replace(point, at_ms=at_ms))
 
 
-def _with_latest(job: JobNow, found: JobSeries, span: Span) -> Iterator[SeriesPointView]:
+def _with_latest(job: JobNow, found: JobHistorySeries, span: Span) -> Iterator[SeriesPointView]:
     """Yield what was read, and behind it what is in memory and not written yet: of each step the last point."""
     last_ms = found.points[-1].at_ms if found.points else span.since_ms - 1
     yield from (_point(each, each.at_ms) for each in found.points)
@@ -224,7 +224,7 @@ def _sizes(sizes: Sequence[tuple[int, int]]) -> list[SizeView]:
     ]
 
 
-def _rescales(job: JobNow, found: JobSeries | None, since_ms: int, until_ms: int) -> list[RescaleView]:
+def _rescales(job: JobNow, found: JobHistorySeries | None, since_ms: int, until_ms: int) -> list[RescaleView]:
     """Describe the rescales within a time; what the daemon knows itself goes before what is written."""
     recorded = () if found is None else found.rescales
     remembered = () if job.report is None else job.report.outcome.state.supervision.rescales

@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.pipeline.backtest.fitting import FitTerms, fit
-from flink_autoscaler.pipeline.backtest.nights import nights_of
-from flink_autoscaler.pipeline.backtest.subject import Subject
+from flink_autoscaler.pipeline.backtest.case import BacktestCase
+from flink_autoscaler.pipeline.backtest.fitting import FitParams, fit_case
+from flink_autoscaler.pipeline.backtest.nightly_profiles import nightly_profiles_of
 from flink_autoscaler.pipeline.history.rows import NamedRow
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
@@ -59,10 +59,10 @@ def profile_of(result: ProfileResult) -> LoadProfile:
 @pytest.mark.parametrize("span", [1, 10])
 def test_profiles_are_those_of_the_nightly_job(spark: SparkSession, span: int) -> None:
     rows = [*a_past(span), *job_rows(minutes=90, rate=rate)]
-    subject = fit(records(rows), FitTerms(LATER, NOON, with_past=True))
-    assert isinstance(subject, Subject), subject
+    subject = fit_case(records(rows), FitParams(LATER, NOON, with_past=True))
+    assert isinstance(subject, BacktestCase), subject
 
-    (night,) = nights_of(subject, CONFIGURATION)
+    (night,) = nightly_profiles_of(subject, CONFIGURATION)
     (wanted,) = results(profiles_of(frame(spark, rows), ProfileSettings.of(AutoscalerOptions(CONFIGURATION), NOON)))
 
     here, there = profile_of(night.result), profile_of(wanted)

@@ -9,24 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
+from flink_autoscaler.pipeline.backtest.inline import BacktestFilter, InlineRunner
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate
-from flink_autoscaler.pipeline.backtest.runner import Runner, opened_runner
+from flink_autoscaler.pipeline.backtest.runner import Runner, open_runner
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
-from flink_autoscaler.pipeline.history.store import Selection, jobs_like
+from flink_autoscaler.pipeline.history.store import HistoryFilter, jobs_like
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from testkit.builders.backtests import LATER, SOURCE, a_history, job_rows, rescale_row
 from testkit.builders.history import NOON_MS, part_files
 
 pytestmark = pytest.mark.spark
 
-CHOICE = Choice(Selection(since_ms=NOON_MS, until_ms=NOON_MS + 100 * 60_000, jobs=jobs_like("o*")))
+CHOICE = BacktestFilter(HistoryFilter(since_ms=NOON_MS, until_ms=NOON_MS + 100 * 60_000, jobs=jobs_like("o*")))
 AHEAD = {"job.autoscaler.forecast.enabled": "true"}
 
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Runner]:
-    with opened_runner(SparkSettings(master="local[2]")) as runner:
+    with open_runner(SparkSettings(master="local[2]")) as runner:
         yield runner
 
 
@@ -62,4 +62,4 @@ def test_spark_comes_to_the_same_as_this_process(spark: Runner, history: str) ->
 
 def test_missing_history_is_said_as_such(spark: Runner) -> None:
     with pytest.raises(MissingHistoryError, match="/no/such: there is no such folder"):
-        spark.fleet("/no/such", Choice(), LATER)
+        spark.fleet("/no/such", BacktestFilter(), LATER)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import SparkSession
 
-from flink_autoscaler.pipeline.history.files import GoneError, HistoryError, files_at, own_session
+from flink_autoscaler.pipeline.history.files import FileVanishedError, HistoryError, files_at, own_session
 from flink_autoscaler.pipeline.history.schema import SAMPLES
 from flink_autoscaler.pipeline.history.spark_files import read
 from flink_autoscaler.pipeline.history.store import append, read_rows
@@ -138,9 +138,9 @@ def test_store_that_cannot_be_asked_makes_files_by_moving_them(store: ObjectStor
 def test_file_that_went_away_and_bucket_that_is_not_there_are_told(spark: SparkSession, root: str) -> None:
     storage = files_at(root, spark)
 
-    with pytest.raises(GoneError):
+    with pytest.raises(FileVanishedError):
         storage.read("samples/a.parquet")
-    with pytest.raises(GoneError):
+    with pytest.raises(FileVanishedError):
         read_rows(storage, "samples/a.parquet", SAMPLES)
     with pytest.raises(HistoryError, match=r"s3a://no-such-bucket/history.*bucket does not exist"):
         files_at("s3a://no-such-bucket/history", spark).exists()

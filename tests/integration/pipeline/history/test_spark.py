@@ -13,17 +13,17 @@ from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.history import Partition
-from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
+from flink_autoscaler.pipeline.history.compact import MaintenanceTask, run_maintenance
 from flink_autoscaler.pipeline.history.files import (
     Files,
-    GoneError,
+    FileVanishedError,
     HistoryError,
     MissingHistoryError,
-    opened,
+    open_files,
 )
 from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, TABLES
 from flink_autoscaler.pipeline.history.spark_files import BLOCK_BYTES, HadoopFiles, read
-from flink_autoscaler.pipeline.history.store import Selection, append, describe, find, read_rows
+from flink_autoscaler.pipeline.history.store import HistoryFilter, append, describe, list_folders, read_rows
 from flink_autoscaler.pipeline.profiles.run import parquet_samples
 from testkit.builders.history import (
     DAY_MS,
@@ -53,7 +53,7 @@ def on_hadoop(spark: SparkSession, root: Path) -> Files:
     return HadoopFiles(f"file://{root}", spark)
 
 
-def rates_read(spark: SparkSession, storage: Files, selection: Selection = Selection()) -> list[float]:  # noqa: B008
+def rates_read(spark: SparkSession, storage: Files, selection: HistoryFilter = HistoryFilter()) -> list[float]:  # noqa: B008
     return sorted(row.arrival_rate for row in read(spark, storage, SAMPLES, selection).frame.collect())
 
 
@@ -89,7 +89,7 @@ def test_rows_that_spark_wrote_in_an_earlier_version_are_read_and_compacted(
     for _ in range(2):
         written.parquet(f"file://{tmp_path}/{folder}")
 
-    done = maintain(a_storage(tmp_path), Upkeep(NOON_MS + DAY_MS))
+    done = run_maintenance(a_storage(tmp_path), MaintenanceTask(NOON_MS + DAY_MS))
 
     [file] = part_files(tmp_path)
     assert (done.before, done.duplicates, done.damaged) == (2, 1, [])
@@ -126,18 +126,18 @@ def test_history_on_hadoop_is_compacted_and_expires(spark: SparkSession, tmp_pat
     for batch in (sample_rows(2), sample_rows(3), sample_rows(1, at_ms=NOON_MS - 9 * DAY_MS)):
         append(storage, a_batch(batch))
 
-    done = maintain(storage, Upkeep(NOON_MS + DAY_MS, keep_seconds=5 * 86_400.0))
+    done = run_maintenance(storage, MaintenanceTask(NOON_MS + DAY_MS, keep_seconds=5 * 86_400.0))
 
     assert (done.before, done.after, done.duplicates, done.expired, done.leftovers) == (2, 1, 2, 1, 0)
     assert rates_read(spark, storage) == [0.0, 1.0, 2.0]
-    assert len(find(storage, SAMPLES)[0].entries) == 1
+    assert len(list_folders(storage, SAMPLES)[0].entries) == 1
 
 
 def test_read_takes_days_clusters_and_instants(spark: SparkSession, tmp_path: Path) -> None:
     storage = a_storage(tmp_path)
     write(storage, sample_rows(3), sample_rows(3, cluster="other"), sample_rows(3, at_ms=NOON_MS + DAY_MS))
 
-    wanted = Selection(NOON_MS + 60_000, NOON_MS + DAY_MS + 60_000, frozenset({"main"}))
+    wanted = HistoryFilter(NOON_MS + 60_000, NOON_MS + DAY_MS + 60_000, frozenset({"main"}))
     found = read(spark, storage, SAMPLES, wanted)
 
     assert sorted(row.arrival_rate for row in found.frame.collect()) == [0.0, 1.0, 2.0]
@@ -149,7 +149,7 @@ def test_read_finds_a_cluster_in_days_that_are_not_divided(spark: SparkSession, 
     append(storage, a_batch([*sample_rows(2), *sample_rows(2, cluster="007")]), Partition.DATE)
     append(storage, a_batch(sample_rows(1, cluster="007")), Partition.CLUSTER)
 
-    found = read(spark, storage, SAMPLES, Selection(clusters=frozenset({"007"})))
+    found = read(spark, storage, SAMPLES, HistoryFilter(clusters=frozenset({"007"})))
 
     assert {row.cluster for row in found.frame.collect()} == {"007"}
     assert found.frame.count() == 3
@@ -210,7 +210,7 @@ def test_missing_history_is_an_error_on_hadoop_too(spark: SparkSession, tmp_path
 def test_rows_that_arrow_compacted_are_what_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
     write(a_storage(tmp_path), sample_rows(2), sample_rows(3))
 
-    maintain(a_storage(tmp_path), Upkeep(NOON_MS + DAY_MS))
+    run_maintenance(a_storage(tmp_path), MaintenanceTask(NOON_MS + DAY_MS))
 
     assert rates_read(spark, on_hadoop(spark, tmp_path)) == rates(a_storage(tmp_path)) == [0.0, 1.0, 2.0]
 
@@ -260,9 +260,9 @@ def test_name_service_that_is_not_known_is_told_with_the_variable(
 def test_file_that_went_away_on_hadoop_is_told_apart_from_a_damaged_one(spark: SparkSession, tmp_path: Path) -> None:
     storage = on_hadoop(spark, tmp_path)
 
-    with pytest.raises(GoneError):
+    with pytest.raises(FileVanishedError):
         storage.read("samples/a.parquet")
-    with pytest.raises(GoneError):
+    with pytest.raises(FileVanishedError):
         read_rows(storage, "samples/a.parquet", SAMPLES)
 
 
@@ -277,9 +277,9 @@ def test_file_on_hadoop_appears_whole_or_not_at_all(spark: SparkSession, tmp_pat
 
 
 def test_only_local_paths_need_no_spark(tmp_path: Path) -> None:
-    with pytest.raises(HistoryError, match="only Spark reaches"), opened("hdfs://nameservice1/history"):
+    with pytest.raises(HistoryError, match="only Spark reaches"), open_files("hdfs://nameservice1/history"):
         pass
-    with opened(str(tmp_path / "a b")) as storage:
+    with open_files(str(tmp_path / "a b")) as storage:
         append(storage, a_batch(sample_rows(2)))
 
     assert rates(a_storage(tmp_path / "a b")) == [0.0, 1.0]

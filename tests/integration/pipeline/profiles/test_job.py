@@ -22,9 +22,9 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.load_profile import BUCKET, WEEK, LoadProfile, ProfileResult, slot_of, zone_named
 from flink_autoscaler.pipeline.history.files import new_id
 from flink_autoscaler.pipeline.history.schema import SAMPLES
-from flink_autoscaler.pipeline.history.store import Batch, append
+from flink_autoscaler.pipeline.history.store import WriteBatch, append
 from flink_autoscaler.pipeline.profiles import ProfileSettings
-from flink_autoscaler.pipeline.profiles.fit import History, Series
+from flink_autoscaler.pipeline.profiles.fit import LoadSeries, SourceHistory
 from flink_autoscaler.pipeline.profiles.job import profiles_of, quarter_hours, results
 from flink_autoscaler.pipeline.profiles.run import samples_at
 from flink_autoscaler.pipeline.profiles.source import RESULT
@@ -281,22 +281,22 @@ COMPARED = ("growing", "noisy", "two weeks", "four days")
 
 
 @pytest.fixture(scope="module")
-def learned(samples: DataFrame) -> Mapping[str, Series]:
+def learned(samples: DataFrame) -> Mapping[str, LoadSeries]:
     """The quarter hours of some loads, as the backtest gets them."""
     wanted = samples.where(F.col("job_key").isin([f"main/{name}" for name in COMPARED]))
     rows = quarter_hours(wanted, SETTINGS).where("is_kept").orderBy("index").toArrow().to_pylist()
     by_name = {name: [row for row in rows if row["job_key"] == f"main/{name}"] for name in COMPARED}
     return {
-        name: Series(*([row[column] for row in found] for column in ("index", "slot", "rate")))
+        name: LoadSeries(*([row[column] for row in found] for column in ("index", "slot", "rate")))
         for name, found in by_name.items()
     }
 
 
 @pytest.mark.parametrize("name", COMPARED)
 def test_backtest_fits_what_the_job_fits(
-    learned: Mapping[str, Series], found: Mapping[str, ProfileResult], name: str
+    learned: Mapping[str, LoadSeries], found: Mapping[str, ProfileResult], name: str
 ) -> None:
-    history = History(learned[name], SETTINGS)
+    history = SourceHistory(learned[name], SETTINGS)
 
     fit = history.fit(MONDAY // BUCKET)
 
@@ -393,7 +393,7 @@ def test_build_shows_a_result_for_every_source_of_the_configured_history(
 ) -> None:
     names = ["four days", "three samples"]
     rows = samples.where(F.col("job_key").isin([f"main/{name}" for name in names])).toArrow()
-    append(a_storage(tmp_path), Batch(new_id(0), {SAMPLES.name: conformed(SAMPLES, rows)}))
+    append(a_storage(tmp_path), WriteBatch(new_id(0), {SAMPLES.name: conformed(SAMPLES, rows)}))
     write_damaged(tmp_path)
     settings = SettingsLoader(None, [f"autoscaler.history.path={tmp_path}"]).read(sets_log=True)
     job = profile_builder(settings, None, "2026-11-02T00:00Z")

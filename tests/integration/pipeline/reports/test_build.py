@@ -14,9 +14,9 @@ from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistory
 from flink_autoscaler.pipeline.history.rows import NamedRow
 from flink_autoscaler.pipeline.history.schema import DECISIONS, SAMPLES, VERTICES
 from flink_autoscaler.pipeline.profiles import ProfileSettings
-from flink_autoscaler.pipeline.reports.build import ReportRequest, build_report, chosen
+from flink_autoscaler.pipeline.reports.build import ReportRequest, build_report, select_jobs_to_show
 from flink_autoscaler.pipeline.reports.pages import fleet_page
-from flink_autoscaler.pipeline.reports.report import Concern, JobFigures, Report
+from flink_autoscaler.pipeline.reports.report import AttentionReason, Report, ReportMetrics
 from testkit.builders.history import a_storage, part_files, write
 from testkit.builders.reports import DAY, NOON, MadeJob, write_history
 from testkit.clusters.spark.fixtures import SharedSpark
@@ -47,7 +47,7 @@ def built(spark: SparkSession, root: Path, **wanted: Any) -> Report:
     return build_report(spark, files_at(str(root), spark), ReportRequest(**asked))
 
 
-def the(report: Report, key: str) -> JobFigures:
+def the(report: Report, key: str) -> ReportMetrics:
     return next(job for job in report.jobs if job.job_key == key)
 
 
@@ -185,10 +185,10 @@ def test_gaps_do_not_count_as_slot_hours(fleet: Report) -> None:
 
 
 def test_jobs_that_need_a_person_are_chosen_before_large_ones() -> None:
-    ill = JobFigures("main/z", "main", 10, slot_hours=1.0, concerns=(Concern("paused", ""),))
-    small, large = (JobFigures(f"main/{size}", "main", 10, slot_hours=float(size)) for size in (1, 9))
+    ill = ReportMetrics("main/z", "main", 10, slot_hours=1.0, concerns=(AttentionReason("paused", ""),))
+    small, large = (ReportMetrics(f"main/{size}", "main", 10, slot_hours=float(size)) for size in (1, 9))
 
-    assert list(chosen([small, large, ill], 2)) == [large, ill]
+    assert list(select_jobs_to_show([small, large, ill], 2)) == [large, ill]
 
 
 @pytest.fixture(scope="module")

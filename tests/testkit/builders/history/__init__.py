@@ -11,7 +11,7 @@ import pyarrow as pa
 from flink_autoscaler.pipeline.history.files import FileEntry, Files, HistoryError, LocalFiles, new_id
 from flink_autoscaler.pipeline.history.rows import NamedRow
 from flink_autoscaler.pipeline.history.schema import SAMPLES, TABLES, HistoryTable
-from flink_autoscaler.pipeline.history.store import Batch, append, find, read_rows
+from flink_autoscaler.pipeline.history.store import WriteBatch, append, list_folders, read_rows
 
 DAY_MS = 86_400_000
 NOON_MS = 1_769_860_800_000
@@ -41,14 +41,14 @@ def sample_rows(count: int, *, at_ms: int = NOON_MS, cluster: str = "main", sour
     ]
 
 
-def a_batch(rows: list[NamedRow], identity: str | None = None) -> Batch:
+def a_batch(rows: list[NamedRow], identity: str | None = None) -> WriteBatch:
     """Make a batch."""
     names = dict.fromkeys(name for name, _ in rows)
     tables = {
         name: pa.Table.from_pylist([row for table, row in rows if table == name], schema=TABLES[name].schema)
         for name in names
     }
-    return Batch(identity or new_id(NOON_MS), tables)
+    return WriteBatch(identity or new_id(NOON_MS), tables)
 
 
 def conformed(table: HistoryTable, rows: pa.Table) -> pa.Table:
@@ -64,7 +64,7 @@ def write(storage: Files, *batches: list[NamedRow]) -> None:
 
 def rates(storage: Files, table: HistoryTable = SAMPLES) -> list[float]:
     """Return the arrival rates of all files that count, sorted."""
-    paths = [entry.path for each in find(storage, table) for entry in each.entries]
+    paths = [entry.path for each in list_folders(storage, table) for entry in each.entries]
     return sorted(rate for path in paths for rate in read_rows(storage, path, table).column("arrival_rate").to_pylist())
 
 

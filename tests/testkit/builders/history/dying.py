@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
+from flink_autoscaler.pipeline.history.compact import MaintenanceTask, run_maintenance
 from flink_autoscaler.pipeline.history.files import STAGING, Files, LocalFiles, new_id
 from flink_autoscaler.pipeline.history.store import append
 from testkit.builders.history import DAY_MS, NOON_MS, CrashingFiles, a_batch, a_storage, sample_rows, write
@@ -21,7 +21,7 @@ from testkit.builders.history import DAY_MS, NOON_MS, CrashingFiles, a_batch, a_
 BATCH = "1769860800000-abc"
 TORN = "torn"
 ROWS = [*sample_rows(3), *sample_rows(2, cluster="other")]
-EVENING = Upkeep(NOON_MS + DAY_MS)
+EVENING = MaintenanceTask(NOON_MS + DAY_MS)
 
 
 class DyingFiles(CrashingFiles):
@@ -59,7 +59,7 @@ def append_until_killed(root: Path, step: str) -> None:
 def compact_until_killed(root: Path, step: str) -> None:
     """Compact a history of three files."""
     write(a_storage(root), *(sample_rows(2, at_ms=NOON_MS + hour * 3_600_000) for hour in range(3)))
-    maintain(dying(root, step), EVENING)
+    run_maintenance(dying(root, step), EVENING)
 
 
 def is_killed(work: Callable[[Path, str], None], root: Path, step: str) -> bool:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from flink_autoscaler.pipeline.history.files import new_id
 from flink_autoscaler.pipeline.history.schema import SAMPLES
-from flink_autoscaler.pipeline.history.store import Batch, append
+from flink_autoscaler.pipeline.history.store import WriteBatch, append
 from testkit.builders.history import a_storage, conformed
 
 ASOF: Final = "2026-11-02T00:00Z"
@@ -51,7 +51,7 @@ def write_samples(folder: Path, end: int = _END, days: Mapping[str, int] = DAYS)
     rows = conformed(SAMPLES, pa.concat_tables([_samples(job_key, count, end) for job_key, count in days.items()]))
     found = Samples(folder / "history", folder / "samples.parquet")
     found.history.mkdir(parents=True)
-    append(a_storage(found.history), Batch(new_id(0), {SAMPLES.name: rows}))
+    append(a_storage(found.history), WriteBatch(new_id(0), {SAMPLES.name: rows}))
     pq.write_table(rows, found.file)
     return found
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from flink_autoscaler.pipeline.backtest.compare import Comparison, compared
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Bounds, Candidate, Curves, Outcome
-from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
-from flink_autoscaler.pipeline.reports.report import Concern, Forecast, JobFigures, JobSection, Period, Report, Series
+from flink_autoscaler.pipeline.backtest.case import BacktestCase, SkippedJob
+from flink_autoscaler.pipeline.backtest.compare import Comparison, compare_outcomes
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, OracleBounds, SimulationResult, Timeseries
+from flink_autoscaler.pipeline.reports.report import (
+    AttentionReason,
+    JobSection,
+    Report,
+    ReportForecast,
+    ReportMetrics,
+    ReportPeriod,
+    Series,
+)
 from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.workloads import sine
@@ -14,22 +22,22 @@ from testkit.builders.reports import NOON
 EVIL = "\"'><img src=x onerror=\"document.title='hacked'\"></script><script>document.title='hacked'</script>"
 """What gets out of attributes, elements and scripts, and runs where it does."""
 
-DAY = Period.of(NOON - 86_400, NOON)
+DAY = ReportPeriod.of(NOON - 86_400, NOON)
 
 
 def a_report() -> Report:
     """Make the report."""
     well = _figures("main/orders", ())
-    evil = _figures(f"main/{EVIL}", (Concern("paused", f"since a crash loop {EVIL}"),))
-    few = JobFigures("yarn/new", "yarn", 3)
+    evil = _figures(f"main/{EVIL}", (AttentionReason("paused", f"since a crash loop {EVIL}"),))
+    few = ReportMetrics("yarn/new", "yarn", 3)
     return Report(
         title=f"Fleet {EVIL}",
         period=DAY,
         made_at=float(NOON),
         jobs=(evil, well, few),
         sections=(
-            _section(evil, EVIL, Forecast(problem=f"too little history {EVIL}")),
-            _section(well, "map", Forecast(_wave(0.9), _wave(1.2), 0.12, 0.05)),
+            _section(evil, EVIL, ReportForecast(problem=f"too little history {EVIL}")),
+            _section(well, "map", ReportForecast(_wave(0.9), _wave(1.2), 0.12, 0.05)),
         ),
         fleet={"slots": _wave(12), "load": _wave(900), "late": _wave(1), "rescales": _wave(2)},
         slo_lag=60.0,
@@ -38,8 +46,8 @@ def a_report() -> Report:
     )
 
 
-def _figures(key: str, concerns: tuple[Concern, ...]) -> JobFigures:
-    return JobFigures(
+def _figures(key: str, concerns: tuple[AttentionReason, ...]) -> ReportMetrics:
+    return ReportMetrics(
         job_key=key,
         cluster=f"main {EVIL}",
         passes=1440,
@@ -57,7 +65,7 @@ def _figures(key: str, concerns: tuple[Concern, ...]) -> JobFigures:
     )
 
 
-def _section(figures: JobFigures, name: str, forecast: Forecast) -> JobSection:
+def _section(figures: ReportMetrics, name: str, forecast: ReportForecast) -> JobSection:
     rescale = {
         "at": NOON - 3600.0,
         "changes": [f"{name} 4 → 6", "map 4 → 6"],
@@ -88,16 +96,18 @@ def _wave(top: float) -> Series:
 def a_comparison() -> Comparison:
     """Make a comparison of two configurations, one of which has a name that means harm, over one such job."""
     job = JobModel((VertexModel("a" * 32, "Source", 100.0),), {})
-    subject = Subject(f"main/{EVIL}", job, sine(), notes=(f"Something had to be assumed {EVIL}.",))
-    plan = BacktestPlan((subject,), (Candidate("usual", {}), Candidate(EVIL, {})), (LeftOut("main/new", EVIL),))
+    subject = BacktestCase(f"main/{EVIL}", job, sine(), notes=(f"Something had to be assumed {EVIL}.",))
+    plan = BacktestPlan((subject,), (Candidate("usual", {}), Candidate(EVIL, {})), (SkippedJob("main/new", EVIL),))
     figures = Measures(21_600.0, 24.0, 2, 1, 0, 0.0, 5.0, 9.0, 60.0, 120.0, 0.0, 0.5, 25.0)
     runs = [
-        Outcome(subject.job_key, candidate.name, figures, curves=Curves(slots=_steady(4), lags=_steady(60)))
+        SimulationResult(
+            subject.job_key, candidate.name, figures, curves=Timeseries(slots=_steady(4), lags=_steady(60))
+        )
         for candidate in plan.candidates
     ]
-    curves = Curves(arrivals=_steady(900), oracle=_steady(3), busy=_steady(2))
-    bounds = Outcome(subject.job_key, None, bounds=Bounds(12.0, 14.0, None, 30.0), curves=curves)
-    return compared(plan, [*runs, bounds])
+    curves = Timeseries(arrivals=_steady(900), oracle=_steady(3), busy=_steady(2))
+    bounds = SimulationResult(subject.job_key, None, bounds=OracleBounds(12.0, 14.0, None, 30.0), curves=curves)
+    return compare_outcomes(plan, [*runs, bounds])
 
 
 def _steady(height: float) -> tuple[float, ...]:

@@ -8,11 +8,11 @@ import pyarrow.compute as pc
 from pyarrow import dataset
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
-from flink_autoscaler.pipeline.backtest.fitting import FittedModel, Records, fitted_model
-from flink_autoscaler.pipeline.backtest.inline import Choice, read_records
-from flink_autoscaler.pipeline.history.files import opened
-from flink_autoscaler.pipeline.simulator import ReportSettings, RescaleTerms, Simulation
-from flink_autoscaler.pipeline.simulator.workloads import Workload, shaped
+from flink_autoscaler.pipeline.backtest.fitting import FittedModel, Records, fit_model
+from flink_autoscaler.pipeline.backtest.inline import BacktestFilter, read_records
+from flink_autoscaler.pipeline.history.files import open_files
+from flink_autoscaler.pipeline.simulator import ReportSettings, RescaleParams, Simulation
+from flink_autoscaler.pipeline.simulator.workloads import Workload, from_shape
 from testkit.scenarios.agreement import plan
 from testkit.scenarios.agreement.recording import HISTORY, Recording
 
@@ -40,12 +40,12 @@ def job_key(policy: str) -> str:
 def fitted(recording: Recording) -> dict[str, FittedModel]:
     """Return what the history says about the job of each policy."""
     now = recording.start + 2 * plan.SECONDS
-    return {policy: fitted_model(records, now) for policy, records in _records(recording).items()}
+    return {policy: fit_model(records, now) for policy, records in _records(recording).items()}
 
 
 def _records(recording: Recording) -> dict[str, Records]:
-    with opened(str(recording.folder / HISTORY)) as storage:
-        found, _ = read_records(storage, Choice())
+    with open_files(str(recording.folder / HISTORY)) as storage:
+        found, _ = read_records(storage, BacktestFilter())
     return {policy: next(each for each in found if each.job_key == job_key(policy)) for policy in plan.POLICIES}
 
 
@@ -70,7 +70,7 @@ def workload(since: float) -> Workload:
     def shape(second: float) -> float:
         return plan.CURVE.rate(second + STEP / 2)
 
-    return shaped("agreement", shape, plan.SECONDS - since, step=STEP, since=since)
+    return from_shape("agreement", shape, plan.SECONDS - since, step=STEP, since=since)
 
 
 def simulation(found: FittedModel, policy: str, since: float, *, seed: int = 0) -> Simulation:
@@ -87,7 +87,7 @@ def simulation(found: FittedModel, policy: str, since: float, *, seed: int = 0) 
         workload(since),
         plan.options(policy),
         plugins=installed_plugins(),
-        terms=RescaleTerms(delay=plan.RESCALE_DELAY, replay=plan.REPLAY, outages=found.outages),
+        terms=RescaleParams(delay=plan.RESCALE_DELAY, replay=plan.REPLAY, outages=found.outages),
         reports=ReportSettings(seed=seed, meter_window=METER_WINDOW, checkpoint_interval=plan.REPLAY),
         initial={vertex.vertex_id: 1 for vertex in found.model.vertices},
         interval=plan.INTERVAL,

@@ -12,26 +12,39 @@ from itertools import pairwise
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.backtest.compare import Comparison, compared
-from flink_autoscaler.pipeline.backtest.computing import POINTS
+from flink_autoscaler.pipeline.backtest.case import USUAL_PEAK, BacktestCase, SkippedJob, builtin_case
+from flink_autoscaler.pipeline.backtest.compare import Comparison, compare_outcomes
 from flink_autoscaler.pipeline.backtest.inline import InlineRunner
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Outcome, Piece, RunSettings
-from flink_autoscaler.pipeline.backtest.subject import USUAL_PEAK, LeftOut, Subject, builtin
-from flink_autoscaler.pipeline.backtest.tune import DEFAULT_GRID, PRESENT, Grid, Recommendation, recommended, trials_of
+from flink_autoscaler.pipeline.backtest.plan import (
+    BacktestPlan,
+    Candidate,
+    RunSettings,
+    SimulationResult,
+    SimulationTask,
+)
+from flink_autoscaler.pipeline.backtest.simulate_case import POINTS
+from flink_autoscaler.pipeline.backtest.tune import (
+    DEFAULT_GRID,
+    PRESENT,
+    Grid,
+    Recommendation,
+    recommend,
+    tuning_candidates,
+)
 from flink_autoscaler.pipeline.reports.pages import GENERATOR, backtest_page
 from flink_autoscaler.pipeline.simulator.bounds import static_peak
 from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, WORKLOADS, lasting, recorded
+from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, WORKLOADS, fit_duration, from_rates
 from flink_autoscaler.pipeline.spark.codec import decode, encode
 from testkit.builders.backtests import SOURCE, WORK
 
 TARGET = "job.autoscaler.utilization.target"
 JOB = JobModel.chain([VertexModel(SOURCE, "Source: <orders>", 1000.0), VertexModel(WORK, "work", 100.0)])
-LOAD = recorded("mine", [400.0, 400.0, 1200.0, 1200.0, 500.0, 500.0] * 2, step=15 * MINUTE)
+LOAD = from_rates("mine", [400.0, 400.0, 1200.0, 1200.0, 500.0, 500.0] * 2, step=15 * MINUTE)
 SUBJECTS = (
-    Subject("main/orders", JOB, LOAD, cluster="main"),
-    Subject("other/<clicks>", JOB, LOAD.scaled(0.5), cluster="other", notes=("Something had to be assumed.",)),
+    BacktestCase("main/orders", JOB, LOAD, cluster="main"),
+    BacktestCase("other/<clicks>", JOB, LOAD.scaled(0.5), cluster="other", notes=("Something had to be assumed.",)),
 )
 HASTY = {
     "job.autoscaler.metrics.window": "3 min",
@@ -46,15 +59,15 @@ CANDIDATES = (
     Candidate("usual", HASTY),
     Candidate("bold", {**HASTY, TARGET: "0.9"}, {"other": {**HASTY, TARGET: "0.4"}}),
 )
-PLAN = BacktestPlan(SUBJECTS, CANDIDATES, (LeftOut("main/new", "3 minutes are recorded"),), RunSettings(dt=10.0))
+PLAN = BacktestPlan(SUBJECTS, CANDIDATES, (SkippedJob("main/new", "3 minutes are recorded"),), RunSettings(dt=10.0))
 
 
 @cache
-def outcomes() -> tuple[Outcome, ...]:
+def outcomes() -> tuple[SimulationResult, ...]:
     return tuple(InlineRunner().outcomes(PLAN))
 
 
-def figures_of(outcome: Outcome | None) -> Measures:
+def figures_of(outcome: SimulationResult | None) -> Measures:
     assert outcome is not None
     assert outcome.figures is not None
     return outcome.figures
@@ -77,12 +90,12 @@ def test_plan_runs_every_job_with_every_configuration() -> None:
 def test_pieces_and_outcomes_travel() -> None:
     pieces = list(PLAN.pieces())
 
-    assert [decode(encode(piece), Piece) for piece in pieces] == pieces
-    assert [decode(encode(outcome), Outcome) for outcome in outcomes()] == list(outcomes())
+    assert [decode(encode(piece), SimulationTask) for piece in pieces] == pieces
+    assert [decode(encode(outcome), SimulationResult) for outcome in outcomes()] == list(outcomes())
 
 
 def test_higher_target_takes_fewer_slots() -> None:
-    comparison = compared(PLAN, outcomes())
+    comparison = compare_outcomes(PLAN, outcomes())
     first, second = comparison.jobs
 
     assert figures_of(first.runs["bold"]).slot_hours < figures_of(first.runs["usual"]).slot_hours
@@ -90,7 +103,7 @@ def test_higher_target_takes_fewer_slots() -> None:
 
 
 def test_totals_are_sums_over_the_jobs() -> None:
-    comparison = compared(PLAN, outcomes())
+    comparison = compare_outcomes(PLAN, outcomes())
 
     usual = comparison.totals[0]
     runs = [figures_of(job.runs["usual"]) for job in comparison.jobs]
@@ -103,7 +116,7 @@ def test_totals_are_sums_over_the_jobs() -> None:
 
 
 def test_bounds_are_in_order() -> None:
-    comparison = compared(PLAN, outcomes())
+    comparison = compare_outcomes(PLAN, outcomes())
 
     for job in comparison.jobs:
         assert job.bounds is not None
@@ -118,21 +131,21 @@ def test_order_of_outcomes_does_not_matter() -> None:
     mixed = list(outcomes())
     random.Random(3).shuffle(mixed)
 
-    assert compared(PLAN, mixed).document() == compared(PLAN, outcomes()).document()
+    assert compare_outcomes(PLAN, mixed).document() == compare_outcomes(PLAN, outcomes()).document()
 
 
 def test_what_is_not_finished_is_left_out_of_the_totals() -> None:
-    comparison = compared(PLAN, outcomes()[:4])
+    comparison = compare_outcomes(PLAN, outcomes()[:4])
 
     assert (comparison.totals[0].jobs, comparison.pending) == (1, 2)
     assert list(comparison.jobs[1].runs) == ["usual"]
-    assert compared(PLAN, []).totals == []
+    assert compare_outcomes(PLAN, []).totals == []
 
 
 def test_run_that_fails_says_why_and_stops_no_other() -> None:
     plan = replace(PLAN, candidates=(CANDIDATES[0], Candidate("broken", {TARGET: "much"})))
 
-    comparison = compared(plan, InlineRunner().outcomes(plan))
+    comparison = compare_outcomes(plan, InlineRunner().outcomes(plan))
 
     assert comparison.totals == []
     assert comparison.jobs[0].best == "usual"
@@ -143,7 +156,7 @@ def test_run_that_fails_says_why_and_stops_no_other() -> None:
 def test_configuration_that_does_nothing_is_a_problem() -> None:
     plan = replace(PLAN, candidates=(Candidate("typo", {"job.autoscaler.policy": "capacitor"}),))
 
-    comparison = compared(plan, InlineRunner().outcomes(plan))
+    comparison = compare_outcomes(plan, InlineRunner().outcomes(plan))
 
     assert len(comparison.problems) == 2
     assert "names 'capacitor', but the policies are capacity" in comparison.problems[0]
@@ -152,7 +165,7 @@ def test_configuration_that_does_nothing_is_a_problem() -> None:
 def test_run_whose_passes_fail_is_a_problem() -> None:
     run = replace(outcomes()[0], passes=100, errors={"no such metric": 51})
 
-    comparison = compared(replace(PLAN, subjects=SUBJECTS[:1]), [run, *outcomes()[1:3]])
+    comparison = compare_outcomes(replace(PLAN, subjects=SUBJECTS[:1]), [run, *outcomes()[1:3]])
 
     assert comparison.problems == (
         "main/orders, usual: errors ended 51 of 100 passes, so this says little: no such metric",
@@ -160,7 +173,7 @@ def test_run_whose_passes_fail_is_a_problem() -> None:
 
 
 def test_document_is_json() -> None:
-    document = compared(PLAN, outcomes()).document()
+    document = compare_outcomes(PLAN, outcomes()).document()
 
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert document["left_out"] == [{"job_key": "main/new", "reason": "3 minutes are recorded"}]
@@ -174,10 +187,10 @@ def test_curves_keep_the_greatest_lag_and_are_short() -> None:
 
 
 def test_tune_recommends_what_has_the_best_score() -> None:
-    trials = trials_of(Candidate("a.yaml", {**HASTY, TARGET: "0.3"}), {TARGET: ("0.3", "0.7")})
+    trials = tuning_candidates(Candidate("a.yaml", {**HASTY, TARGET: "0.3"}), {TARGET: ("0.3", "0.7")})
     plan = replace(PLAN, candidates=[trial.candidate for trial in trials.values()])
 
-    found = recommended(compared(plan, InlineRunner().outcomes(plan)), trials)
+    found = recommend(compare_outcomes(plan, InlineRunner().outcomes(plan)), trials)
 
     assert [each.changes for each in found] == [{TARGET: "0.7"}] * 2
     assert all(figures.score < before.score for figures, before in _pairs(found))
@@ -188,17 +201,17 @@ def _pairs(found: list[Recommendation]) -> list[tuple[Measures, Measures]]:
 
 
 def test_tune_leaves_jobs_alone_that_gain_nothing() -> None:
-    trials = trials_of(Candidate("a.yaml", HASTY), {TARGET: ("0.7", "0.3")})
+    trials = tuning_candidates(Candidate("a.yaml", HASTY), {TARGET: ("0.7", "0.3")})
     plan = replace(PLAN, candidates=[trial.candidate for trial in trials.values()])
 
-    found = recommended(compared(plan, InlineRunner().outcomes(plan)), trials)
+    found = recommend(compare_outcomes(plan, InlineRunner().outcomes(plan)), trials)
 
     assert [each.changes for each in found] == [{}, {}]
     assert found[0].present == found[0].expected
 
 
 def test_trials_are_the_present_and_all_combinations() -> None:
-    trials = trials_of(Candidate("a.yaml", {TARGET: "0.5", "x": "y"}), DEFAULT_GRID)
+    trials = tuning_candidates(Candidate("a.yaml", {TARGET: "0.5", "x": "y"}), DEFAULT_GRID)
 
     assert len(trials) == 19
     assert trials[PRESENT].candidate.of(None) == {TARGET: "0.5", "x": "y"}
@@ -209,9 +222,9 @@ def test_trials_are_the_present_and_all_combinations() -> None:
 def test_combinations_that_are_not_allowed_are_not_tried() -> None:
     present = Candidate("a.yaml", {"job.autoscaler.utilization.max": "0.75"})
 
-    assert list(trials_of(present, {TARGET: ("0.6", "0.8")})) == [PRESENT, "utilization.target=0.6"]
+    assert list(tuning_candidates(present, {TARGET: ("0.6", "0.8")})) == [PRESENT, "utilization.target=0.6"]
     with pytest.raises(ConfigError, match=r"no combination of the grid is allowed: The option job.autoscaler.utili"):
-        trials_of(present, {TARGET: ("0.8", "0.9")})
+        tuning_candidates(present, {TARGET: ("0.8", "0.9")})
 
 
 @pytest.mark.parametrize(
@@ -224,7 +237,7 @@ def test_combinations_that_are_not_allowed_are_not_tried() -> None:
 )
 def test_grid_that_is_empty_or_too_large_is_refused(grid: Grid) -> None:
     with pytest.raises(ConfigError, match="2 to 200 can be tried"):
-        trials_of(Candidate("a.yaml", {}), grid)
+        tuning_candidates(Candidate("a.yaml", {}), grid)
 
 
 class Tags(HTMLParser):
@@ -259,7 +272,7 @@ def page(comparison: Comparison) -> Tags:
 
 
 def test_page_is_whole_and_needs_nothing_else() -> None:
-    tags = page(compared(PLAN, outcomes()))
+    tags = page(compare_outcomes(PLAN, outcomes()))
 
     assert (tags.open, tags.links) == ([], ["data:,"])
     # Of each job: arrivals, slots and lag of two configurations, two bounds.
@@ -269,14 +282,14 @@ def test_page_is_whole_and_needs_nothing_else() -> None:
 
 
 def test_page_is_not_taken_for_a_fleet_report_that_may_be_replaced() -> None:
-    text = backtest_page(compared(PLAN, []))
+    text = backtest_page(compare_outcomes(PLAN, []))
 
     assert 'content="flink-autoscaler backtest"' in text
     assert GENERATOR not in text
 
 
 def test_page_of_nothing_says_so() -> None:
-    tags = page(compared(replace(PLAN, subjects=()), []))
+    tags = page(compare_outcomes(replace(PLAN, subjects=()), []))
 
     assert "No job could be simulated." in tags.text
     assert tags.open == []
@@ -284,7 +297,7 @@ def test_page_of_nothing_says_so() -> None:
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_built_in_job_is_large_enough_for_every_workload(name: str) -> None:
-    subject = builtin(name, days=0.05)
+    subject = builtin_case(name, days=0.05)
 
     peak = max(sum(row) for row in WORKLOADS[name](seed=0).rows)
     work = subject.model.vertices[-2]
@@ -294,9 +307,9 @@ def test_built_in_job_is_large_enough_for_every_workload(name: str) -> None:
 
 
 def test_short_workload_is_repeated() -> None:
-    assert lasting(recorded("mine", [1.0, 2.0]), 5 * MINUTE).rows == ((1.0,), (2.0,), (1.0,), (2.0,), (1.0,))
+    assert fit_duration(from_rates("mine", [1.0, 2.0]), 5 * MINUTE).rows == ((1.0,), (2.0,), (1.0,), (2.0,), (1.0,))
 
 
 def test_unknown_workload_names_the_nearest() -> None:
     with pytest.raises(ConfigError, match="did you mean 'week-sine'"):
-        builtin("weeksine")
+        builtin_case("weeksine")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.core.model.topology import ShipStrategy
-from flink_autoscaler.pipeline.backtest.fitting import FitTerms, fit
-from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
+from flink_autoscaler.pipeline.backtest.case import BacktestCase, SkippedJob
+from flink_autoscaler.pipeline.backtest.fitting import FitParams, fit_case
 from flink_autoscaler.pipeline.history.rows import NamedRow
 from flink_autoscaler.pipeline.spark.codec import decode, encode
 from testkit.builders.backtests import (
@@ -29,15 +29,15 @@ from testkit.builders.backtests import (
 Row = dict[str, Any]
 
 
-def fitted(rows: list[NamedRow], now: float = LATER) -> Subject:
-    subject = fit(records(rows), FitTerms(now))
-    assert isinstance(subject, Subject), subject
+def fitted(rows: list[NamedRow], now: float = LATER) -> BacktestCase:
+    subject = fit_case(records(rows), FitParams(now))
+    assert isinstance(subject, BacktestCase), subject
     return subject
 
 
 def refused(rows: list[NamedRow], now: float = LATER) -> str:
-    answer = fit(records(rows), FitTerms(now))
-    assert isinstance(answer, LeftOut), answer
+    answer = fit_case(records(rows), FitParams(now))
+    assert isinstance(answer, SkippedJob), answer
     return answer.reason
 
 
@@ -63,7 +63,7 @@ def test_fit_does_not_mind_order_and_repetition() -> None:
 def test_subject_travels() -> None:
     subject = fitted(job_rows())
 
-    assert decode(encode(subject), Subject) == subject
+    assert decode(encode(subject), BacktestCase) == subject
 
 
 def test_capacity_comes_from_windows_that_are_busy_enough() -> None:

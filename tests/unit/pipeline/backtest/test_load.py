@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.backtest.load import LoadTerms, load_fleet
-from flink_autoscaler.pipeline.backtest.subject import Subject
+from flink_autoscaler.pipeline.backtest.case import BacktestCase
+from flink_autoscaler.pipeline.backtest.load import LoadParams, load_fleet
 
 BEGIN = 1_772_366_400
 RATES = [100.0 + minute for minute in range(120)]
-SLOTS = LoadTerms(peak_slots=8)
+SLOTS = LoadParams(peak_slots=8)
 
 
 def csv_of(rows: Sequence[tuple[object, object]]) -> str:
@@ -30,14 +30,14 @@ def prometheus(*series: Sequence[tuple[int, object]]) -> str:
     return json.dumps({"data": {"result": [{"values": [[at, str(rate)] for at, rate in each]} for each in series]}})
 
 
-def load(folder: Path, text: str, terms: LoadTerms = SLOTS) -> Subject:
+def load(folder: Path, text: str, terms: LoadParams = SLOTS) -> BacktestCase:
     (folder / "load").write_text(text)
     fleet = load_fleet(folder / "load", terms)
     assert fleet.left_out == ()
     return fleet.subjects[0]
 
 
-def rates_of(subject: Subject) -> list[float]:
+def rates_of(subject: BacktestCase) -> list[float]:
     return [rate for (rate,) in subject.workload.rows]
 
 
@@ -88,14 +88,14 @@ def test_the_rate_before_a_hole_holds_on_and_is_told(tmp_path: Path) -> None:
 
 
 def test_the_job_just_copes_with_the_peak_in_so_many_slots(tmp_path: Path) -> None:
-    by_slots, by_rate = (load(tmp_path, csv_of(every(60)), terms) for terms in (SLOTS, LoadTerms(capacity=25.0)))
+    by_slots, by_rate = (load(tmp_path, csv_of(every(60)), terms) for terms in (SLOTS, LoadParams(capacity=25.0)))
 
     assert min(vertex.rate for vertex in by_slots.model.vertices) == max(RATES) / 8
     assert min(vertex.rate for vertex in by_rate.model.vertices) == 25.0
 
 
 def test_what_was_before_since_is_known_to_forecasts_alone(tmp_path: Path) -> None:
-    terms = LoadTerms(8, since_ms=(BEGIN + 3600) * 1000, until_ms=(BEGIN + 9000) * 1000, with_past=True)
+    terms = LoadParams(8, since_ms=(BEGIN + 3600) * 1000, until_ms=(BEGIN + 9000) * 1000, with_past=True)
 
     subject = load(tmp_path, csv_of(every(60, [*RATES, *RATES])), terms)
 
@@ -146,4 +146,4 @@ def test_a_load_that_says_too_little_is_left_out(
 def test_a_peak_beyond_all_subtasks_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "load").write_text(csv_of(every(60)))
 
-    assert "takes more than 720 subtasks" in load_fleet(tmp_path / "load", LoadTerms(capacity=0.1)).left_out[0].reason
+    assert "takes more than 720 subtasks" in load_fleet(tmp_path / "load", LoadParams(capacity=0.1)).left_out[0].reason

@@ -11,16 +11,16 @@ import pytest
 
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.pipeline.backtest.computing import computed
-from flink_autoscaler.pipeline.backtest.fitting import FitTerms, fit
-from flink_autoscaler.pipeline.backtest.plan import Piece
-from flink_autoscaler.pipeline.backtest.subject import Subject
+from flink_autoscaler.pipeline.backtest.case import BacktestCase
+from flink_autoscaler.pipeline.backtest.fitting import FitParams, fit_case
+from flink_autoscaler.pipeline.backtest.plan import SimulationTask
+from flink_autoscaler.pipeline.backtest.simulate_case import simulate_task
 from flink_autoscaler.pipeline.history.rows import NamedRow, rows_of
 from flink_autoscaler.pipeline.simulator import (
     BacktestResult,
     JobModel,
     ReportSettings,
-    RescaleTerms,
+    RescaleParams,
     Simulation,
     VertexModel,
     run,
@@ -58,7 +58,7 @@ def arrivals() -> Workload:
     return Workload("two", MINUTE, tuple(a + b for a, b in zip(orders.rows, clicks.rows, strict=True)))
 
 
-BACKTEST = Simulation(JOB, arrivals(), OPTIONS, terms=RescaleTerms(OUTAGE, replay=5.0))
+BACKTEST = Simulation(JOB, arrivals(), OPTIONS, terms=RescaleParams(OUTAGE, replay=5.0))
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ def recorded(backtest: Simulation) -> Recorded:
     return Recorded(result, rows)
 
 
-def fitted(found: Recorded) -> Subject:
-    subject = fit(records(found.rows, JOB_KEY), FitTerms(LATER))
-    assert isinstance(subject, Subject), subject
+def fitted(found: Recorded) -> BacktestCase:
+    subject = fit_case(records(found.rows, JOB_KEY), FitParams(LATER))
+    assert isinstance(subject, BacktestCase), subject
     return subject
 
 
@@ -130,7 +130,7 @@ def test_arrivals_come_out_again(found: Callable[[], Recorded]) -> None:
 def test_backtest_of_the_fitted_job_comes_to_the_same() -> None:
     subject = fitted(exact())
 
-    again = computed(Piece(subject, "again", OPTIONS)).figures
+    again = simulate_task(SimulationTask(subject, "again", OPTIONS)).figures
 
     first = exact().result.measures
     assert again is not None

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from flink_autoscaler.pipeline.backtest.compare import compared
-from flink_autoscaler.pipeline.backtest.computing import computed, seen_seconds
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Outcome, Piece, RunSettings
-from flink_autoscaler.pipeline.backtest.subject import Subject
-from flink_autoscaler.pipeline.backtest.tune import PRESENT, Recommendation, basis_of, recommended, trials_of
+from flink_autoscaler.pipeline.backtest.case import BacktestCase
+from flink_autoscaler.pipeline.backtest.compare import compare_outcomes
+from flink_autoscaler.pipeline.backtest.plan import (
+    BacktestPlan,
+    Candidate,
+    RunSettings,
+    SimulationResult,
+    SimulationTask,
+)
+from flink_autoscaler.pipeline.backtest.simulate_case import simulate_task, training_seconds
+from flink_autoscaler.pipeline.backtest.tune import PRESENT, Recommendation, basis_of, recommend, tuning_candidates
 from flink_autoscaler.pipeline.reports.pages import backtest_page
 from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, recorded
+from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, from_rates
 from flink_autoscaler.pipeline.spark.codec import decode, encode
 from testkit.builders.backtests import SOURCE, WORK
 
 TARGET = "job.autoscaler.utilization.target"
 JOB = JobModel.chain([VertexModel(SOURCE, "orders", 1000.0), VertexModel(WORK, "work", 100.0)])
-LOAD = recorded("mine", [400.0] * 12 + [1200.0] * 12 + [500.0] * 24 + [800.0] * 6, step=HOUR)
+LOAD = from_rates("mine", [400.0] * 12 + [1200.0] * 12 + [500.0] * 24 + [800.0] * 6, step=HOUR)
 """54 hours."""
 
-PLAN = BacktestPlan([Subject("main/orders", JOB, LOAD)], [])
+PLAN = BacktestPlan([BacktestCase("main/orders", JOB, LOAD)], [])
 
 
 @pytest.mark.parametrize(
@@ -37,13 +43,13 @@ PLAN = BacktestPlan([Subject("main/orders", JOB, LOAD)], [])
     ],
 )
 def test_last_third_is_kept(days: float, seen: float | None) -> None:
-    assert seen_seconds(days * DAY) == (None if seen is None else seen * DAY)
+    assert training_seconds(days * DAY) == (None if seen is None else seen * DAY)
 
 
-def run(*, is_divided: bool) -> Outcome:
+def run(*, is_divided: bool) -> SimulationResult:
     settings = RunSettings(dt=10.0, interval=300.0, is_divided=is_divided)
     options = {"job.autoscaler.metrics.window": "30 min", "job.autoscaler.stabilization.interval": "1 min"}
-    return computed(Piece(PLAN.subjects[0], "a", options, settings))
+    return simulate_task(SimulationTask(PLAN.subjects[0], "a", options, settings))
 
 
 def test_parts_of_a_run_make_up_the_whole() -> None:
@@ -59,7 +65,7 @@ def test_parts_of_a_run_make_up_the_whole() -> None:
     assert max(first.lag_max, second.lag_max) == outcome.figures.lag_max
     work = sum(part.efficiency * part.slot_hours for part in outcome.parts)
     assert work == pytest.approx(outcome.figures.efficiency * outcome.figures.slot_hours)
-    assert decode(encode(outcome), Outcome) == outcome
+    assert decode(encode(outcome), SimulationResult) == outcome
 
 
 def test_run_is_not_divided_unless_that_is_asked_for() -> None:
@@ -70,21 +76,21 @@ def figures(score: float, days: float) -> Measures:
     return Measures(days * DAY, score, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, score)
 
 
-def outcome_of(name: str, *scores: float) -> Outcome:
+def outcome_of(name: str, *scores: float) -> SimulationResult:
     """Make the outcome of a configuration: with two scores of five days and two after those, with one of a day."""
     if len(scores) == 1:
-        return Outcome("main/orders", name, figures(scores[0], 1))
+        return SimulationResult("main/orders", name, figures(scores[0], 1))
     parts = (figures(scores[0], 5), figures(scores[1], 2))
-    return Outcome("main/orders", name, figures(sum(scores), 7), parts=parts)
+    return SimulationResult("main/orders", name, figures(sum(scores), 7), parts=parts)
 
 
 def chosen(**scores: tuple[float, ...]) -> Recommendation:
     """Return what is recommended to a job that has these scores, by target, as it is now and with two others."""
-    trials = trials_of(Candidate("a.yaml", {TARGET: "0.5"}), {TARGET: ("0.6", "0.7")})
+    trials = tuning_candidates(Candidate("a.yaml", {TARGET: "0.5"}), {TARGET: ("0.6", "0.7")})
     names = dict(zip(("now", "bold", "bolder"), trials, strict=True))
     plan = BacktestPlan(PLAN.subjects, [trial.candidate for trial in trials.values()])
     outcomes = [outcome_of(names[name], *each) for name, each in scores.items()]
-    (found,) = recommended(compared(plan, outcomes), trials)
+    (found,) = recommend(compare_outcomes(plan, outcomes), trials)
     assert names["now"] == PRESENT
     return found
 
@@ -138,4 +144,4 @@ def test_present_configuration_without_a_result_is_not_compared_with() -> None:
 def test_page_says_what_recommendations_rest_on() -> None:
     found = chosen(now=(100.0, 50.0), bold=(80.0, 45.0))
 
-    assert "judged on the 2.0 days after those" in backtest_page(compared(PLAN, []), [found])
+    assert "judged on the 2.0 days after those" in backtest_page(compare_outcomes(PLAN, []), [found])

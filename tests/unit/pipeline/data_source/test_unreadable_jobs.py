@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flink_autoscaler.pipeline.data_source.choices import choices_of
+from flink_autoscaler.pipeline.data_source.read_options import parse_options
 from flink_autoscaler.pipeline.data_source.source import ClusterShare, Row, read_share
 from testkit.fakes.flink import FakeFlink
 from testkit.scenarios.runner import LogLines
@@ -21,7 +21,7 @@ def flink() -> Iterator[FakeFlink]:
 
 
 def rows_of(flink: FakeFlink, **options: str) -> list[Row]:
-    choices = choices_of({"url": f"main={flink.url}", **options})
+    choices = parse_options({"url": f"main={flink.url}", **options})
     shares = [ClusterShare("main", index) for index in range(choices.partitions)]
     return [row for share in shares for batch in read_share(choices, share, {}) for row in batch.to_pylist()]
 

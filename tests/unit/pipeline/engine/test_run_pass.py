@@ -14,7 +14,7 @@ from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.pipeline.engine.base import with_settled
+from flink_autoscaler.pipeline.engine.base import evaluate_pending
 from flink_autoscaler.pipeline.engine.run_pass import COLLECT, EVALUATE, run_passes
 from testkit.fakes.flink import Canned, FakeFlink, FakeJob, Fault
 
@@ -37,7 +37,7 @@ def run(
         finally:
             await client.aclose()
 
-    return with_settled(requests, lambda open_: asyncio.run(main(open_)))
+    return evaluate_pending(requests, lambda open_: asyncio.run(main(open_)))
 
 
 def test_outcomes_come_in_the_order_of_the_requests(flink: FakeFlink) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from flink_autoscaler.pipeline.history.buffer import Buffer, SpilledBatch
+from flink_autoscaler.pipeline.history.buffer import RowBuffer, SpilledBatch
 from testkit.builders.history import NOON_MS, sample_rows
 
 SECOND = 1000
 
 
-class HeldBuffer(Buffer):
+class HeldBuffer(RowBuffer):
     """A buffer whose batches wait for the test."""
 
     def __init__(self, spill: Path | None, rows: int) -> None:

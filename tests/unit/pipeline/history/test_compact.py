@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.pipeline.history.compact import STALE_MS, LockedError, Upkeep, maintain
-from flink_autoscaler.pipeline.history.export import Format, export
+from flink_autoscaler.pipeline.history.compact import STALE_MS, LockedError, MaintenanceTask, run_maintenance
+from flink_autoscaler.pipeline.history.export import Format, write_export
 from flink_autoscaler.pipeline.history.files import (
     STAGING,
     FileEntry,
@@ -26,7 +26,15 @@ from flink_autoscaler.pipeline.history.files import (
     new_id,
 )
 from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES
-from flink_autoscaler.pipeline.history.store import EVERYTHING, LOCK, append, describe, distinct_rows, find, read_rows
+from flink_autoscaler.pipeline.history.store import (
+    EVERYTHING,
+    LOCK,
+    append,
+    describe,
+    distinct_rows,
+    list_folders,
+    read_rows,
+)
 from testkit.builders.history import (
     DAY_MS,
     NOON_MS,
@@ -41,7 +49,7 @@ from testkit.builders.history import (
     write,
 )
 
-TOMORROW = Upkeep(NOON_MS + DAY_MS)
+TOMORROW = MaintenanceTask(NOON_MS + DAY_MS)
 FOLDER = "samples/version=1/date=2026-01-31/cluster=main"
 
 
@@ -56,7 +64,7 @@ class CompactedMeanwhile(LocalFiles):
         listed = super().list(folder)
         if listed and not self._is_listed:
             self._is_listed = True
-            maintain(a_storage(self.root), replace(TOMORROW, now_ms=NOON_MS + 3 * DAY_MS))
+            run_maintenance(a_storage(self.root), replace(TOMORROW, now_ms=NOON_MS + 3 * DAY_MS))
         return listed
 
 
@@ -69,7 +77,7 @@ class CompactedWhileRead(LocalFiles):
         content = super().read(path, last)
         if not self._is_read:
             self._is_read = True
-            maintain(a_storage(self.root), TOMORROW)
+            run_maintenance(a_storage(self.root), TOMORROW)
         return content
 
 
@@ -82,7 +90,7 @@ def three_files(root: Path) -> list[float]:
 def test_small_files_of_a_day_that_has_ended_become_one(tmp_path: Path) -> None:
     before = three_files(tmp_path)
 
-    done = maintain(a_storage(tmp_path), TOMORROW)
+    done = run_maintenance(a_storage(tmp_path), TOMORROW)
 
     assert files_of(tmp_path) == {FOLDER: 1}
     assert rates(a_storage(tmp_path)) == before
@@ -92,16 +100,16 @@ def test_small_files_of_a_day_that_has_ended_become_one(tmp_path: Path) -> None:
 def test_day_that_has_not_ended_stays_as_it_is(tmp_path: Path) -> None:
     three_files(tmp_path)
 
-    done = maintain(a_storage(tmp_path), Upkeep(NOON_MS))
+    done = run_maintenance(a_storage(tmp_path), MaintenanceTask(NOON_MS))
 
     assert (files_of(tmp_path), done.before) == ({FOLDER: 3}, 0)
 
 
 def test_second_compaction_does_nothing(tmp_path: Path) -> None:
     three_files(tmp_path)
-    maintain(a_storage(tmp_path), TOMORROW)
+    run_maintenance(a_storage(tmp_path), TOMORROW)
 
-    done = maintain(a_storage(tmp_path), TOMORROW)
+    done = run_maintenance(a_storage(tmp_path), TOMORROW)
 
     assert (done.before, done.leftovers) == (0, 0)
 
@@ -109,7 +117,7 @@ def test_second_compaction_does_nothing(tmp_path: Path) -> None:
 def test_compacted_files_have_a_greatest_size(tmp_path: Path) -> None:
     before = three_files(tmp_path)
 
-    maintain(a_storage(tmp_path), replace(TOMORROW, large_rows=4))
+    run_maintenance(a_storage(tmp_path), replace(TOMORROW, large_rows=4))
 
     assert files_of(tmp_path) == {FOLDER: 2}
     assert rates(a_storage(tmp_path)) == before
@@ -118,13 +126,13 @@ def test_compacted_files_have_a_greatest_size(tmp_path: Path) -> None:
 def test_large_files_are_left_alone(tmp_path: Path) -> None:
     three_files(tmp_path)
 
-    assert maintain(a_storage(tmp_path), replace(TOMORROW, large_rows=3)).before == 0
+    assert run_maintenance(a_storage(tmp_path), replace(TOMORROW, large_rows=3)).before == 0
 
 
 def test_rows_that_were_written_twice_count_once(tmp_path: Path) -> None:
     write(a_storage(tmp_path), sample_rows(3), sample_rows(4))
 
-    done = maintain(a_storage(tmp_path), TOMORROW)
+    done = run_maintenance(a_storage(tmp_path), TOMORROW)
 
     assert rates(a_storage(tmp_path)) == [0.0, 1.0, 2.0, 3.0]
     assert done.duplicates == 3
@@ -133,7 +141,7 @@ def test_rows_that_were_written_twice_count_once(tmp_path: Path) -> None:
 def test_dry_run_counts_and_changes_nothing(tmp_path: Path) -> None:
     three_files(tmp_path)
 
-    done = maintain(a_storage(tmp_path), replace(TOMORROW, is_dry_run=True, keep_seconds=0.0))
+    done = run_maintenance(a_storage(tmp_path), replace(TOMORROW, is_dry_run=True, keep_seconds=0.0))
 
     assert (done.before, done.after, done.expired) == (3, 1, 1)
     assert files_of(tmp_path) == {FOLDER: 3}
@@ -144,12 +152,12 @@ def test_compaction_that_is_interrupted_anywhere_loses_and_doubles_nothing(tmp_p
     before = three_files(tmp_path)
     storage = crashing(tmp_path, changes)
     try:
-        maintain(storage, TOMORROW)
+        run_maintenance(storage, TOMORROW)
     except CrashError:
         assert rates(a_storage(tmp_path)) == before, "while it is interrupted"
     (tmp_path / LOCK).unlink(missing_ok=True)
 
-    maintain(a_storage(tmp_path), replace(TOMORROW, now_ms=NOON_MS + 3 * DAY_MS))
+    run_maintenance(a_storage(tmp_path), replace(TOMORROW, now_ms=NOON_MS + 3 * DAY_MS))
 
     assert rates(a_storage(tmp_path)) == before
     assert files_of(tmp_path) == {FOLDER: 1}
@@ -158,7 +166,7 @@ def test_compaction_that_is_interrupted_anywhere_loses_and_doubles_nothing(tmp_p
 def test_days_that_are_too_old_are_removed_whole(tmp_path: Path) -> None:
     write(a_storage(tmp_path), *(sample_rows(1, at_ms=NOON_MS - days * DAY_MS) for days in range(4)))
 
-    done = maintain(a_storage(tmp_path), Upkeep(NOON_MS, keep_seconds=2 * 86_400.0))
+    done = run_maintenance(a_storage(tmp_path), MaintenanceTask(NOON_MS, keep_seconds=2 * 86_400.0))
 
     assert sorted(folder.split("/")[2] for folder in files_of(tmp_path)) == [
         "date=2026-01-29",
@@ -184,7 +192,7 @@ def test_retention_goes_across_months_and_years(tmp_path: Path, now: str, keep_d
     write(a_storage(tmp_path), *(sample_rows(1, at_ms=now_ms - days * DAY_MS) for days in range(4)))
     before = sorted(folder.split("/")[2].removeprefix("date=") for folder in files_of(tmp_path))
 
-    maintain(a_storage(tmp_path), Upkeep(now_ms, keep_seconds=keep_days * 86_400.0))
+    run_maintenance(a_storage(tmp_path), MaintenanceTask(now_ms, keep_seconds=keep_days * 86_400.0))
 
     found = sorted(folder.split("/")[2].removeprefix("date=") for folder in files_of(tmp_path))
     assert found == (kept or before)
@@ -202,12 +210,14 @@ def test_files_that_vanish_while_the_history_is_looked_at_are_looked_for_again(t
 def test_note_that_vanishes_while_files_are_listed_is_no_error(tmp_path: Path) -> None:
     before = three_files(tmp_path)
     with pytest.raises(CrashError):
-        maintain(crashing(tmp_path, 3), TOMORROW)  # with the compacted file and the note, before the first removal
+        run_maintenance(
+            crashing(tmp_path, 3), TOMORROW
+        )  # with the compacted file and the note, before the first removal
     (tmp_path / LOCK).unlink(missing_ok=True)
     assert list(tmp_path.rglob("_replaces-*"))
     busy = CompactedMeanwhile(tmp_path)
 
-    [found] = find(busy, SAMPLES)
+    [found] = list_folders(busy, SAMPLES)
 
     storage = a_storage(tmp_path)
     read = [read_rows(storage, entry.path, SAMPLES).column("arrival_rate").to_pylist() for entry in found.entries]
@@ -219,9 +229,9 @@ def test_export_that_a_compaction_overtakes_says_so_and_leaves_no_row_out(tmp_pa
     files = CompactedWhileRead(str(tmp_path))
 
     with pytest.raises(HistoryError, match="compacted meanwhile: try again"):
-        export(files, SAMPLES, EVERYTHING, io.BytesIO(), Format.JSON, [])
+        write_export(files, SAMPLES, EVERYTHING, io.BytesIO(), Format.JSON, [])
 
-    assert export(files, SAMPLES, EVERYTHING, io.BytesIO(), Format.JSON, []) == 6
+    assert write_export(files, SAMPLES, EVERYTHING, io.BytesIO(), Format.JSON, []) == 6
 
 
 def test_lock_appears_with_its_content(tmp_path: Path) -> None:
@@ -240,7 +250,7 @@ def test_what_an_interrupted_process_staged_is_removed_after_a_day(tmp_path: Pat
         staged.parent.mkdir(parents=True)
         staged.write_bytes(b"partial")
 
-    done = maintain(a_storage(tmp_path), Upkeep(NOON_MS))
+    done = run_maintenance(a_storage(tmp_path), MaintenanceTask(NOON_MS))
 
     assert (done.leftovers, len(list((tmp_path / STAGING).rglob("*.parquet")))) == (1, 1)
 
@@ -251,7 +261,7 @@ def test_damaged_files_stay_and_are_told_while_the_others_are_compacted(tmp_path
     damaged = tmp_path / FOLDER / "0000000000001-damaged.parquet"
     damaged.write_bytes(content)
 
-    done = maintain(a_storage(tmp_path), TOMORROW)
+    done = run_maintenance(a_storage(tmp_path), TOMORROW)
 
     assert damaged.exists()
     assert len(part_files(tmp_path)) == 2
@@ -268,7 +278,7 @@ def test_file_that_is_damaged_inside_stays_too(tmp_path: Path) -> None:
     content[4:200] = bytes(196)
     first.write_bytes(content)
 
-    done = maintain(a_storage(tmp_path), TOMORROW)
+    done = run_maintenance(a_storage(tmp_path), TOMORROW)
 
     assert first.exists()
     assert len(done.damaged) == 1
@@ -276,7 +286,7 @@ def test_file_that_is_damaged_inside_stays_too(tmp_path: Path) -> None:
 
 def test_missing_history_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(MissingHistoryError, match="there is no such folder"):
-        maintain(a_storage(tmp_path / "typo"), TOMORROW)
+        run_maintenance(a_storage(tmp_path / "typo"), TOMORROW)
 
     assert not (tmp_path / "typo").exists()
 
@@ -291,7 +301,7 @@ def test_two_compactions_do_not_run_at_once(tmp_path: Path) -> None:
     hold_lock(tmp_path, pid=os.getpid(), at_ms=TOMORROW.now_ms - 1000)
 
     with pytest.raises(LockedError, match=f"process {os.getpid()}"):
-        maintain(a_storage(tmp_path), TOMORROW)
+        run_maintenance(a_storage(tmp_path), TOMORROW)
 
     assert files_of(tmp_path)[FOLDER] == 3
 
@@ -307,7 +317,7 @@ def test_lock_that_was_left_behind_is_taken_over(tmp_path: Path, pid: int, age_m
     three_files(tmp_path)
     hold_lock(tmp_path, pid=pid, at_ms=TOMORROW.now_ms - age_ms, host=host)
 
-    assert maintain(a_storage(tmp_path), TOMORROW).after == 1
+    assert run_maintenance(a_storage(tmp_path), TOMORROW).after == 1
     assert not (tmp_path / LOCK).exists()
 
 
@@ -338,6 +348,6 @@ def test_folder_of_an_earlier_version_is_compacted_in_its_place(tmp_path: Path) 
     (tmp_path / "samples/version=1").rename(tmp_path / "samples/version=0")
     append(a_storage(tmp_path), a_batch(sample_rows(1)))
 
-    maintain(a_storage(tmp_path), TOMORROW)
+    run_maintenance(a_storage(tmp_path), TOMORROW)
 
     assert files_of(tmp_path) == {FOLDER: 1, FOLDER.replace("version=1", "version=0"): 1}

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flink_autoscaler.pipeline.history.export import Format, export
+from flink_autoscaler.pipeline.history.export import Format, write_export
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, TABLES, VERTICES, HistoryTable
-from flink_autoscaler.pipeline.history.store import EVERYTHING, Selection, append, describe, jobs_like
+from flink_autoscaler.pipeline.history.store import EVERYTHING, HistoryFilter, append, describe, jobs_like
 from testkit.builders.history import DAY_MS, NOON_MS, a_batch, a_storage, part_files, sample_rows, write
 
 
@@ -28,12 +28,12 @@ def a_history(root: Path) -> None:
 
 
 def exported(
-    root: Path, table: HistoryTable, selection: Selection = EVERYTHING, form: Format = Format.JSON
+    root: Path, table: HistoryTable, selection: HistoryFilter = EVERYTHING, form: Format = Format.JSON
 ) -> tuple[bytes, int, list[str]]:
     """Return what was written, how many rows that is, and which files were damaged."""
     stream = io.BytesIO()
     damaged: list[str] = []
-    rows = export(a_storage(root), table, selection, stream, form, damaged)
+    rows = write_export(a_storage(root), table, selection, stream, form, damaged)
     return stream.getvalue(), rows, damaged
 
 
@@ -51,7 +51,7 @@ def test_info_counts_by_table(tmp_path: Path) -> None:
 def test_info_of_a_selection(tmp_path: Path) -> None:
     a_history(tmp_path)
 
-    found = describe(a_storage(tmp_path), Selection(since_ms=NOON_MS + DAY_MS, clusters=frozenset({"main"})))
+    found = describe(a_storage(tmp_path), HistoryFilter(since_ms=NOON_MS + DAY_MS, clusters=frozenset({"main"})))
 
     assert found[0].files == 1
 
@@ -80,16 +80,16 @@ def test_info_names_damaged_files_and_counts_the_others(tmp_path: Path) -> None:
     ("table", "selection", "count"),
     [
         pytest.param(SAMPLES, EVERYTHING, 12, id="everything"),
-        pytest.param(SAMPLES, Selection(jobs=jobs_like("main/*")), 6, id="jobs by pattern"),
-        pytest.param(SAMPLES, Selection(jobs=jobs_like("order?")), 12, id="jobs by what follows their cluster"),
-        pytest.param(SAMPLES, Selection(jobs=jobs_like("order")), 0, id="not by a part of that"),
-        pytest.param(SAMPLES, Selection(clusters=frozenset({"other"})), 6, id="a cluster"),
-        pytest.param(SAMPLES, Selection(since_ms=NOON_MS + 60_000, until_ms=NOON_MS + 120_000), 2, id="a minute"),
-        pytest.param(SAMPLES, Selection(until_ms=NOON_MS), 0, id="before it began"),
+        pytest.param(SAMPLES, HistoryFilter(jobs=jobs_like("main/*")), 6, id="jobs by pattern"),
+        pytest.param(SAMPLES, HistoryFilter(jobs=jobs_like("order?")), 12, id="jobs by what follows their cluster"),
+        pytest.param(SAMPLES, HistoryFilter(jobs=jobs_like("order")), 0, id="not by a part of that"),
+        pytest.param(SAMPLES, HistoryFilter(clusters=frozenset({"other"})), 6, id="a cluster"),
+        pytest.param(SAMPLES, HistoryFilter(since_ms=NOON_MS + 60_000, until_ms=NOON_MS + 120_000), 2, id="a minute"),
+        pytest.param(SAMPLES, HistoryFilter(until_ms=NOON_MS), 0, id="before it began"),
         pytest.param(DECISIONS, EVERYTHING, 0, id="a table without rows"),
     ],
 )
-def test_export_has_what_is_wanted(tmp_path: Path, table: HistoryTable, selection: Selection, count: int) -> None:
+def test_export_has_what_is_wanted(tmp_path: Path, table: HistoryTable, selection: HistoryFilter, count: int) -> None:
     a_history(tmp_path)
 
     text, rows, _ = exported(tmp_path, table, selection)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
+from flink_autoscaler.pipeline.history.compact import MaintenanceTask, run_maintenance
 from flink_autoscaler.pipeline.history.store import append
 from testkit.builders.history import DAY_MS, NOON_MS, a_batch, a_storage, files_of, rates
 from testkit.builders.history.dying import BATCH, EVENING, ROWS
 
 DYING = Path(__file__).parents[3] / "testkit" / "builders" / "history" / "dying.py"
-LATER = Upkeep(NOON_MS + 3 * DAY_MS)
+LATER = MaintenanceTask(NOON_MS + 3 * DAY_MS)
 
 
 def killed(folder: Path, work: str) -> list[str]:
@@ -47,7 +47,7 @@ def test_batch_of_a_process_that_was_killed_at_any_step_is_completed(appended: t
 
         assert set(left) <= {0.0, 1.0, 2.0}, step
         assert rates(a_storage(folder / step)) == [0.0, 0.0, 1.0, 1.0, 2.0], step
-        maintain(a_storage(folder / step), LATER)
+        run_maintenance(a_storage(folder / step), LATER)
         assert not [name for name in files_of(folder / step) if name.startswith("_staging")], step
 
     # Half a file, and a file per cluster.
@@ -60,7 +60,7 @@ def test_compaction_that_was_killed_at_any_step_loses_and_doubles_nothing(compac
 
     for step in steps:
         assert rates(a_storage(folder / step)) == every, step
-        maintain(a_storage(folder / step), LATER)
+        run_maintenance(a_storage(folder / step), LATER)
 
         assert rates(a_storage(folder / step)) == every, step
         assert files_of(folder / step) == {"samples/version=1/date=2026-01-31/cluster=main": 1}, step
@@ -72,6 +72,6 @@ def test_compaction_that_was_killed_at_any_step_loses_and_doubles_nothing(compac
 def test_lock_of_a_process_that_was_killed_keeps_nobody_out(compacted: tuple[Path, list[str]]) -> None:
     folder, _ = compacted
 
-    maintain(a_storage(folder / "torn"), EVENING)
+    run_maintenance(a_storage(folder / "torn"), EVENING)
 
     assert not (folder / "torn" / "_maintenance.json").exists()

@@ -10,7 +10,7 @@ import pytest
 
 from flink_autoscaler.pipeline.history import Partition
 from flink_autoscaler.pipeline.history.files import HistoryError
-from flink_autoscaler.pipeline.history.store import Folder, Selection, append
+from flink_autoscaler.pipeline.history.store import Folder, HistoryFilter, append
 from testkit.builders.history import (
     NOON_MS,
     a_batch,
@@ -97,14 +97,14 @@ def test_other_folders_are_none_of_the_history(path: str) -> None:
 @pytest.mark.parametrize(
     ("selection", "is_covered"),
     [
-        pytest.param(Selection(), True, id="everything"),
-        pytest.param(Selection(since_ms=NOON_MS), True, id="since noon of the day"),
-        pytest.param(Selection(since_ms=NOON_MS + 43_200_000), False, id="since midnight after it"),
-        pytest.param(Selection(until_ms=NOON_MS - 43_200_000), False, id="until midnight before it"),
-        pytest.param(Selection(until_ms=NOON_MS), True, id="until noon"),
-        pytest.param(Selection(clusters=frozenset({"main"})), True, id="its cluster"),
-        pytest.param(Selection(clusters=frozenset({"other"})), False, id="another cluster"),
+        pytest.param(HistoryFilter(), True, id="everything"),
+        pytest.param(HistoryFilter(since_ms=NOON_MS), True, id="since noon of the day"),
+        pytest.param(HistoryFilter(since_ms=NOON_MS + 43_200_000), False, id="since midnight after it"),
+        pytest.param(HistoryFilter(until_ms=NOON_MS - 43_200_000), False, id="until midnight before it"),
+        pytest.param(HistoryFilter(until_ms=NOON_MS), True, id="until noon"),
+        pytest.param(HistoryFilter(clusters=frozenset({"main"})), True, id="its cluster"),
+        pytest.param(HistoryFilter(clusters=frozenset({"other"})), False, id="another cluster"),
     ],
 )
-def test_selection_covers_days_and_clusters(selection: Selection, is_covered: bool) -> None:
+def test_selection_covers_days_and_clusters(selection: HistoryFilter, is_covered: bool) -> None:
     assert selection.covers(Folder("samples", date(2026, 1, 31), "main")) is is_covered

@@ -11,34 +11,34 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.fit import (
-    Fit,
-    History,
     Known,
+    LoadFit,
+    LoadSeries,
     Quantiles,
-    Series,
-    shrunk,
+    SourceHistory,
+    blend_quantiles,
     theil_sen,
     weekly_growth,
 )
-from flink_autoscaler.pipeline.profiles.source import SCHEMA, ProfileTask, backtest
+from flink_autoscaler.pipeline.profiles.source import SCHEMA, ProfileTask, backtest_profile
 
 END = 1_992_864
 SETTINGS = ProfileSettings(asof=END * 900)
 BOUNDS = (0.8, 1.25)
 
 
-def steady(weeks: float, *, rate: float = 50.0, end: int = END) -> Series:
+def steady(weeks: float, *, rate: float = 50.0, end: int = END) -> LoadSeries:
     """Make a load that never changes."""
     index = range(end - round(672 * weeks), end)
-    return Series(index, [(each - END) % 672 for each in index], [rate] * len(index))
+    return LoadSeries(index, [(each - END) % 672 for each in index], [rate] * len(index))
 
 
-def growing(weeks: int, *, growth: float = 1.1, noise: float = 0.0) -> Series:
+def growing(weeks: int, *, growth: float = 1.1, noise: float = 0.0) -> LoadSeries:
     """Make a load that grows all the time, up to a day after ``END``, with evenly spread noise."""
     shake = random.Random(7)
     index = range(END - 672 * weeks, END + 96)
     usual = (100.0 * growth ** ((each - END) / 672) for each in index)
-    return Series(
+    return LoadSeries(
         index, [(each - END) % 672 for each in index], [rate * shake.uniform(1 - noise, 1 + noise) for rate in usual]
     )
 
@@ -72,7 +72,7 @@ def test_growth_is_always_within_bounds(levels: dict[int, float]) -> None:
 def test_steady_load_is_forecast_exactly() -> None:
     series = steady(5)
 
-    found = backtest(History(series, SETTINGS), series, SETTINGS)
+    found = backtest_profile(SourceHistory(series, SETTINGS), series, SETTINGS)
 
     assert found is not None
     assert found.wape == pytest.approx(0.0)
@@ -82,17 +82,17 @@ def test_steady_load_is_forecast_exactly() -> None:
 
 def test_origins_know_nothing_of_what_came_later() -> None:
     before, after = steady(4, end=END - 672), steady(1, rate=100.0)
-    series = Series([*before.index, *after.index], [*before.slot, *after.slot], [*before.rate, *after.rate])
-    history = History(series, SETTINGS)
+    series = LoadSeries([*before.index, *after.index], [*before.slot, *after.slot], [*before.rate, *after.rate])
+    history = SourceHistory(series, SETTINGS)
 
     fit = history.fit(END - 672)
 
-    assert fit == Fit(END - 672, {0: 50.0, 1: 50.0, 2: 50.0, 3: 50.0}, 4, 1.0)
+    assert fit == LoadFit(END - 672, {0: 50.0, 1: 50.0, 2: 50.0, 3: 50.0}, 4, 1.0)
     assert history.quantiles(fit, 0) == Quantiles(1.0, 1.0)
 
 
 def test_level_of_a_week_that_is_not_usable_is_what_an_older_one_has_grown_to() -> None:
-    fit = Fit(END, {1: 100.0, 2: 90.0}, 4, 1.1)
+    fit = LoadFit(END, {1: 100.0, 2: 90.0}, 4, 1.1)
 
     assert fit.level == pytest.approx(110.0)
     assert fit.base(END) == pytest.approx(110.0 * math.sqrt(1.1))
@@ -100,9 +100,9 @@ def test_level_of_a_week_that_is_not_usable_is_what_an_older_one_has_grown_to() 
 
 @given(st.integers(END - 1344, END - 1))
 def test_level_of_the_past_is_that_of_its_week_without_growth_and_continuous_with_it(index: int) -> None:
-    fit = Fit(END, {0: 100.0, 1: 80.0}, 4, 1.0)
+    fit = LoadFit(END, {0: 100.0, 1: 80.0}, 4, 1.0)
 
-    def level(of: Fit) -> float:
+    def level(of: LoadFit) -> float:
         """Return what a rate of 1 is compared with."""
         [ratio] = of.compared(Known([index], [1.0]))
         return 1 / ratio
@@ -112,14 +112,14 @@ def test_level_of_the_past_is_that_of_its_week_without_growth_and_continuous_wit
 
 
 def test_weeks_that_do_not_count_and_what_is_not_known_yet_are_not_compared_with() -> None:
-    fit = Fit(END, {0: 100.0, 2: 50.0}, 4, 1.0)
+    fit = LoadFit(END, {0: 100.0, 2: 50.0}, 4, 1.0)
     places = [END - 3 * 672 - 1, END - 3 * 672, END - 2 * 672 - 1, END - 2 * 672, END - 673, END - 672, END - 1, END]
 
     assert sorted(fit.compared(Known(places, [100.0] * len(places)))) == [1.0, 1.0, 2.0, 2.0]
 
 
 def test_growth_within_the_week_does_not_become_the_shape_of_the_week() -> None:
-    history = History(growing(5), SETTINGS)
+    history = SourceHistory(growing(5), SETTINGS)
     fit = history.fit(END)
     assert fit is not None
 
@@ -129,7 +129,7 @@ def test_growth_within_the_week_does_not_become_the_shape_of_the_week() -> None:
     assert shape == pytest.approx([1.0] * 672, abs=1e-3)
 
 
-def exceeded_in_a_day(history: History, series: Series, fit: Fit, known: Fit) -> float:
+def exceeded_in_a_day(history: SourceHistory, series: LoadSeries, fit: LoadFit, known: LoadFit) -> float:
     """Return how often more arrived in the day after ``END`` than the upper quantile of what is ``known``."""
     day = [(index, series.rate[history.place[index]]) for index in range(END, END + 96)]
     uppers = [known_there.q90 for index, _ in day if (known_there := history.quantiles(known, (index - END) % 672))]
@@ -138,7 +138,7 @@ def exceeded_in_a_day(history: History, series: Series, fit: Fit, known: Fit) ->
 
 def test_upper_quantile_of_a_growing_load_is_exceeded_as_often_as_it_says() -> None:
     series = growing(5, noise=0.1)
-    history = History(series, SETTINGS)
+    history = SourceHistory(series, SETTINGS)
     fit = history.fit(END)
     assert fit is not None
 
@@ -150,7 +150,7 @@ def test_upper_quantile_of_a_growing_load_is_exceeded_as_often_as_it_says() -> N
 def test_backtest_of_a_growing_load_is_not_biased() -> None:
     series = growing(6, noise=0.1)
 
-    found = backtest(History(series, SETTINGS), series, SETTINGS)
+    found = backtest_profile(SourceHistory(series, SETTINGS), series, SETTINGS)
 
     assert found is not None
     assert found.wape < 0.06
@@ -166,7 +166,7 @@ def test_backtest_of_a_growing_load_is_not_biased() -> None:
     ],
 )
 def test_few_weeks_are_blended_with_the_day(weeks: int, quantiles: Quantiles) -> None:
-    assert shrunk(Quantiles(1.0, 2.0), Quantiles(2.0, 3.0), weeks) == quantiles
+    assert blend_quantiles(Quantiles(1.0, 2.0), Quantiles(2.0, 3.0), weeks) == quantiles
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_few_weeks_are_blended_with_the_day(weeks: int, quantiles: Quantiles) ->
     [pytest.param(287, False, id="a quarter hour short of three days"), pytest.param(288, True, id="three days")],
 )
 def test_profile_needs_three_days(count: int, is_enough: bool) -> None:
-    history = History(steady(count / 672), SETTINGS)
+    history = SourceHistory(steady(count / 672), SETTINGS)
 
     assert (history.fit(END) is not None) is is_enough
 
@@ -182,9 +182,9 @@ def test_profile_needs_three_days(count: int, is_enough: bool) -> None:
 @pytest.mark.parametrize(("count", "weeks"), [(537, 1), (538, 2)])
 def test_week_needs_four_fifths_of_its_quarter_hours(count: int, weeks: int) -> None:
     newest, older = steady(count / 672), steady(1, end=END - 672)
-    series = Series([*older.index, *newest.index], [*older.slot, *newest.slot], [*older.rate, *newest.rate])
+    series = LoadSeries([*older.index, *newest.index], [*older.slot, *newest.slot], [*older.rate, *newest.rate])
 
-    fit = History(series, SETTINGS).fit(END)
+    fit = SourceHistory(series, SETTINGS).fit(END)
 
     assert fit is not None
     assert fit.weeks == weeks
@@ -216,9 +216,9 @@ def test_row_without_profile_says_why(rates: list[float], problem: str) -> None:
 def test_weeks_are_the_same_in_whatever_order_they_are_looked_at(seed: int, missing: float) -> None:
     chance = random.Random(seed)
     index = [each for each in range(END - 1500, END) if chance.random() >= missing]
-    series = Series(index, [each % 672 for each in index], [float(chance.randint(0, 20)) for _ in index])
+    series = LoadSeries(index, [each % 672 for each in index], [float(chance.randint(0, 20)) for _ in index])
     origins = range(END - 300, END, 4)
-    one_by_one, at_once = History(series, SETTINGS), History(series, SETTINGS)
+    one_by_one, at_once = SourceHistory(series, SETTINGS), SourceHistory(series, SETTINGS)
     at_once.measure(origins)
 
     for origin in sorted(origins, key=lambda _: chance.random()):
@@ -230,8 +230,10 @@ def test_weeks_are_the_same_in_whatever_order_they_are_looked_at(seed: int, miss
 
 def test_night_after_night_forecasts_are_tested_as_on_the_first_look() -> None:
     series = growing(6, noise=0.1)
-    kept = History(series, SETTINGS)
+    kept = SourceHistory(series, SETTINGS)
 
     for night in range(5, -1, -1):
         settings = replace(SETTINGS, asof=(END - 96 * night) * 900)
-        assert backtest(kept, series, settings) == backtest(History(series, settings), series, settings)
+        assert backtest_profile(kept, series, settings) == backtest_profile(
+            SourceHistory(series, settings), series, settings
+        )

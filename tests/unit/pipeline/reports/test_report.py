@@ -6,12 +6,12 @@ import pytest
 
 from flink_autoscaler.pipeline.reports.pages import top_talkers, totals_of
 from flink_autoscaler.pipeline.reports.report import (
-    MOST_BUCKETS,
-    Concern,
-    JobFigures,
-    Period,
+    MAX_BUCKETS,
+    AttentionReason,
+    ReportMetrics,
+    ReportPeriod,
     Row,
-    job_figures,
+    report_metrics,
 )
 
 UNTIL = 1_769_860_800.0
@@ -33,8 +33,8 @@ def decisions(**other: object) -> Row:
     }
 
 
-def figures(totals: Row | None = None, of_decisions: Row | None = None, rescales: Row | None = None) -> JobFigures:
-    return job_figures("main/orders", totals or {}, of_decisions or decisions(), rescales or {}, until=UNTIL)
+def figures(totals: Row | None = None, of_decisions: Row | None = None, rescales: Row | None = None) -> ReportMetrics:
+    return report_metrics("main/orders", totals or {}, of_decisions or decisions(), rescales or {}, until=UNTIL)
 
 
 def test_slot_hours_are_compared_with_the_most_slots_all_the_time() -> None:
@@ -75,63 +75,65 @@ def test_minutes_too_late(totals: Row, minutes: float | None) -> None:
                 }
             ),
             {},
-            (Concern("paused", "since a crash loop"),),
+            (AttentionReason("paused", "since a crash loop"),),
             id="paused",
         ),
         pytest.param(
             decisions(),
             {"rescales": 3, "reverted": 2, "revert": {"at": UNTIL, "reason": "crash loop"}},
-            (Concern("rolled back", "2 rescales, the last one on 2026-01-31 12:00 UTC: crash loop"),),
+            (AttentionReason("rolled back", "2 rescales, the last one on 2026-01-31 12:00 UTC: crash loop"),),
             id="rolled back",
         ),
         pytest.param(
             decisions(),
             {"rescales": 3, "failed": 1, "failure": {"at": UNTIL, "reason": None}},
-            (Concern("failed", "1 rescale, the last one on 2026-01-31 12:00 UTC"),),
+            (AttentionReason("failed", "1 rescale, the last one on 2026-01-31 12:00 UTC"),),
             id="failed, nobody knows why",
         ),
         pytest.param(
             decisions(limited=50, limit="no more slots"),
             {},
-            (Concern("limited", "in 50% of the passes: no more slots"),),
+            (AttentionReason("limited", "in 50% of the passes: no more slots"),),
             id="limited",
         ),
         pytest.param(decisions(limited=4, limit="no more slots"), {}, (), id="hardly ever limited"),
         pytest.param(
             decisions(blind=30, latest={**WELL, "phase": "not_ready", "error": "no lag"}),
             {},
-            (Concern("no metrics", "in 30% of the passes; now: no lag"),),
+            (AttentionReason("no metrics", "in 30% of the passes; now: no lag"),),
             id="no metrics",
         ),
         pytest.param(
             decisions(latest={**WELL, "status": "FAILED", "phase": "not_running"}),
             {},
-            (Concern("not running", "its status is FAILED"),),
+            (AttentionReason("not running", "its status is FAILED"),),
             id="failed job",
         ),
         pytest.param(
             decisions(last=UNTIL - 7200),
             {},
-            (Concern("not seen", "the history has nothing about it since 2026-01-31 10:00 UTC"),),
+            (AttentionReason("not seen", "the history has nothing about it since 2026-01-31 10:00 UTC"),),
             id="not seen for two hours",
         ),
         pytest.param(decisions(last=UNTIL - 7200, latest={**WELL, "status": "FINISHED"}), {}, (), id="came to its end"),
     ],
 )
-def test_jobs_need_a_person_for_a_reason(of_decisions: Row, rescales: Row, expected: tuple[Concern, ...]) -> None:
+def test_jobs_need_a_person_for_a_reason(
+    of_decisions: Row, rescales: Row, expected: tuple[AttentionReason, ...]
+) -> None:
     assert figures(of_decisions=of_decisions, rescales=rescales).concerns == expected
 
 
 def test_totals_do_not_take_what_is_not_known_for_nothing() -> None:
-    known = JobFigures("main/a", "main", 10, slot_hours=1.0, static_hours=2.0, late_minutes=3.0)
+    known = ReportMetrics("main/a", "main", 10, slot_hours=1.0, static_hours=2.0, late_minutes=3.0)
 
-    totals = totals_of([known, JobFigures("main/b", "main", 10)])
+    totals = totals_of([known, ReportMetrics("main/b", "main", 10)])
 
     assert [totals[name] for name in ("slot_hours", "saved_share", "late_minutes", "unknown")] == [1.0, 0.5, 3.0, 1]
 
 
 def test_top_talkers_are_the_ten_with_the_most() -> None:
-    jobs = [JobFigures(f"main/{number:02d}", "main", 10, rescales=number) for number in range(20)]
+    jobs = [ReportMetrics(f"main/{number:02d}", "main", 10, rescales=number) for number in range(20)]
 
     found = top_talkers(jobs)
 
@@ -149,13 +151,13 @@ def test_top_talkers_are_the_ten_with_the_most() -> None:
     ],
 )
 def test_periods_have_round_buckets(seconds: int, width: int) -> None:
-    period = Period.of(UNTIL - seconds, UNTIL)
+    period = ReportPeriod.of(UNTIL - seconds, UNTIL)
 
     assert period.width == width
-    assert period.count <= MOST_BUCKETS
+    assert period.count <= MAX_BUCKETS
     assert period.since % width == 0
 
 
 def test_empty_periods_are_refused() -> None:
     with pytest.raises(ValueError, match="empty"):
-        Period.of(UNTIL, UNTIL)
+        ReportPeriod.of(UNTIL, UNTIL)

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.core.decide.filters import late_seconds
 from flink_autoscaler.pipeline.simulator.bounds import (
-    OracleTerms,
-    area,
+    OracleParams,
     busy_slots,
-    instant,
+    instant_rescaling_slots,
     oracle,
     parallelism_for,
     slots_for,
     static_peak,
+    work_area,
 )
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, MINUTE, WORKLOADS, Workload, recorded
+from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, MINUTE, WORKLOADS, Workload, from_rates
 
 SOURCE, OTHER, MAP = "a" * 32, "b" * 32, "c" * 32
 
@@ -39,21 +39,21 @@ def a_single(rate: float = 100.0) -> JobModel:
 def test_bounds_of_a_workload_in_the_head() -> None:
     # One hour at 250 records/s and one at 1,000; the slower vertex has to take 1 and 5 slots of it.
     job = a_chain(source=200.0)
-    workload = recorded("mine", [250.0, 1000.0], step=3600.0)
+    workload = from_rates("mine", [250.0, 1000.0], step=3600.0)
 
-    assert area(job, workload) / 3600 == pytest.approx(1.25 + 5.0)
-    assert instant(job, workload) / 3600 == 2 + 5
+    assert work_area(job, workload) / 3600 == pytest.approx(1.25 + 5.0)
+    assert instant_rescaling_slots(job, workload) / 3600 == 2 + 5
     assert static_peak(job, workload) / 3600 == 5 + 5
-    assert oracle(job, workload, OracleTerms(bucket=3600.0)).sizes == (2, 6)  # five would not catch up in that hour
+    assert oracle(job, workload, OracleParams(bucket=3600.0)).sizes == (2, 6)  # five would not catch up in that hour
 
 
 def test_area_takes_the_largest_vertex_of_every_slot_sharing_group() -> None:
     together = JobModel.chain([VertexModel(SOURCE, "source", 100.0), VertexModel(MAP, "map", 50.0)])
     apart = JobModel.chain([VertexModel(SOURCE, "source", 100.0), VertexModel(MAP, "map", 50.0, group="own")])
-    workload = recorded("mine", [100.0])
+    workload = from_rates("mine", [100.0])
 
-    assert area(together, workload) == pytest.approx(2 * MINUTE)
-    assert area(apart, workload) == pytest.approx(3 * MINUTE)
+    assert work_area(together, workload) == pytest.approx(2 * MINUTE)
+    assert work_area(apart, workload) == pytest.approx(3 * MINUTE)
     assert slots_for(apart, (100.0,)) == 3
 
 
@@ -79,9 +79,9 @@ def test_size_follows_the_scalability_of_a_vertex() -> None:
 
 
 def test_oracle_does_not_rescale_for_a_short_dip() -> None:
-    workload = recorded("dip", [1000.0, 500.0, 1000.0], step=300.0)
+    workload = from_rates("dip", [1000.0, 500.0, 1000.0], step=300.0)
 
-    plan = oracle(a_single(), workload, OracleTerms(outage=200.0))
+    plan = oracle(a_single(), workload, OracleParams(outage=200.0))
 
     assert (plan.sizes, plan.rescales) == ((10, 10, 10), 0)
     assert plan.cost == 10 * 900
@@ -89,7 +89,7 @@ def test_oracle_does_not_rescale_for_a_short_dip() -> None:
 
 def test_oracle_rescales_for_a_long_dip() -> None:
     # A rescale is done in one minute of the five: 500 records/s need 500 / 80 slots then, 1,000 need 12.5.
-    workload = recorded("dip", [1000.0, *[500.0] * 10, 1000.0], step=300.0)
+    workload = from_rates("dip", [1000.0, *[500.0] * 10, 1000.0], step=300.0)
 
     plan = oracle(a_single(), workload)
 
@@ -103,7 +103,7 @@ def test_oracle_that_minds_lateness_rescales_less() -> None:
     job = a_single(5000.0)
 
     careless = oracle(job, workload)
-    careful = oracle(job, workload, OracleTerms(late_weight=150.0))
+    careful = oracle(job, workload, OracleParams(late_weight=150.0))
 
     assert careful.rescales < careless.rescales
     assert careful.cost > careless.cost
@@ -113,10 +113,10 @@ def test_oracle_refuses_jobs_of_several_groups() -> None:
     job = JobModel.chain([VertexModel(SOURCE, "a", 1.0), VertexModel(MAP, "b", 1.0, group="own")])
 
     with pytest.raises(ValueError, match="one slot-sharing group"):
-        oracle(job, recorded("mine", [1.0]))
+        oracle(job, from_rates("mine", [1.0]))
 
 
-def cost_of(sizes: tuple[int, ...], demands: list[float], terms: OracleTerms) -> float:
+def cost_of(sizes: tuple[int, ...], demands: list[float], terms: OracleParams) -> float:
     """Return what a sequence of sizes costs, 100 records/s per slot; infinite where something would wait."""
     total = 0.0
     for number, (size, demand) in enumerate(zip(sizes, demands, strict=True)):
@@ -139,9 +139,9 @@ def cost_of(sizes: tuple[int, ...], demands: list[float], terms: OracleTerms) ->
 )
 @settings(max_examples=60)
 def test_oracle_finds_what_trying_everything_finds(demands: list[float], outage: float, late_weight: float) -> None:
-    terms = OracleTerms(bucket=300.0, outage=outage, replay=5.0, late_weight=late_weight)
+    terms = OracleParams(bucket=300.0, outage=outage, replay=5.0, late_weight=late_weight)
 
-    plan = oracle(a_single(), recorded("tiny", demands, step=300.0), terms)
+    plan = oracle(a_single(), from_rates("tiny", demands, step=300.0), terms)
 
     best = min(cost_of(sizes, demands, terms) for sizes in product(range(1, 7), repeat=len(demands)))
     assert plan.cost == pytest.approx(best)
@@ -160,9 +160,15 @@ def test_bounds_of_a_week_have_stayed_where_they_were() -> None:
         [1.0, 0.5],
     )
     workload = WORKLOADS["week-sine"](seed=0)
-    careless, careful = oracle(job, workload), oracle(job, workload, OracleTerms(late_weight=150.0))
+    careless, careful = oracle(job, workload), oracle(job, workload, OracleParams(late_weight=150.0))
 
-    slot_hours = [area(job, workload), instant(job, workload), careless.cost, careful.cost, static_peak(job, workload)]
+    slot_hours = [
+        work_area(job, workload),
+        instant_rescaling_slots(job, workload),
+        careless.cost,
+        careful.cost,
+        static_peak(job, workload),
+    ]
 
     assert [each / HOUR for each in slot_hours] == pytest.approx([3113, 3197, 3686, 4051, 5544], rel=0.03)
     assert (careless.rescales, careful.rescales) == pytest.approx((125, 42), rel=0.1)
@@ -182,21 +188,26 @@ def test_every_bound_is_below_the_next(name: str) -> None:
     workload = workload.part(0, 14 * DAY)
     job = a_job_for(workload)
 
-    bounds = [area(job, workload), instant(job, workload), oracle(job, workload).cost, static_peak(job, workload)]
+    bounds = [
+        work_area(job, workload),
+        instant_rescaling_slots(job, workload),
+        oracle(job, workload).cost,
+        static_peak(job, workload),
+    ]
 
     assert all(a <= b * (1 + 1e-9) for a, b in pairwise(bounds))
 
 
 def test_slots_that_the_work_keeps_busy_add_up_to_the_area() -> None:
     job = JobModel.chain([VertexModel("a", "source", 1000.0), VertexModel("b", "work", 100.0)], [0.5])
-    workload = recorded("mine", [250.0, 1000.0], step=3600.0)
+    workload = from_rates("mine", [250.0, 1000.0], step=3600.0)
 
     assert busy_slots(job, workload) == [1.25, 5.0]
-    assert area(job, workload) == 6.25 * 3600
+    assert work_area(job, workload) == 6.25 * 3600
 
 
 def test_plan_tells_the_size_in_every_step() -> None:
-    plan = oracle(a_single(), recorded("dip", [1000.0, *[500.0] * 10, 1000.0], step=150.0))
+    plan = oracle(a_single(), from_rates("dip", [1000.0, *[500.0] * 10, 1000.0], step=150.0))
 
     assert plan.bucket_steps == 2
     assert plan.by_step(12) == [size for size in plan.sizes for _ in range(2)]

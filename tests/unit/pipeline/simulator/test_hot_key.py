@@ -10,7 +10,7 @@ from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, Simulation, VertexModel, run
 from flink_autoscaler.pipeline.simulator.metrics import ReportSettings
-from flink_autoscaler.pipeline.simulator.workloads import recorded
+from flink_autoscaler.pipeline.simulator.workloads import from_rates
 
 SOURCE, KEYED = "a" * 32, "b" * 32
 FIRST = {SOURCE: 4, KEYED: 4}
@@ -30,7 +30,7 @@ def two_hours(
     configuration = {f"job.autoscaler.{key}": value for key, value in {**OPTIONS, **options}.items()}
     outcomes = list[PassOutcome]()
     backtest = Simulation(
-        job, recorded("hot", [rate] * 120), configuration, initial=FIRST, reports=reports or ReportSettings()
+        job, from_rates("hot", [rate] * 120), configuration, initial=FIRST, reports=reports or ReportSettings()
     )
     return run(backtest, lambda outcome, _, __: outcomes.append(outcome)), outcomes
 

@@ -8,12 +8,12 @@ import pytest
 
 from flink_autoscaler.core.model.metrics import FlinkMetric
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY
-from flink_autoscaler.pipeline.simulator import JobModel, RescaleTerms, Simulation, VertexModel, run
-from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, oracle, parallelism_for
+from flink_autoscaler.pipeline.simulator import JobModel, RescaleParams, Simulation, VertexModel, run
+from flink_autoscaler.pipeline.simulator.bounds import OracleParams, oracle, parallelism_for
 from flink_autoscaler.pipeline.simulator.metrics import Reporter, ReportSettings
 from flink_autoscaler.pipeline.simulator.model import FluidJob
 from flink_autoscaler.pipeline.simulator.rescales import RescalingJob
-from flink_autoscaler.pipeline.simulator.workloads import HOUR, recorded
+from flink_autoscaler.pipeline.simulator.workloads import HOUR, from_rates
 
 SOURCE, WINDOW = "a" * 32, "b" * 32
 
@@ -54,15 +54,15 @@ def test_sizes_are_those_at_which_key_groups_are_divided_better() -> None:
 def test_oracle_knows_the_sizes_that_are_worth_having() -> None:
     # 1,000 records/s need eleven, of which the hottest has twelve key groups; ten have thirteen, which take 985.
     # 4,200 need 43. To make up for an outage as well, 5,250, would take 64, so it goes up a bucket before.
-    workload = recorded("mine", [1000.0] * 20 + [4200.0] * 5, step=300.0)
+    workload = from_rates("mine", [1000.0] * 20 + [4200.0] * 5, step=300.0)
 
-    plan = oracle(a_job(), workload, OracleTerms(outage=60.0))
+    plan = oracle(a_job(), workload, OracleParams(outage=60.0))
 
     assert plan.sizes == (11,) * 19 + (43,) * 6
 
 
 def test_cluster_reports_the_hottest_subtask() -> None:
-    job = RescalingJob(FluidJob(a_job(), {SOURCE: 5, WINDOW: 48}), RescaleTerms())
+    job = RescalingJob(FluidJob(a_job(), {SOURCE: 5, WINDOW: 48}), RescaleParams())
     reporter = Reporter(job, ReportSettings(), 0)
     job.flow(60.0, (3200.0,))
 
@@ -81,7 +81,7 @@ def test_policy_ends_at_a_size_that_serves_what_arrives(mode: str) -> None:
         "job.autoscaler.metrics.window": "5 min",
         "job.autoscaler.stabilization.interval": "1 min",
     }
-    workload = recorded("step", [1500.0] * 30 + [5000.0] * 210)
+    workload = from_rates("step", [1500.0] * 30 + [5000.0] * 210)
 
     result = run(Simulation(a_job(), workload, configuration, initial={SOURCE: 4, WINDOW: 32}))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flink_autoscaler.core.model.topology import ShipStrategy
-from flink_autoscaler.pipeline.simulator import JobModel, RescaleTerms, Simulation, run
+from flink_autoscaler.pipeline.simulator import JobModel, RescaleParams, Simulation, run
 from flink_autoscaler.pipeline.simulator.model import VertexModel
 from flink_autoscaler.pipeline.simulator.workloads import Workload
 
@@ -19,7 +19,7 @@ def test_lateness_between_two_samples_is_measured() -> None:
     )
     load = ([1_000.0] * 115 + [1_900.0] * 65) * 4  # every step takes a rescale
     workload = Workload("steps", 60.0, tuple((rate,) for rate in load))
-    terms = RescaleTerms(60.0, replay=5.0)
+    terms = RescaleParams(60.0, replay=5.0)
 
     result = run(Simulation(JobModel.chain(vertices), workload, {"job.autoscaler.policy": "slo"}, terms=terms))
 

@@ -9,8 +9,8 @@ import pytest
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.pipeline.backtest.subject import chain
-from flink_autoscaler.pipeline.simulator import BacktestResult, RescaleTerms, Simulation, run
+from flink_autoscaler.pipeline.backtest.case import chain
+from flink_autoscaler.pipeline.simulator import BacktestResult, RescaleParams, Simulation, run
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS, Watch
 from flink_autoscaler.pipeline.simulator.workloads import DAY, week_sine
 
@@ -27,7 +27,7 @@ def simulated(
 ) -> BacktestResult:
     workload = week_sine().part(0, days * DAY)
     configuration = {f"job.autoscaler.{key}": value for key, value in options.items()}
-    terms = RescaleTerms(OUTAGE, delay=DELAY, replay=5.0)
+    terms = RescaleParams(OUTAGE, delay=DELAY, replay=5.0)
     backtest = Simulation(chain(workload), workload, configuration, installed_plugins(), terms=terms, outages=outages)
     return run(backtest, watch)
 

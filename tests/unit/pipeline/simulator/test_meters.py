@@ -6,7 +6,7 @@ import pytest
 
 from flink_autoscaler.pipeline.simulator.meters import METER_STEP, Meters, MeterSettings, VertexFlow
 from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms, RescalingJob
+from flink_autoscaler.pipeline.simulator.rescales import RescaleParams, RescalingJob
 
 SOURCE, WORK = "a" * 32, "b" * 32
 
@@ -14,7 +14,7 @@ SOURCE, WORK = "a" * 32, "b" * 32
 def a_job(outage: float = 10.0) -> RescalingJob:
     """Make a source of 1,000 and a vertex of 100 records/s."""
     model = JobModel.chain([VertexModel(SOURCE, "Source: orders", 1000.0), VertexModel(WORK, "work", 100.0)])
-    return RescalingJob(FluidJob(model, {SOURCE: 1, WORK: 1}), RescaleTerms(outage))
+    return RescalingJob(FluidJob(model, {SOURCE: 1, WORK: 1}), RescaleParams(outage))
 
 
 def flow(job: RescalingJob, meters: Meters, seconds: float, rate: float) -> None:

@@ -13,7 +13,7 @@ from flink_autoscaler.core.observe.metric_names import SLOTS_AVAILABLE, SLOTS_TO
 from flink_autoscaler.pipeline.simulator.meters import Meters
 from flink_autoscaler.pipeline.simulator.metrics import Reporter, ReportSettings
 from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms, RescalingJob
+from flink_autoscaler.pipeline.simulator.rescales import RescaleParams, RescalingJob
 
 SOURCE, MAP, SINK = "a" * 32, "b" * 32, "c" * 32
 START_MS = 1_000_000
@@ -30,7 +30,7 @@ def a_reporter(
     ]
     model = JobModel.chain(vertices)
     fluid = FluidJob(model, dict.fromkeys(model.gains, parallelism))
-    job = RescalingJob(fluid, RescaleTerms(60.0, replay=replay))
+    job = RescalingJob(fluid, RescaleParams(60.0, replay=replay))
     return job, Reporter(job, ReportSettings(**settings), START_MS)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms, RescalingJob
+from flink_autoscaler.pipeline.simulator.rescales import RescaleParams, RescalingJob
 
 LEFT, RIGHT, JOIN, SINK = "a" * 32, "b" * 32, "c" * 32, "d" * 32
 
@@ -180,7 +180,7 @@ def test_what_arrived_is_served_or_waits(
 ) -> None:
     model = a_join()
     fluid = FluidJob(model, ones(model))
-    job = RescalingJob(fluid, RescaleTerms(outage, delay, replay))
+    job = RescalingJob(fluid, RescaleParams(outage, delay, replay))
     expected = [0.0, 0.0]
 
     for seconds, arrivals, parallelism in steps:

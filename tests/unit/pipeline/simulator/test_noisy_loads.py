@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.loads import made
-from flink_autoscaler.pipeline.backtest.subject import chain
-from flink_autoscaler.pipeline.simulator import RescaleTerms, Simulation, run
+from flink_autoscaler.pipeline.backtest.case import chain
+from flink_autoscaler.pipeline.simulator import RescaleParams, Simulation, run
 from flink_autoscaler.pipeline.simulator.workloads import DAY
 
 HOUR = 3600.0
@@ -14,7 +14,7 @@ WORK = 20
 
 def test_noise_that_passes_is_not_what_a_size_is_kept_for() -> None:
     load = made("flat-correlated-20", 5, 0.75 * DAY)
-    given = Simulation(chain(load), load, {"job.autoscaler.policy": "slo"}, terms=RescaleTerms(60.0, replay=5.0))
+    given = Simulation(chain(load), load, {"job.autoscaler.policy": "slo"}, terms=RescaleParams(60.0, replay=5.0))
 
     then = run(given).trace.part(7 * HOUR, 18 * HOUR)
 

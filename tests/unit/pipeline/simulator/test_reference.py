@@ -9,9 +9,15 @@ from collections.abc import Callable
 
 import pytest
 
-from flink_autoscaler.pipeline.backtest.subject import chain
-from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, RescaleTerms, Simulation, run
-from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak
+from flink_autoscaler.pipeline.backtest.case import chain
+from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, RescaleParams, Simulation, run
+from flink_autoscaler.pipeline.simulator.bounds import (
+    OracleParams,
+    instant_rescaling_slots,
+    oracle,
+    static_peak,
+    work_area,
+)
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, Workload, week_sine
 
 WEEK = week_sine()
@@ -26,7 +32,7 @@ BARE = {
 def simulated(options: dict[str, str], workload: Workload) -> BacktestResult:
     """Do a coarse backtest: a pass every two minutes."""
     configuration = {PREFIX + key: value for key, value in options.items()}
-    terms = RescaleTerms(60.0, replay=5.0)
+    terms = RescaleParams(60.0, replay=5.0)
     job = chain(workload)
     return run(Simulation(job, workload, configuration, terms=terms, interval=120.0, dt=20.0, slo_lag=60.0))
 
@@ -35,8 +41,8 @@ def simulated(options: dict[str, str], workload: Workload) -> BacktestResult:
     ("bound", "expected"),
     [
         pytest.param(static_peak, 5544, id="never rescaling"),
-        pytest.param(instant, 3197, id="rescaling at any instant for nothing"),
-        pytest.param(area, 3113, id="the work itself"),
+        pytest.param(instant_rescaling_slots, 3197, id="rescaling at any instant for nothing"),
+        pytest.param(work_area, 3113, id="the work itself"),
     ],
 )
 def test_bounds_are_those_of_the_reference(bound: Callable[[JobModel, Workload], float], expected: float) -> None:
@@ -46,11 +52,11 @@ def test_bounds_are_those_of_the_reference(bound: Callable[[JobModel, Workload],
 @pytest.mark.parametrize(
     ("terms", "expected", "rescales"),
     [
-        pytest.param(OracleTerms(), 3686, 125, id="slots only"),
-        pytest.param(OracleTerms(late_weight=150.0), 4051, 42, id="lateness counts"),
+        pytest.param(OracleParams(), 3686, 125, id="slots only"),
+        pytest.param(OracleParams(late_weight=150.0), 4051, 42, id="lateness counts"),
     ],
 )
-def test_the_oracle_plans_as_in_the_reference(terms: OracleTerms, expected: float, rescales: int) -> None:
+def test_the_oracle_plans_as_in_the_reference(terms: OracleParams, expected: float, rescales: int) -> None:
     plan = oracle(chain(WEEK), WEEK, terms)
 
     assert plan.cost / HOUR == pytest.approx(expected, rel=0.02)

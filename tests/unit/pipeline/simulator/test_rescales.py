@@ -6,8 +6,8 @@ import pytest
 
 from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import (
-    RescaleAnswer,
-    RescaleTerms,
+    RescaleParams,
+    RescaleResponse,
     RescalingJob,
 )
 
@@ -15,10 +15,10 @@ VERTEX = "a" * 32
 STEP = 5.0
 
 
-def a_job(parallelism: int = 1, terms: RescaleTerms | None = None) -> RescalingJob:
+def a_job(parallelism: int = 1, terms: RescaleParams | None = None) -> RescalingJob:
     """A job whose subtasks take 50,000 records/s each."""
     model = JobModel.chain([VertexModel(VERTEX, "only", 50e3, max_parallelism=8)])
-    return RescalingJob(FluidJob(model, {VERTEX: parallelism}), terms or RescaleTerms())
+    return RescalingJob(FluidJob(model, {VERTEX: parallelism}), terms or RescaleParams())
 
 
 def flow(job: RescalingJob, seconds: float, rate: float) -> list[float]:
@@ -33,7 +33,7 @@ def flow(job: RescalingJob, seconds: float, rate: float) -> list[float]:
 def test_outage_of_a_minute_costs_what_the_closed_form_says() -> None:
     # 100,000 records/s, 60 s away, 150,000 records/s afterwards: 6 M wait, gone after 120 s, and the lag is above
     # 30 s for (60 - 30) * 150 / (150 - 100) = 90 s.
-    job = a_job(parallelism=2, terms=RescaleTerms(60.0))
+    job = a_job(parallelism=2, terms=RescaleParams(60.0))
     job.request({VERTEX: 3})
     lags = flow(job, 60.0, 100e3)
     backlog = job.fluid.backlog[0]
@@ -47,18 +47,18 @@ def test_outage_of_a_minute_costs_what_the_closed_form_says() -> None:
 
 
 def test_job_works_on_during_the_delay() -> None:
-    job = a_job(parallelism=1, terms=RescaleTerms(10.0, delay=20.0))
+    job = a_job(parallelism=1, terms=RescaleParams(10.0, delay=20.0))
     job.request({VERTEX: 2})
 
     flow(job, 20.0, 40e3)
 
     assert job.fluid.served == [800e3]
     assert job.fluid.parallelism == {VERTEX: 1}
-    assert job.asked == {VERTEX: 2}
+    assert job.requested == {VERTEX: 2}
 
 
 def test_rescale_is_exact_to_the_instant_within_a_step() -> None:
-    job = a_job(parallelism=1, terms=RescaleTerms(3.0, delay=1.0))
+    job = a_job(parallelism=1, terms=RescaleParams(3.0, delay=1.0))
     job.request({VERTEX: 2})
 
     job.flow(10.0, (100e3,))
@@ -69,7 +69,7 @@ def test_rescale_is_exact_to_the_instant_within_a_step() -> None:
 
 
 def test_replay_makes_the_outage_count_for_longer() -> None:
-    job = a_job(parallelism=3, terms=RescaleTerms(60.0, replay=15.0))
+    job = a_job(parallelism=3, terms=RescaleParams(60.0, replay=15.0))
     flow(job, 60.0, 100e3)
     job.request({VERTEX: 4})
 
@@ -80,13 +80,18 @@ def test_replay_makes_the_outage_count_for_longer() -> None:
 
 
 def test_requests_during_a_rescale_are_rejected() -> None:
-    job = a_job(terms=RescaleTerms(10.0, delay=10.0))
+    job = a_job(terms=RescaleParams(10.0, delay=10.0))
 
     answers = [job.request({VERTEX: 2}), job.request({VERTEX: 2}), job.request({VERTEX: 3})]
     flow(job, 15.0, 0.0)
     answers.append(job.request({VERTEX: 1}))
 
-    assert answers == [RescaleAnswer.ACCEPTED, RescaleAnswer.UNCHANGED, RescaleAnswer.REJECTED, RescaleAnswer.REJECTED]
+    assert answers == [
+        RescaleResponse.ACCEPTED,
+        RescaleResponse.UNCHANGED,
+        RescaleResponse.REJECTED,
+        RescaleResponse.REJECTED,
+    ]
     assert job.rejected == 2
     flow(job, 5.0, 0.0)
     assert job.fluid.parallelism == {VERTEX: 2}
@@ -95,11 +100,11 @@ def test_requests_during_a_rescale_are_rejected() -> None:
 def test_request_is_limited_to_the_max_parallelism() -> None:
     job = a_job(parallelism=8)
 
-    assert job.request({VERTEX: 9, "b" * 32: 2}) is RescaleAnswer.UNCHANGED
+    assert job.request({VERTEX: 9, "b" * 32: 2}) is RescaleResponse.UNCHANGED
 
 
 def test_slots_change_when_the_old_execution_stops() -> None:
-    job = a_job(parallelism=1, terms=RescaleTerms(10.0, delay=5.0))
+    job = a_job(parallelism=1, terms=RescaleParams(10.0, delay=5.0))
     job.request({VERTEX: 4})
     slots = []
 
@@ -112,7 +117,7 @@ def test_slots_change_when_the_old_execution_stops() -> None:
 
 
 def test_recorded_outages_come_one_after_the_other_and_again() -> None:
-    job = a_job(terms=RescaleTerms(60.0, outages=(10.0, 20.0)))
+    job = a_job(terms=RescaleParams(60.0, outages=(10.0, 20.0)))
 
     for parallelism in (2, 3, 4):
         job.request({VERTEX: parallelism})

@@ -11,10 +11,10 @@ import pytest
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.supervision import Stage
-from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, RescaleTerms, Simulation, VertexModel, run
-from flink_autoscaler.pipeline.simulator.bounds import area, static_peak
+from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, RescaleParams, Simulation, VertexModel, run
+from flink_autoscaler.pipeline.simulator.bounds import static_peak, work_area
 from flink_autoscaler.pipeline.simulator.metrics import ReportSettings
-from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, MINUTE, Workload, recorded, week_sine
+from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, MINUTE, Workload, from_rates, week_sine
 
 SOURCE, OTHER, WORK = "a" * 32, "b" * 32, "c" * 32
 PREFIX = "job.autoscaler."
@@ -44,7 +44,7 @@ def a_chain() -> JobModel:
 
 def a_backtest(rates: list[float], **changes: Any) -> Simulation:
     """Make a backtest whose arrivals change every quarter of an hour."""
-    workload = recorded("mine", rates, step=15 * MINUTE)
+    workload = from_rates("mine", rates, step=15 * MINUTE)
     return replace(Simulation(a_chain(), workload, HASTY), **changes)
 
 
@@ -77,13 +77,13 @@ def test_job_is_sized_for_its_first_arrivals_unless_told_otherwise() -> None:
 def test_job_that_cannot_take_its_first_arrivals_begins_as_large_as_it_can_be() -> None:
     job = JobModel.chain([VertexModel(SOURCE, "Source: orders", 100.0, max_parallelism=5)])
 
-    result = run(Simulation(job, recorded("much", [2000.0]), HASTY))
+    result = run(Simulation(job, from_rates("much", [2000.0]), HASTY))
 
     assert result.trace.slots == [5] * 12
 
 
 def test_rescale_follows_its_decision_by_delay_and_outage() -> None:
-    terms = RescaleTerms(30.0, delay=45.0, replay=10.0)
+    terms = RescaleParams(30.0, delay=45.0, replay=10.0)
 
     result = run(a_backtest([990.0, 990.0], initial=TIGHT, terms=terms))
 
@@ -105,14 +105,14 @@ def test_late_passes_find_a_window_full_in_time_or_a_pass_later() -> None:
 
 
 def test_no_metrics_count_before_the_job_runs_again() -> None:
-    result = run(a_backtest([990.0, 990.0], initial=TIGHT, terms=RescaleTerms(150.0)))
+    result = run(a_backtest([990.0, 990.0], initial=TIGHT, terms=RescaleParams(150.0)))
 
     # The passes 60 and 120 s after the decision find no running job.
     assert result.holds["NOT_RUNNING"] == 2
 
 
 def test_supervision_sees_the_rescale_through() -> None:
-    result = run(a_backtest([990.0, 990.0], initial=TIGHT, terms=RescaleTerms(42.0)))
+    result = run(a_backtest([990.0, 990.0], initial=TIGHT, terms=RescaleParams(42.0)))
 
     supervision = result.final.supervision
     assert supervision.current is not None
@@ -150,7 +150,7 @@ def test_dry_run_decides_and_changes_nothing() -> None:
 
 
 def test_same_backtest_comes_to_the_same() -> None:
-    terms, reports = RescaleTerms(45.0, replay=5.0), ReportSettings(noise=0.05, seed=4)
+    terms, reports = RescaleParams(45.0, replay=5.0), ReportSettings(noise=0.05, seed=4)
     backtest = a_backtest([1000.0, 3000.0, 800.0, 2500.0], terms=terms, reports=reports)
 
     first, second = run(backtest), run(backtest)
@@ -160,7 +160,7 @@ def test_same_backtest_comes_to_the_same() -> None:
 
 
 def test_backtest_and_its_result_travel() -> None:
-    backtest = a_backtest([990.0, 990.0], initial=TIGHT, terms=RescaleTerms(20.0))
+    backtest = a_backtest([990.0, 990.0], initial=TIGHT, terms=RescaleParams(20.0))
 
     result = run(pickle.loads(pickle.dumps(backtest)))
 
@@ -198,7 +198,7 @@ def test_workload_needs_a_rate_for_every_source() -> None:
     job = JobModel((VertexModel(SOURCE, "a", 1.0), VertexModel(OTHER, "b", 1.0)), {})
 
     with pytest.raises(ValueError, match="mine has rates for 1 sources"):
-        run(Simulation(job, recorded("mine", [1.0])))
+        run(Simulation(job, from_rates("mine", [1.0])))
 
 
 def test_option_that_cannot_be_read_is_an_error() -> None:
@@ -215,7 +215,7 @@ def day(dt: float) -> BacktestResult:
         VertexModel(WORK, "window", 10_000.0, max_parallelism=720),
     ]
     job = JobModel.chain(vertices, [1.0, 0.5])
-    return run(Simulation(job, week_sine().part(0, DAY), terms=RescaleTerms(replay=5.0), dt=dt))
+    return run(Simulation(job, week_sine().part(0, DAY), terms=RescaleParams(replay=5.0), dt=dt))
 
 
 def test_defaults_do_well_on_days_like_any_other() -> None:
@@ -240,6 +240,6 @@ def test_autoscaler_is_between_the_bounds() -> None:
     result = run(backtest)
 
     held = result.measures.slot_hours * HOUR
-    assert area(backtest.job, backtest.workload) < held
+    assert work_area(backtest.job, backtest.workload) < held
     # Twice the load is what it sizes for.
     assert held < 2 * static_peak(backtest.job, backtest.workload)

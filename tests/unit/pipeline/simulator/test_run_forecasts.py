@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import cache
 
 from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
-from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, RescaleTerms, Simulation, VertexModel, run
+from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, RescaleParams, Simulation, VertexModel, run
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
-from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, shaped
+from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, from_shape
 
 SOURCE, WORK = "a" * 32, "c" * 32
 BEFORE, AFTER = 500.0, 2000.0
@@ -43,9 +43,9 @@ RAMP = Simulation(
     JobModel.chain(
         [VertexModel(SOURCE, "Source: orders", 1000.0), VertexModel(WORK, "work", 100.0, max_parallelism=720)]
     ),
-    shaped("ramp", rate, 6 * HOUR),
+    from_shape("ramp", rate, 6 * HOUR),
     OPTIONS,
-    terms=RescaleTerms(60.0),
+    terms=RescaleParams(60.0),
 )
 
 

@@ -18,12 +18,12 @@ from flink_autoscaler.pipeline.simulator.workloads import (
     WORKLOADS,
     Workload,
     bursts,
-    earlier,
+    from_rates,
     growth,
     holiday,
-    made,
+    make_workload,
     opposite,
-    recorded,
+    past_workload,
     short_spikes,
     side_by_side,
     step,
@@ -58,7 +58,7 @@ def power(values: Sequence[float], period: float) -> float:
 
 @pytest.mark.parametrize("name", [*DATED, "upstream-outage"])
 def test_longer_workload_begins_as_the_shorter_one(name: str) -> None:
-    short, long = made(name, 3, 1.5 * DAY), made(name, 3, 4 * DAY)
+    short, long = make_workload(name, 3, 1.5 * DAY), make_workload(name, 3, 4 * DAY)
 
     assert (short.duration, long.duration) == (1.5 * DAY, 4 * DAY)
     assert long.rows[: len(short.rows)] == short.rows
@@ -66,7 +66,7 @@ def test_longer_workload_begins_as_the_shorter_one(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*DATED, "upstream-outage"])
 def test_what_arrived_before_is_as_long_as_is_wanted_and_has_other_noise(name: str) -> None:
-    before, now = earlier(name, 3, 1), made(name, 3, WEEK)
+    before, now = past_workload(name, 3, 1), make_workload(name, 3, WEEK)
 
     assert before.duration == WEEK
     assert len(before.rows[0]) == len(now.rows[0])
@@ -84,7 +84,7 @@ def test_step_doubles_once_and_stays() -> None:
     assert mean(after) == pytest.approx(120e3, rel=0.01)
     assert max(before) < 66e3
     assert min(after) > 108e3
-    assert max(rates(earlier("step", 1, 1))) < 66e3
+    assert max(rates(past_workload("step", 1, 1))) < 66e3
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_holiday_is_a_thursday_as_quiet_as_a_sunday() -> None:
     at_noon = [around(workload, day * DAY + 12 * HOUR) / 1e3 for day in range(7)]
     assert at_noon == pytest.approx([123, 123, 123, 43, 123, 43, 43], rel=0.08)
     assert around(holiday(seed=1, weeks=2.0), WEEK + THURSDAY + 12 * HOUR) == pytest.approx(123e3, rel=0.08)
-    assert around(earlier("holiday", 1, 1), THURSDAY + 12 * HOUR) == pytest.approx(123e3, rel=0.08)
+    assert around(past_workload("holiday", 1, 1), THURSDAY + 12 * HOUR) == pytest.approx(123e3, rel=0.08)
 
 
 def test_growth_is_ten_percent_a_week() -> None:
@@ -139,7 +139,7 @@ def test_upstream_outage_lets_nothing_through_for_two_hours_and_then_all_of_it()
     usual = around(workload, begin + 3 * HOUR - DAY)
     assert around(workload, begin + 3 * HOUR) == pytest.approx(1.5 * usual, rel=0.03)
     assert around(workload, begin + 8 * HOUR) == pytest.approx(around(workload, begin + 8 * HOUR - DAY), rel=0.03)
-    assert min(rates(earlier("upstream-outage", 1, 1))) > 40e3
+    assert min(rates(past_workload("upstream-outage", 1, 1))) > 40e3
 
 
 def test_sources_in_opposite_phase_take_turns() -> None:
@@ -168,11 +168,11 @@ def test_days_are_most_of_the_spectrum_of_a_week() -> None:
 
 
 def test_workloads_side_by_side_are_sources_of_one() -> None:
-    both = side_by_side("both", recorded("a", [1.0, 2.0]), recorded("b", [3.0, 4.0]))
+    both = side_by_side("both", from_rates("a", [1.0, 2.0]), from_rates("b", [3.0, 4.0]))
 
     assert (both.name, both.rows) == ("both", ((1.0, 3.0), (2.0, 4.0)))
     with pytest.raises(ValueError, match="shorter"):
-        side_by_side("uneven", recorded("a", [1.0, 2.0]), recorded("b", [3.0]))
+        side_by_side("uneven", from_rates("a", [1.0, 2.0]), from_rates("b", [3.0]))
 
 
 def test_every_name_is_that_of_its_workload() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from benchmarks.loads import made
-from flink_autoscaler.pipeline.backtest.subject import chain
+from flink_autoscaler.pipeline.backtest.case import chain
 from flink_autoscaler.pipeline.simulator import BacktestResult, Simulation, run
 from flink_autoscaler.pipeline.simulator.workloads import DAY
 

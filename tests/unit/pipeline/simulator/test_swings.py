@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from flink_autoscaler.pipeline.backtest.subject import chain
+from flink_autoscaler.pipeline.backtest.case import chain
 from flink_autoscaler.pipeline.simulator import Simulation, run
-from flink_autoscaler.pipeline.simulator.workloads import HOUR, made
+from flink_autoscaler.pipeline.simulator.workloads import HOUR, make_workload
 
 KNOWN, HOURS = 24, 48
 PEAK = 30
@@ -12,7 +12,7 @@ PEAK = 30
 
 
 def test_swing_is_followed_and_what_was_late_at_first_is_hardly_so_the_next_day() -> None:
-    load = made("swing", 0, HOURS * HOUR)
+    load = make_workload("swing", 0, HOURS * HOUR)
 
     result = run(Simulation(chain(load), load, {"job.autoscaler.policy": "slo"}))
 

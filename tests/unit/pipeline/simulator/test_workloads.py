@@ -15,9 +15,9 @@ from flink_autoscaler.pipeline.simulator.workloads import (
     WEEK,
     WORKLOADS,
     Workload,
+    from_rates,
     office,
     random_walk,
-    recorded,
     sine,
     traffic,
     week_sine,
@@ -125,23 +125,23 @@ def test_office_ramps_up_within_ten_minutes() -> None:
 
 
 def test_recorded_series_is_scaled_to_its_peak() -> None:
-    assert recorded("mine", [1.0, 4.0, 2.0], step=10.0).scaled_to(100.0).rows == ((25.0,), (100.0,), (50.0,))
-    assert recorded("mine", [1.0, 4.0]).rows == ((1.0,), (4.0,))
+    assert from_rates("mine", [1.0, 4.0, 2.0], step=10.0).scaled_to(100.0).rows == ((25.0,), (100.0,), (50.0,))
+    assert from_rates("mine", [1.0, 4.0]).rows == ((1.0,), (4.0,))
 
 
 @pytest.mark.parametrize("values", [[], [1.0, -1.0], [math.nan], [math.inf]])
 def test_recorded_series_needs_real_rates(values: list[float]) -> None:
     with pytest.raises(ValueError, match="a recorded series needs rates"):
-        recorded("mine", values)
+        from_rates("mine", values)
 
 
 def test_nothing_cannot_be_scaled() -> None:
     with pytest.raises(ValueError, match="nothing arrives"):
-        recorded("mine", [0.0, 0.0]).scaled_to(5.0)
+        from_rates("mine", [0.0, 0.0]).scaled_to(5.0)
 
 
 def test_workload_goes_on_beyond_its_ends() -> None:
-    workload = recorded("mine", [1.0, 2.0, 3.0])
+    workload = from_rates("mine", [1.0, 2.0, 3.0])
 
     assert [workload.at(instant)[0] for instant in (-5.0, 59.9, 60.0, 1e9)] == [1.0, 1.0, 2.0, 3.0]
     assert workload.part(60.0, 180.0).rows == ((2.0,), (3.0,))

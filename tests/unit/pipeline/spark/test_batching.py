@@ -12,9 +12,9 @@ from flink_autoscaler.core.cycle.outcome import failed_outcome
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.passes import PassRequest
-from flink_autoscaler.pipeline.engine.base import Answer
+from flink_autoscaler.pipeline.engine.base import EvaluationResult
 from flink_autoscaler.pipeline.spark import batching
-from flink_autoscaler.pipeline.spark.batching import AT_ONCE, MOST_SHARED, JobBatcher, SlowEndpoints
+from flink_autoscaler.pipeline.spark.batching import AT_ONCE, MAX_BATCH_JOBS, JobBatcher, SlowEndpoints
 from flink_autoscaler.pipeline.spark.live import SparkEngine
 from flink_autoscaler.pipeline.spark.session import PassSession
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
@@ -37,14 +37,14 @@ class Spark:
         self.error: Exception | None = None
         self._lock = threading.Lock()
 
-    def run(self, requests: Sequence[PassRequest], timeout: float) -> list[Answer]:
+    def run(self, requests: Sequence[PassRequest], timeout: float) -> list[EvaluationResult]:
         with self._lock:
             self.jobs.append(keys(requests))
             self.timeouts.append(timeout)
         assert self.may_end.wait(300)
         if self.error is not None:
             raise self.error
-        return [Answer(failed_outcome(request, ConnectError("away")), 0.1) for request in requests]
+        return [EvaluationResult(failed_outcome(request, ConnectError("away")), 0.1) for request in requests]
 
 
 @pytest.fixture
@@ -67,21 +67,21 @@ def keys(requests: Sequence[PassRequest]) -> list[str]:
     return [request.context.job_key for request in requests]
 
 
-def answered(future: Future[Sequence[Answer]]) -> list[str]:
+def answered(future: Future[Sequence[EvaluationResult]]) -> list[str]:
     return ["" if answer.outcome is None else answer.outcome.job_key for answer in future.result(30)]
 
 
 @contextmanager
 def waiting_passes(
     spark: Spark, batcher: JobBatcher, passes: Sequence[Sequence[PassRequest]]
-) -> Iterator[list[Future[Sequence[Answer]]]]:
+) -> Iterator[list[Future[Sequence[EvaluationResult]]]]:
     """Ask for passes while as many Spark jobs run as may; these may end when the block does."""
     spark.may_end.clear()
     for number in range(AT_ONCE):
         batcher.submit(jobs_of(f"first {number}"))
         wait_until("the first jobs", lambda wanted=number + 1: len(spark.jobs) == wanted, 300)  # type: ignore[misc]
     asked = [batcher.submit(requests) for requests in passes]
-    assert batcher.waiting == len(passes)
+    assert batcher.pending_count == len(passes)
     try:
         yield asked
     finally:
@@ -107,7 +107,7 @@ def test_shared_job_takes_no_more_jobs_than_are_quick_to_evaluate(spark: Spark, 
         spark.may_end.set()
         [each.result(30) for each in asked]
 
-    assert max(len(job) for job in spark.jobs) <= MOST_SHARED
+    assert max(len(job) for job in spark.jobs) <= MAX_BATCH_JOBS
     assert sum(len(job) for job in spark.jobs) == AT_ONCE + 250
 
 
@@ -142,18 +142,18 @@ def test_endpoint_is_slow_until_it_is_quick_again() -> None:
 
     seen = []
     for seconds in (TIMEOUT / 2, TIMEOUT, TIMEOUT * 9, TIMEOUT / 2):
-        slow.note(endpoint, seconds)
+        slow.record(endpoint, seconds)
         seen.append(endpoint in slow)
 
     assert seen == [False, True, True, False]
 
 
 def test_no_more_slow_endpoints_are_remembered_than_the_bound_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batching, "MOST_SLOW", 2)
+    monkeypatch.setattr(batching, "MAX_SLOW_ENDPOINTS", 2)
     slow = SlowEndpoints(TIMEOUT)
 
     for number in range(3):
-        slow.note(Endpoint(f"http://{number}"), TIMEOUT)
+        slow.record(Endpoint(f"http://{number}"), TIMEOUT)
 
     assert [Endpoint(f"http://{number}") in slow for number in range(3)] == [False, False, True]
 
@@ -171,7 +171,7 @@ class SlowHere:
         return 1
 
     def run(self, plan: PartitionPlan, task: PassTask, *, label: str) -> list[OutcomeRow]:
-        rows = [row for piece in plan.pieces for row in task.of_rows(piece)]
+        rows = [row for piece in plan.pieces for row in task.evaluate_rows(piece)]
         self.ran.append(len([row for piece in plan.pieces for row in piece if row[2]]))
         return [(row[0], None, None, task.cut_after) if row[0] in self.slow else row for row in rows]
 

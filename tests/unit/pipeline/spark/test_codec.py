@@ -12,7 +12,14 @@ from flink_autoscaler.core.model.job import Endpoint, PrometheusSource
 from flink_autoscaler.core.model.reading import CachedDetails
 from flink_autoscaler.core.model.topology import JobDetails
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.pipeline.spark.codec import CodecError, decode, decode_outcome, encode, encode_outcome, portable
+from flink_autoscaler.pipeline.spark.codec import (
+    CodecError,
+    decode,
+    decode_outcome,
+    encode,
+    encode_outcome,
+    portable_error,
+)
 from testkit.builders.pipeline import Fleet, a_request, comparable, next_pass
 from testkit.contracts.recorded_passes import beside_another
 
@@ -133,7 +140,7 @@ def test_encode_refuses_what_cannot_travel() -> None:
 def test_foreign_error_travels_as_a_plugin_error(passed: tuple[PassRequest, PassOutcome]) -> None:
     _, outcome = passed
 
-    error = portable(replace(outcome, error=ForeignError("broken", 500)))
+    error = portable_error(replace(outcome, error=ForeignError("broken", 500)))
 
     assert type(error) is PluginError
     assert str(error) == "ForeignError: broken"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.pipeline.spark.settings import MOST_SLOTS, SparkSettings, source_path, spark_conf
+from flink_autoscaler.pipeline.spark.settings import MAX_SLOTS, SparkSettings, source_path, spark_conf
 
 SCRATCH = Path("/scratch")
 
@@ -47,7 +47,7 @@ def test_embedded_workers_run_this_python_with_our_packages() -> None:
 
 def _slots(clusters: int) -> int:
     cores = os.cpu_count() or 1
-    return max(cores, min(clusters * cores, MOST_SLOTS))
+    return max(cores, min(clusters * cores, MAX_SLOTS))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flink_autoscaler.pipeline.spark.supply import FIRST_PAUSE, SessionSupply, SparkLostError
+from flink_autoscaler.pipeline.spark.supply import FIRST_PAUSE, SessionKeeper, SparkLostError
 
 SOON = 5.0
 
@@ -30,7 +30,7 @@ class Setup:
         self.problem: Exception | None = None
         self.may_open = threading.Event()
         self.may_open.set()
-        self.supply = SessionSupply(self._open, clock=lambda: self.now)
+        self.supply = SessionKeeper(self._open, clock=lambda: self.now)
 
     def _open(self) -> FakeSession:
         self.may_open.wait(SOON)
@@ -65,7 +65,7 @@ def test_get_waits_no_longer_than_told(setup: Setup) -> None:
 def test_discard_closes_the_old_session_and_opens_the_next(setup: Setup) -> None:
     lost = setup.supply.get(SOON)
 
-    setup.supply.discard(lost)
+    setup.supply.invalidate(lost)
 
     assert setup.supply.get(SOON) is not lost
     assert lost.closed.wait(SOON)
@@ -73,10 +73,10 @@ def test_discard_closes_the_old_session_and_opens_the_next(setup: Setup) -> None
 
 def test_discard_of_a_session_that_was_replaced_does_nothing(setup: Setup) -> None:
     lost = setup.supply.get(SOON)
-    setup.supply.discard(lost)
+    setup.supply.invalidate(lost)
     current = setup.supply.get(SOON)
 
-    setup.supply.discard(lost)
+    setup.supply.invalidate(lost)
 
     assert setup.supply.get(SOON) is current
 
@@ -96,19 +96,19 @@ def test_failed_opening_is_repeated_after_a_pause_only(setup: Setup) -> None:
 
 
 def test_session_lost_again_without_success_is_replaced_after_a_pause_only(setup: Setup) -> None:
-    setup.supply.discard(setup.supply.get(SOON))
-    setup.supply.discard(setup.supply.get(SOON))
+    setup.supply.invalidate(setup.supply.get(SOON))
+    setup.supply.invalidate(setup.supply.get(SOON))
 
     with pytest.raises(SparkLostError, match="lost before it did anything"):
         setup.supply.get(SOON)
 
 
 def test_session_lost_after_success_is_replaced_at_once(setup: Setup) -> None:
-    setup.supply.discard(setup.supply.get(SOON))
+    setup.supply.invalidate(setup.supply.get(SOON))
     second = setup.supply.get(SOON)
-    setup.supply.praise()
+    setup.supply.mark_healthy()
 
-    setup.supply.discard(second)
+    setup.supply.invalidate(second)
 
     assert setup.supply.get(SOON) is setup.opened[2]
 
@@ -140,6 +140,6 @@ def test_opening_after_a_loss_is_not_the_first(setup: Setup) -> None:
     session = setup.supply.get(SOON)
     setup.may_open.clear()
 
-    setup.supply.discard(session)
+    setup.supply.invalidate(session)
 
     assert not setup.supply.is_first_opening

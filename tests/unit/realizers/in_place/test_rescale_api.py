@@ -15,7 +15,7 @@ from flink_autoscaler.core.model.syntax import parse_duration
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import Realization, RealizationTerms, RealizeResult, ScalingRealizer
 from flink_autoscaler.realizers import RescaleApiRealizer
-from flink_autoscaler.realizers.in_place.rescale_api import describe_change, wanted_requirements
+from flink_autoscaler.realizers.in_place.rescale_api import describe_bounds_change, target_requirements
 from flink_autoscaler.realizers.testing.realizer_contract import ScalingRealizerContract
 from testkit.builders.realizers import (
     ADAPTIVE,
@@ -528,7 +528,7 @@ CURRENT = {"a": ParallelismBounds(1, 2), "b": ParallelismBounds(2, 4)}
 def test_wanted_requirements_name_every_vertex(
     overrides: dict[str, int], expected: dict[str, ParallelismBounds]
 ) -> None:
-    assert wanted_requirements(CURRENT, overrides) == expected
+    assert target_requirements(CURRENT, overrides) == expected
 
 
 @pytest.mark.parametrize(
@@ -542,4 +542,4 @@ def test_wanted_requirements_name_every_vertex(
 def test_a_change_reads_as_old_and_new_bounds_by_the_names_of_the_vertices(
     overrides: dict[str, int], text: str
 ) -> None:
-    assert describe_change(CURRENT, wanted_requirements(CURRENT, overrides), {"a": "work"}) == text
+    assert describe_bounds_change(CURRENT, target_requirements(CURRENT, overrides), {"a": "work"}) == text

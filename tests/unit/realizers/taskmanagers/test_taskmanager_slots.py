@@ -4,7 +4,7 @@ import pytest
 
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.task_managers import SupplyRules
-from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotSupply
+from flink_autoscaler.realizers.taskmanagers.slots import ReleasedTaskManagers, SlotSupply
 from testkit.builders.realizers import Clients, Clock
 from testkit.builders.task_managers import FakeProvider, ReactiveCluster
 from testkit.fakes.flink import FakeFlink
@@ -104,7 +104,7 @@ def test_a_cluster_without_provider_gets_nothing(supply: SlotSupply, cluster: Re
 
     assert supply.addable(other) == 0
     assert supply.ensure(other, 99) is None
-    assert supply.release(other, 1) == Released()
+    assert supply.release(other, 1) == ReleasedTaskManagers()
 
 
 def test_nothing_is_changed_while_another_daemon_may_act(
@@ -113,7 +113,7 @@ def test_nothing_is_changed_while_another_daemon_may_act(
     supply = SlotSupply(clients, clients.loop, cluster.supplies, may_act=lambda: False)
 
     assert supply.ensure(job, 99) is None
-    assert supply.release(job, 0) == Released()
+    assert supply.release(job, 0) == ReleasedTaskManagers()
     assert cluster.provider.calls == []
 
 
@@ -128,7 +128,7 @@ def test_taskmanagers_without_work_go_after_a_while(
     clock.now = 60.0
     released = supply.release(job, 4)
 
-    assert early == [Released(), Released()]
+    assert early == [ReleasedTaskManagers(), ReleasedTaskManagers()]
     assert released.count == 1
     assert cluster.provider.calls == [(1, ("tm-1",))]
     assert cluster.provider.ids == ["tm-2"]

@@ -11,11 +11,11 @@ from flink_autoscaler.core.model.job import ClusterCapacity
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotsComing
+from flink_autoscaler.realizers.taskmanagers.slots import PendingSlots, ReleasedTaskManagers
 from flink_autoscaler.standalone.daemon.slot_allocator import SlotAllocator
 from testkit.builders.core import a_configuration, a_context, a_plan, a_topology, a_vertex
 
-COMING = SlotsComing(4, 1, waited=3.0)
+COMING = PendingSlots(4, 1, waited=3.0)
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Source:
     """Adds up to ``addable`` slots; remembers what it was asked for."""
 
     addable_slots: int | None = 8
-    coming: SlotsComing | None = COMING
+    coming: PendingSlots | None = COMING
     error: Exception | None = None
     ensured: list[int] = field(default_factory=list)
     released: list[int] = field(default_factory=list)
@@ -31,15 +31,15 @@ class Source:
     def addable(self, context: JobAutoScalerContext) -> int | None:
         return self.addable_slots
 
-    def ensure(self, context: JobAutoScalerContext, slots_needed: int) -> SlotsComing | None:
+    def ensure(self, context: JobAutoScalerContext, slots_needed: int) -> PendingSlots | None:
         if self.error is not None:
             raise self.error
         self.ensured.append(slots_needed)
         return self.coming
 
-    def release(self, context: JobAutoScalerContext, slots_needed: int) -> Released:
+    def release(self, context: JobAutoScalerContext, slots_needed: int) -> ReleasedTaskManagers:
         self.released.append(slots_needed)
-        return Released()
+        return ReleasedTaskManagers()
 
 
 def request_of(capacity: ClusterCapacity) -> PassRequest:
@@ -97,7 +97,7 @@ def test_a_plan_that_fits_needs_nobody_and_idle_taskmanagers_may_go() -> None:
 
 
 def test_when_nothing_comes_the_job_gets_its_share() -> None:
-    refused = Source(coming=SlotsComing(0, 0, problem="at most 3 TaskManagers"))
+    refused = Source(coming=PendingSlots(0, 0, problem="at most 3 TaskManagers"))
 
     _, outcome = settle(refused, free=2, held=2, wanted=6)
 

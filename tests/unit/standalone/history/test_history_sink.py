@@ -20,11 +20,11 @@ from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.pipeline.history.buffer import Buffer
-from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
+from flink_autoscaler.pipeline.history.buffer import RowBuffer
+from flink_autoscaler.pipeline.history.compact import MaintenanceTask, run_maintenance
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.schema import TABLES
-from flink_autoscaler.pipeline.history.store import find_all, read_rows
+from flink_autoscaler.pipeline.history.store import list_all_folders, read_rows
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
 from flink_autoscaler.standalone.history.sink import MAX_PASSES, HistorySink, spill_folder
 from flink_autoscaler.standalone.records.codec import PassRecord
@@ -69,14 +69,16 @@ def add(sink: HistorySink, record: PassRecord, *, job_key: str | None = None, no
 def kept_rows(root: Path, table: str) -> list[dict[str, Any]]:
     """Return the rows of a table."""
     storage = a_storage(root)
-    parts = (read_rows(storage, e.path, TABLES[table]) for each in find_all(storage)[table] for e in each.entries)
+    parts = (
+        read_rows(storage, e.path, TABLES[table]) for each in list_all_folders(storage)[table] for e in each.entries
+    )
     return [row for part in parts for row in part.to_pylist()]
 
 
 def count(root: Path, table: str = "decisions") -> int:
     """Count the rows of a table."""
     storage = a_storage(root)
-    found = find_all(storage)[table]
+    found = list_all_folders(storage)[table]
     return sum(len(read_rows(storage, e.path, TABLES[table])) for each in found for e in each.entries)
 
 
@@ -286,7 +288,7 @@ def test_passes_become_rows_that_are_spilled_while_the_history_hangs(tmp_path: P
 
     let_go.set()
     sink.close(timeout=1.0)
-    heir = Buffer(flush_seconds=900, flush_rows=50_000, spill=tmp_path, hand_over=lambda _: None)
+    heir = RowBuffer(flush_seconds=900, flush_rows=50_000, spill=tmp_path, hand_over=lambda _: None)
     assert sink.status().passes_lost == 0
     assert heir.recover() == sink.status().rows_waiting > passes
 
@@ -396,7 +398,7 @@ def test_spill_folder_is_in_a_local_history_and_nowhere_else_unless_given(tmp_pa
 def minutes_of(root: Path) -> list[int]:
     """Return the minutes of the decisions that were written, in order."""
     storage = a_storage(root)
-    found = find_all(storage)["decisions"]
+    found = list_all_folders(storage)["decisions"]
     tables = [read_rows(storage, e.path, TABLES["decisions"]) for each in found for e in each.entries]
     instants = sorted(instant for table in tables for instant in table.column("ts").to_pylist())
     return [round((instant.timestamp() * 1000 - NOON_MS) / 60_000) for instant in instants]
@@ -456,7 +458,7 @@ def test_two_daemons_and_a_compaction_share_a_history(tmp_path: Path) -> None:
         running = [daemons.submit(run_until_killed, tmp_path, number, 8) for number in range(2)]
         while not all(each.done() for each in running):
             with suppress(MissingHistoryError):
-                maintain(a_storage(tmp_path), Upkeep(NOON_MS + 3 * 86_400_000))
+                run_maintenance(a_storage(tmp_path), MaintenanceTask(NOON_MS + 3 * 86_400_000))
         for each in running:
             each.result()
 

@@ -19,15 +19,15 @@ from flink_autoscaler.core.ports.task_managers import DONE, PENDING, OperationSt
 from flink_autoscaler.realizers.taskmanagers.providers.limits import (
     UNKNOWN_OPERATION,
     ProviderLimits,
-    described,
-    with_desired,
+    parse_description,
+    with_default_desired,
 )
 
 COUNT: Final = "{n}"
 VICTIMS: Final = "{victims}"
 DOCKER_COMPOSE: Final = ("docker", "compose")
 
-_MOST_OUTPUT: Final = 1 << 20
+_MAX_OUTPUT: Final = 1 << 20
 _SHOWN: Final = 500
 """Characters of the output in a message."""
 
@@ -67,7 +67,7 @@ def read_description(text: str, info: ProviderInfo) -> ProviderInfo:
         raise RealizeError(f"expected a number or a JSON object, not {text[:80]!r}") from error
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return replace(info, running=value)
-    return described(value, info)
+    return parse_description(value, info)
 
 
 class CommandProvider:
@@ -88,7 +88,7 @@ class CommandProvider:
     def describe(self) -> ProviderInfo:
         """Run the describing command where there is one; else only what was asked for last is known."""
         info = replace(self._spec.limits.info(self._desired), can_pick_victims=VICTIMS in self._spec.command)
-        return with_desired(self._read(self._described(), info)) if self._spec.describe else info
+        return with_default_desired(self._read(self._described(), info)) if self._spec.describe else info
 
     def set_desired(self, count: int, victims: Sequence[str] = ()) -> str:
         """Run the command in the background, unless it runs for that count."""
@@ -126,7 +126,7 @@ class CommandProvider:
     def _described(self) -> str:
         run = _RunningCommand(self._spec.describe, timeout=self._spec.describe_timeout)
         try:
-            return run.whole_output()
+            return run.wait_for_output()
         finally:
             run.close()
 
@@ -192,7 +192,7 @@ class _RunningCommand:
                 self._state = self._failure(f"did not end within {self._timeout:g} s")
         return self._state or PENDING
 
-    def whole_output(self) -> str:
+    def wait_for_output(self) -> str:
         """Wait for the end, at most for what is left of its time, and return what it wrote; only before it is closed.
 
         Raises:
@@ -204,7 +204,7 @@ class _RunningCommand:
         if state.progress is not Progress.DONE:
             raise RealizeError(state.reason)
         self._output.seek(0)
-        return self._output.read(_MOST_OUTPUT).decode(errors="replace")
+        return self._output.read(_MAX_OUTPUT).decode(errors="replace")
 
     def close(self) -> None:
         """Give up the output. The command goes on by itself."""

@@ -13,11 +13,15 @@ from flink_autoscaler.core.errors import AutoscalerError, RealizeError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.task_managers import DONE, PENDING, OperationState, Progress, ProviderInfo
 from flink_autoscaler.realizers.realization import GRACE
-from flink_autoscaler.realizers.taskmanagers.providers.limits import ProviderLimits, described, with_desired
+from flink_autoscaler.realizers.taskmanagers.providers.limits import (
+    ProviderLimits,
+    parse_description,
+    with_default_desired,
+)
 
 T = TypeVar("T")
 
-_LONGEST_ID: Final = 200
+_MAX_ID_LENGTH: Final = 200
 _STATES: Final = {"pending": PENDING, "done": DONE}
 
 
@@ -53,7 +57,7 @@ class HttpProvider:
     def describe(self) -> ProviderInfo:
         """Ask the service."""
         answer = self._run(lambda transport: transport.get_json(""))
-        return with_desired(described(answer, self._limits.info()))
+        return with_default_desired(parse_description(answer, self._limits.info()))
 
     def set_desired(self, count: int, victims: Sequence[str] = ()) -> str:
         """Send the count."""
@@ -65,8 +69,8 @@ class HttpProvider:
             finished = secrets.token_hex(8)
             self._finished = frozenset({finished})
             return finished
-        if not isinstance(operation, str) or not 1 <= len(operation) <= _LONGEST_ID:
-            raise RealizeError(f"the service named an operation that is not a text of 1 to {_LONGEST_ID} characters")
+        if not isinstance(operation, str) or not 1 <= len(operation) <= _MAX_ID_LENGTH:
+            raise RealizeError(f"the service named an operation that is not a text of 1 to {_MAX_ID_LENGTH} characters")
         return operation
 
     def operation(self, operation_id: str) -> OperationState:

@@ -56,7 +56,7 @@ class ProviderLimits:
             raise RealizeError(f"{count} TaskManagers are not within the limits of the provider: {self.minimum}{most}")
 
 
-def described(value: object, info: ProviderInfo) -> ProviderInfo:
+def parse_description(value: object, info: ProviderInfo) -> ProviderInfo:
     """Lay a description over what is known without it; its fields may all be missing, unknown ones are ignored.
 
     Limits only ever become narrower: those of the settings hold in any case.
@@ -104,6 +104,6 @@ def _seconds(value: object) -> float:
     return float(value)
 
 
-def with_desired(found: ProviderInfo) -> ProviderInfo:
+def with_default_desired(found: ProviderInfo) -> ProviderInfo:
     """Fill in how many there are to be: as many as there are, where nobody says."""
     return found if found.desired is not None else replace(found, desired=found.running)

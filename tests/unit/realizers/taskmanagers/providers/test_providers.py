@@ -29,7 +29,7 @@ from flink_autoscaler.realizers.taskmanagers.providers import (
     compose_provider,
 )
 from flink_autoscaler.realizers.taskmanagers.providers.command import read_description
-from flink_autoscaler.realizers.testing.provider_contract import TaskManagerProviderContract, ended
+from flink_autoscaler.realizers.testing.provider_contract import TaskManagerProviderContract, await_operation
 from testkit.clusters.flink.waiting import wait_until
 
 
@@ -148,7 +148,7 @@ def test_a_pending_operation_is_pending(provider: HttpProvider, service: Service
 def test_a_service_without_operations_is_done_when_it_answers(provider: HttpProvider, service: Service) -> None:
     service.answers["PUT", PATH] = (202, {})
 
-    state = ended(provider, provider.set_desired(3))
+    state = await_operation(provider, provider.set_desired(3))
 
     assert state.progress is Progress.DONE
     assert [method for method, *_ in service.requests] == ["PUT"]
@@ -250,7 +250,7 @@ class TestCommandProvider(TaskManagerProviderContract):
 def test_count_and_victims_are_arguments_of_their_own(script: Path) -> None:
     provider = CommandProvider(spec_for(script))
 
-    ended(provider, provider.set_desired(2, ["tm 1", "tm;2"]))
+    await_operation(provider, provider.set_desired(2, ["tm 1", "tm;2"]))
 
     assert (script.parent / "calls").read_text() == "2 tm 1 tm;2\n"
     assert provider.describe().can_pick_victims
@@ -260,7 +260,7 @@ def test_without_a_describing_command_only_what_was_asked_for_is_known(script: P
     provider = CommandProvider(replace(spec_for(script), describe=()))
     before = provider.describe()
 
-    ended(provider, provider.set_desired(3))
+    await_operation(provider, provider.set_desired(3))
 
     assert (before.desired, before.running) == (None, None)
     assert (provider.describe().desired, provider.describe().running) == (3, None)
@@ -270,7 +270,7 @@ def test_a_failed_command_tells_its_code_and_the_end_of_its_output(script: Path)
     script.write_text("#!/bin/sh\nhead -c 100000 /dev/zero | tr '\\0' x\necho; echo no quota left >&2\nexit 3\n")
     provider = CommandProvider(spec_for(script))
 
-    state = ended(provider, provider.set_desired(1))
+    state = await_operation(provider, provider.set_desired(1))
 
     assert state.progress is Progress.FAILED
     assert state.reason.startswith(f"{script} ended with code 3: ")
@@ -282,7 +282,7 @@ def test_a_command_that_takes_too_long_is_killed_with_what_it_started(script: Pa
     script.write_text('#!/bin/sh\nsleep 600 & echo $! > "$(dirname "$0")/child"\nwait\n')
     provider = CommandProvider(replace(spec_for(script), timeout=0.5))
 
-    state = ended(provider, provider.set_desired(1))
+    state = await_operation(provider, provider.set_desired(1))
 
     child = Path("/proc") / (script.parent / "child").read_text().strip()
     wait_until("its end", lambda: not child.exists() or "Z" in stat_of(child), interval=0.02)
@@ -305,7 +305,7 @@ def test_another_count_is_refused_while_the_command_runs(script: Path) -> None:
         provider.set_desired(2)
 
     assert provider.set_desired(1) == operation
-    ended(provider, operation)
+    await_operation(provider, operation)
 
 
 def test_a_describing_command_that_fails_is_an_error(script: Path) -> None:
@@ -382,7 +382,7 @@ class TestComposeProvider(TaskManagerProviderContract):
 def test_the_service_is_scaled_without_touching_what_runs(docker: Path) -> None:
     provider = provider_for(docker)
 
-    ended(provider, provider.set_desired(3))
+    await_operation(provider, provider.set_desired(3))
     info = provider.describe()
 
     assert (docker.parent / "calls").read_text().splitlines() == [
@@ -396,7 +396,7 @@ def test_what_docker_says_when_it_fails_is_told(docker: Path) -> None:
     docker.write_text("#!/bin/sh\necho 'no such service: taskmanager' >&2\nexit 1\n")
     provider = provider_for(docker)
 
-    state = ended(provider, provider.set_desired(1))
+    state = await_operation(provider, provider.set_desired(1))
 
     assert state.progress is Progress.FAILED
     assert "no such service: taskmanager" in state.reason

@@ -12,7 +12,7 @@ import pytest
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.ports.task_managers import Progress, TaskManagerProvider
 from flink_autoscaler.realizers.taskmanagers.providers import CommandProvider, CommandSpec, ProviderLimits
-from flink_autoscaler.realizers.testing.provider_contract import TaskManagerProviderContract, ended
+from flink_autoscaler.realizers.testing.provider_contract import TaskManagerProviderContract, await_operation
 
 SCRIPT = str(Path(__file__).parents[5] / "conf" / "taskmanagers.sh")
 SLEEPS = "#!/bin/sh\nenv\nexec sleep 600\n"
@@ -55,31 +55,31 @@ def provider(spec: CommandSpec) -> CommandProvider:
 
 
 def test_victims_are_stopped_and_the_next_daemon_finds_the_others(spec: CommandSpec, provider: CommandProvider) -> None:
-    ended(provider, provider.set_desired(3))
+    await_operation(provider, provider.set_desired(3))
     first, second, third = sorted(provider.describe().taskmanager_ids or ())
 
-    ended(provider, provider.set_desired(2, [second]))
+    await_operation(provider, provider.set_desired(2, [second]))
 
     later = CommandProvider(spec)
     assert sorted(later.describe().taskmanager_ids or ()) == [first, third]
-    ended(later, later.set_desired(0))
+    await_operation(later, later.set_desired(0))
 
 
 def test_one_that_dies_is_started_again_and_a_reused_process_id_is_left_alone(
     spec: CommandSpec, provider: CommandProvider
 ) -> None:
-    ended(provider, provider.set_desired(1))
+    await_operation(provider, provider.set_desired(1))
     os.kill(pids(spec)[0], signal.SIGKILL)
     other = subprocess.Popen(["sleep", "600"])
     (file,) = Path(spec.describe[-1]).glob("*.pid")
     file.write_text(f"{other.pid} 1\n")
 
     before = provider.describe().running
-    ended(provider, provider.set_desired(1))
+    await_operation(provider, provider.set_desired(1))
 
     assert before == 0
     assert provider.describe().running == 1
-    ended(provider, provider.set_desired(0))
+    await_operation(provider, provider.set_desired(0))
     assert other.poll() is None
     other.kill()
     other.wait()
@@ -88,7 +88,7 @@ def test_one_that_dies_is_started_again_and_a_reused_process_id_is_left_alone(
 def test_a_program_that_ends_at_once_fails_with_its_output(spec: CommandSpec, provider: CommandProvider) -> None:
     Path(spec.command[1].removeprefix("START=")).write_text("#!/bin/sh\necho no room\nexit 3\n")
 
-    state = ended(provider, provider.set_desired(1))
+    state = await_operation(provider, provider.set_desired(1))
 
     assert state.progress is Progress.FAILED
     assert "0 of 1 TaskManagers run" in state.reason
@@ -101,12 +101,12 @@ def test_taskmanagers_do_not_get_the_secrets_of_the_daemon(
     monkeypatch.setenv("AUTOSCALER_PASSWORD", "hush")
     monkeypatch.setenv("JAVA_HOME", "/some/jdk")
 
-    ended(provider, provider.set_desired(1))
+    await_operation(provider, provider.set_desired(1))
 
     (output,) = Path(spec.describe[-1]).glob("*.log")
     assert "JAVA_HOME=/some/jdk" in output.read_text()
     assert "hush" not in output.read_text()
-    ended(provider, provider.set_desired(0))
+    await_operation(provider, provider.set_desired(0))
 
 
 def test_more_than_the_greatest_count_is_refused(provider: CommandProvider) -> None:

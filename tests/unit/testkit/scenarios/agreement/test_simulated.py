@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flink_autoscaler.pipeline.backtest.computing import problem_of
 from flink_autoscaler.pipeline.backtest.fitting import FittedModel, Windows
+from flink_autoscaler.pipeline.backtest.simulate_case import configuration_problem
 from flink_autoscaler.pipeline.simulator import JobModel, VertexModel, run
 from testkit.scenarios.agreement import plan
 from testkit.scenarios.agreement.simulated import simulation, workload
@@ -24,7 +24,7 @@ def a_model() -> FittedModel:
 
 @EACH
 def test_options_of_both_jobs_are_right(policy: str) -> None:
-    assert problem_of(plan.options(policy)) is None
+    assert configuration_problem(plan.options(policy)) is None
 
 
 def test_arrivals_are_those_of_the_curve() -> None:

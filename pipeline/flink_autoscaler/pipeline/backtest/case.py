@@ -11,11 +11,11 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.load_profile import FULL_WEEKS
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.options.option import closest_key
-from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Sample
+from flink_autoscaler.pipeline.backtest.arrivals import QuarterHours, Sample
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms
+from flink_autoscaler.pipeline.simulator.rescales import RescaleParams
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
-from flink_autoscaler.pipeline.simulator.workloads import DAY, MINUTE, WORKLOADS, Workload, earlier, made
+from flink_autoscaler.pipeline.simulator.workloads import DAY, MINUTE, WORKLOADS, Workload, make_workload, past_workload
 
 OUTAGE: Final = 60.0
 """Seconds that a job is away for a rescale where nothing was measured."""
@@ -32,12 +32,12 @@ PAST_WEEKS: Final = FULL_WEEKS
 CHAIN_RATE: Final = 5_000.0
 """Records/s that a subtask of the narrowest vertex of the made-up job takes."""
 
-MOST_SUBTASKS: Final = 720
+MAX_SUBTASKS: Final = 720
 _SELECTIVITY: Final = 0.5
 
 
 @dataclass(frozen=True)
-class Subject:
+class BacktestCase:
     """A job with its arrivals.
 
     Attributes:
@@ -57,17 +57,17 @@ class Subject:
     initial: Mapping[VertexId, int] | None = None
     outage: float = OUTAGE
     start_ms: int = MONDAY_MS
-    past: Mapping[VertexId, Quarters] = field(default_factory=dict)
+    past: Mapping[VertexId, QuarterHours] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
-    def terms(self) -> RescaleTerms:
+    def terms(self) -> RescaleParams:
         """Terms of a rescale: its delay and its cost."""
-        return RescaleTerms(self.outage, replay=REPLAY)
+        return RescaleParams(self.outage, replay=REPLAY)
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class SkippedJob:
     """A job that cannot be simulated, and why."""
 
     job_key: str
@@ -82,22 +82,22 @@ class FittedHistory:
         damaged: What is wrong with files that were left out.
     """
 
-    subjects: tuple[Subject, ...]
-    left_out: tuple[LeftOut, ...] = ()
+    subjects: tuple[BacktestCase, ...]
+    left_out: tuple[SkippedJob, ...] = ()
     damaged: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, fitted: Iterable[Subject | LeftOut], damaged: tuple[str, ...] = ()) -> FittedHistory:
+    def of(cls, fitted: Iterable[BacktestCase | SkippedJob], damaged: tuple[str, ...] = ()) -> FittedHistory:
         """Put the jobs together, by key."""
         ordered = sorted(fitted, key=lambda each: each.job_key)
         return cls(
-            tuple(each for each in ordered if isinstance(each, Subject)),
-            tuple(each for each in ordered if isinstance(each, LeftOut)),
+            tuple(each for each in ordered if isinstance(each, BacktestCase)),
+            tuple(each for each in ordered if isinstance(each, SkippedJob)),
             damaged,
         )
 
 
-def builtin(name: str, *, days: float | None = None, seed: int = 0, with_past: bool = False) -> Subject:
+def builtin_case(name: str, *, days: float | None = None, seed: int = 0, with_past: bool = False) -> BacktestCase:
     """Make the job under a workload.
 
     Args:
@@ -114,18 +114,18 @@ def builtin(name: str, *, days: float | None = None, seed: int = 0, with_past: b
             f"there is no workload '{name}'; known: {', '.join(WORKLOADS)}{closest_key(name, list(WORKLOADS))}"
         )
     usual = WORKLOADS[name](seed=seed)
-    job, workload = chain(usual), usual if days is None else made(name, seed, days * DAY)
+    job, workload = chain(usual), usual if days is None else make_workload(name, seed, days * DAY)
     past = dict(zip(job.sources, _past(name, seed, workload), strict=True)) if with_past else {}
-    return Subject(name, job, workload, past=past)
+    return BacktestCase(name, job, workload, past=past)
 
 
-def _past(name: str, seed: int, workload: Workload) -> list[Quarters]:
+def _past(name: str, seed: int, workload: Workload) -> list[QuarterHours]:
     """Return by source what arrived in the weeks before a workload and then in it."""
-    before = earlier(name, seed, PAST_WEEKS)
+    before = past_workload(name, seed, PAST_WEEKS)
     since = MONDAY_MS / 1000 - before.duration
     columns = zip(*before.rows, *workload.rows, strict=True)
     return [
-        Quarters.of(Sample(since + n * MINUTE, MINUTE, rate) for n, rate in enumerate(column)) for column in columns
+        QuarterHours.of(Sample(since + n * MINUTE, MINUTE, rate) for n, rate in enumerate(column)) for column in columns
     ]
 
 
@@ -148,4 +148,4 @@ def chain(workload: Workload, capacity: float | None = None) -> JobModel:
 
 
 def _vertex(sign: str, name: str, rate: float) -> VertexModel:
-    return VertexModel(sign.rjust(32, "0"), name, rate, max_parallelism=MOST_SUBTASKS)
+    return VertexModel(sign.rjust(32, "0"), name, rate, max_parallelism=MAX_SUBTASKS)

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.model.load_profile import ProfileResult
-from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Sample
-from flink_autoscaler.pipeline.backtest.computing import computed
-from flink_autoscaler.pipeline.backtest.fitting import FitTerms, fit
-from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
-from flink_autoscaler.pipeline.backtest.nights import Night, nights_of, remarks
-from flink_autoscaler.pipeline.backtest.plan import Outcome, Piece, RunSettings
-from flink_autoscaler.pipeline.backtest.subject import Subject, builtin
+from flink_autoscaler.pipeline.backtest.arrivals import QuarterHours, Sample
+from flink_autoscaler.pipeline.backtest.case import BacktestCase, builtin_case
+from flink_autoscaler.pipeline.backtest.fitting import FitParams, fit_case
+from flink_autoscaler.pipeline.backtest.inline import BacktestFilter, InlineRunner
+from flink_autoscaler.pipeline.backtest.nightly_profiles import NightlyProfile, nightly_profiles_of, profile_remarks
+from flink_autoscaler.pipeline.backtest.plan import RunSettings, SimulationResult, SimulationTask
+from flink_autoscaler.pipeline.backtest.simulate_case import simulate_task
 from flink_autoscaler.pipeline.history.rows import NamedRow
-from flink_autoscaler.pipeline.history.store import Selection
+from flink_autoscaler.pipeline.history.store import HistoryFilter
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, Workload
@@ -56,23 +56,23 @@ def rows_of(days: int, *, hours: int = 5, rate: Callable[[int], float] = office)
     return [*arrival_rows(before, rate), *job_rows(minutes=hours * 60, first=SINCE, rate=rate)]
 
 
-def subject_of(rows: list[NamedRow]) -> Subject:
-    subject = fit(records(rows), FitTerms(LATER, NOON + SINCE * 60, with_past=True))
-    assert isinstance(subject, Subject), subject
+def subject_of(rows: list[NamedRow]) -> BacktestCase:
+    subject = fit_case(records(rows), FitParams(LATER, NOON + SINCE * 60, with_past=True))
+    assert isinstance(subject, BacktestCase), subject
     return subject
 
 
 @cache
-def office_job() -> Subject:
+def office_job() -> BacktestCase:
     return subject_of(rows_of(28))
 
 
 @cache
-def outcome(*, looks_ahead: bool) -> Outcome:
-    return computed(Piece(office_job(), "a", AHEAD if looks_ahead else REACTIVE, RunSettings(dt=10.0)))
+def outcome(*, looks_ahead: bool) -> SimulationResult:
+    return simulate_task(SimulationTask(office_job(), "a", AHEAD if looks_ahead else REACTIVE, RunSettings(dt=10.0)))
 
 
-def first_up(outcome: Outcome) -> float:
+def first_up(outcome: SimulationResult) -> float:
     """Return the minute of the day in which the job grew for the first time."""
     slots = outcome.curves.slots
     grew = next(number for number, (before, now) in enumerate(pairwise(slots), start=1) if now > before)
@@ -104,17 +104,17 @@ def test_simulated_time_begins_with_the_selection_whatever_came_before() -> None
     assert office_job().workload.duration == 5 * HOUR
 
 
-def results(subject: Subject, options: dict[str, str] = AHEAD) -> dict[float, ProfileResult]:
-    return {night.result.asof: night.result for night in nights_of(subject, options)}
+def results(subject: BacktestCase, options: dict[str, str] = AHEAD) -> dict[float, ProfileResult]:
+    return {night.result.asof: night.result for night in nightly_profiles_of(subject, options)}
 
 
-def job_of(days: int, rate: Callable[[int], float], span: float = MINUTE) -> Subject:
+def job_of(days: int, rate: Callable[[int], float], span: float = MINUTE) -> BacktestCase:
     """Return five days of the job after some days; a sample per span is taken, five minutes after its multiples."""
     minutes = range(SINCE - days * DAY_MINUTES, SINCE + 5 * DAY_MINUTES)
     step = round(span / MINUTE)
     rates = (Sample(NOON + (minute + 1) * 60, span, rate(minute)) for minute in minutes if minute % step == 5 % step)
     workload = Workload("office", MINUTE, ((400.0,),) * 5 * DAY_MINUTES)
-    return replace(office_job(), workload=workload, past={SOURCE: Quarters.of(rates)})
+    return replace(office_job(), workload=workload, past={SOURCE: QuarterHours.of(rates)})
 
 
 @pytest.mark.parametrize("span", [60.0, 600.0])
@@ -140,13 +140,13 @@ def test_nights_come_daily_from_the_beginning_on() -> None:
 def test_profiles_are_made_once_for_all_configurations_that_agree_on_forecasts() -> None:
     others = {**AHEAD, PREFIX + "utilization.target": "0.5"}
 
-    assert nights_of(office_job(), others) is nights_of(office_job(), AHEAD)
+    assert nightly_profiles_of(office_job(), others) is nightly_profiles_of(office_job(), AHEAD)
     assert results(office_job(), {**AHEAD, PREFIX + "forecast.quantile": "0.5"}) != results(office_job())
-    assert nights_of(office_job(), REACTIVE) == ()
+    assert nightly_profiles_of(office_job(), REACTIVE) == ()
 
 
 def test_too_little_history_is_said() -> None:
-    outcome = computed(Piece(subject_of(rows_of(1)), "a", AHEAD, RunSettings(dt=10.0)))
+    outcome = simulate_task(SimulationTask(subject_of(rows_of(1)), "a", AHEAD, RunSettings(dt=10.0)))
 
     assert outcome.notes == (
         "Forecasts of Source: orders: no profile in 1 of 1 nights: too little history: 96 of the 288 quarter hours "
@@ -165,11 +165,11 @@ def test_source_whose_arrivals_are_not_known_has_no_profile() -> None:
 
 
 def test_remarks_tell_apart_nights_with_and_without_a_profile() -> None:
-    without = Night(ProfileResult("main/orders", SOURCE, 0.0, problem="too little"), 2.0)
+    without = NightlyProfile(ProfileResult("main/orders", SOURCE, 0.0, problem="too little"), 2.0)
     profile = next(iter(results(office_job()).values()))
-    made = [Night(replace(profile, asof=float(day)), day) for day in (3, 4)]
+    made = [NightlyProfile(replace(profile, asof=float(day)), day) for day in (3, 4)]
 
-    assert list(remarks([without, *made], {SOURCE: "orders"})) == [
+    assert list(profile_remarks([without, *made], {SOURCE: "orders"})) == [
         "Forecasts of orders: 2 nightly profiles, made of 3.0 to 4.0 days of arrivals.",
         "Forecasts of orders: no profile in 1 of 3 nights: too little.",
     ]
@@ -181,15 +181,15 @@ def test_quarter_hours_need_ten_minutes_and_samples_count_for_what_they_cover() 
     ten_minutes = [Sample(900 + 899, 600.0, 5.0)]
     over_the_edge = [Sample(1800 + 60, 300.0, 8.0)]
 
-    assert Quarters.of(every_minute) == Quarters()
-    assert Quarters.of([*every_minute, *one_more]) == Quarters((0,), (2.0,))
+    assert QuarterHours.of(every_minute) == QuarterHours()
+    assert QuarterHours.of([*every_minute, *one_more]) == QuarterHours((0,), (2.0,))
     # 3 of the 5 minutes of the last one are in the quarter hour before it, and were not known at its end.
-    assert Quarters.of([*ten_minutes, *over_the_edge]) == Quarters((1,), ((50 + 24) / 13,), late=(1,))
+    assert QuarterHours.of([*ten_minutes, *over_the_edge]) == QuarterHours((1,), ((50 + 24) / 13,), late=(1,))
 
 
 def test_days_that_are_excluded_are_not_learned_from() -> None:
     settings = ProfileSettings(asof=10 * 86_400, timezone="Europe/Berlin", excluded=(date(1970, 1, 2),))
-    quarters = Quarters(tuple(range(96 * 3)), (1.0,) * (96 * 3))
+    quarters = QuarterHours(tuple(range(96 * 3)), (1.0,) * (96 * 3))
 
     series = quarters.series(settings)
 
@@ -201,7 +201,7 @@ def test_days_that_are_excluded_are_not_learned_from() -> None:
 def test_arrivals_before_the_selection_are_read_where_profiles_are_wanted(tmp_path: Path) -> None:
     root = str(a_history(tmp_path / "history", rows_of(4, hours=2)))
     since_ms = round((NOON + SINCE * 60) * 1000)
-    wanted = Choice(Selection(since_ms=since_ms), past=3 * 86_400.0)
+    wanted = BacktestFilter(HistoryFilter(since_ms=since_ms), past=3 * 86_400.0)
 
     (plain,) = InlineRunner().fleet(root, replace(wanted, past=None), LATER).subjects
     (subject,) = InlineRunner().fleet(root, wanted, LATER).subjects
@@ -210,7 +210,7 @@ def test_arrivals_before_the_selection_are_read_where_profiles_are_wanted(tmp_pa
     assert replace(subject, past={}) == plain
     # Three days, the two hours, and the instant at the end of them.
     assert len(subject.past[SOURCE].index) == 3 * 96 + 8
-    assert decode(encode(subject), Subject) == subject
+    assert decode(encode(subject), BacktestCase) == subject
 
 
 def mean(workload: Workload) -> float:
@@ -218,7 +218,7 @@ def mean(workload: Workload) -> float:
 
 
 def test_past_of_a_made_up_workload_changes_nothing_of_it() -> None:
-    plain, subject = (builtin("office", days=0.5, seed=3, with_past=past) for past in (False, True))
+    plain, subject = (builtin_case("office", days=0.5, seed=3, with_past=past) for past in (False, True))
 
     (quarters,) = subject.past.values()
     start = MONDAY_MS // 1000 // 900
@@ -228,7 +228,7 @@ def test_past_of_a_made_up_workload_changes_nothing_of_it() -> None:
 
 
 def test_past_of_a_made_up_workload_is_like_it_with_other_noise() -> None:
-    subject = builtin("office", days=1, seed=3, with_past=True)
+    subject = builtin_case("office", days=1, seed=3, with_past=True)
     (quarters,) = subject.past.values()
     weeks_ago = [quarters.rate[week * 672 : week * 672 + 96] for week in range(5)]
 
@@ -243,7 +243,7 @@ def test_past_of_a_made_up_workload_is_like_it_with_other_noise() -> None:
 
 @pytest.mark.parametrize("name", ["traffic", "random"])
 def test_short_workload_was_there_before_again_and_again(name: str) -> None:
-    subject = builtin(name, days=0.5, with_past=True)
+    subject = builtin_case(name, days=0.5, with_past=True)
 
     assert list(subject.past) == list(subject.model.sources)
     assert all(len(quarters.index) == 4 * 672 + 48 for quarters in subject.past.values())

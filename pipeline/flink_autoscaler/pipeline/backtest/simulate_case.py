@@ -16,10 +16,17 @@ from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.policy_runner import unknown_policies
-from flink_autoscaler.pipeline.backtest.nights import nights_of, remarks
-from flink_autoscaler.pipeline.backtest.plan import Bounds, Curves, Outcome, Piece
-from flink_autoscaler.pipeline.backtest.subject import Subject
-from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, busy_slots, instant, oracle, static_peak
+from flink_autoscaler.pipeline.backtest.case import BacktestCase
+from flink_autoscaler.pipeline.backtest.nightly_profiles import nightly_profiles_of, profile_remarks
+from flink_autoscaler.pipeline.backtest.plan import OracleBounds, SimulationResult, SimulationTask, Timeseries
+from flink_autoscaler.pipeline.simulator.bounds import (
+    OracleParams,
+    busy_slots,
+    instant_rescaling_slots,
+    oracle,
+    static_peak,
+    work_area,
+)
 from flink_autoscaler.pipeline.simulator.measures import Measures, Trace, measure
 from flink_autoscaler.pipeline.simulator.run import ENABLED, BacktestResult, Simulation, Watch, run
 from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR
@@ -29,7 +36,7 @@ T = TypeVar("T")
 POINTS: Final = 240
 """Of a curve in a report."""
 
-LEAST_DAYS: Final = 2
+MIN_DAYS: Final = 2
 """Days without which none can be kept."""
 
 _YOUNG: Final = 10_000
@@ -39,7 +46,7 @@ _SHARE: Final = 1 / 3
 _WEEK: Final = 7
 
 
-def computed(piece: Piece, watch: Watch | None = None) -> Outcome:
+def simulate_task(piece: SimulationTask, watch: Watch | None = None) -> SimulationResult:
     """Run a piece with the plug-ins of this process; what goes wrong is in the outcome.
 
     Args:
@@ -48,16 +55,16 @@ def computed(piece: Piece, watch: Watch | None = None) -> Outcome:
     """
     subject = piece.subject
     if piece.configuration is None:
-        return _bounded(subject)
+        return _compute_bounds(subject)
     try:
-        if problem := problem_of(piece.options):
-            return Outcome(subject.job_key, piece.configuration, problem=problem)
-        with _garbage_aside():
-            nights = nights_of(subject, piece.options)
+        if problem := configuration_problem(piece.options):
+            return SimulationResult(subject.job_key, piece.configuration, problem=problem)
+        with _defer_garbage_collection():
+            nights = nightly_profiles_of(subject, piece.options)
             result = run(_backtest(piece, [night.result for night in nights]), watch)
     except Exception as error:  # policies of plug-ins run in it, and one broken job must not end all others
-        return Outcome(subject.job_key, piece.configuration, problem=f"{type(error).__name__}: {error}")
-    return Outcome(
+        return SimulationResult(subject.job_key, piece.configuration, problem=f"{type(error).__name__}: {error}")
+    return SimulationResult(
         subject.job_key,
         piece.configuration,
         figures=result.measures,
@@ -66,12 +73,12 @@ def computed(piece: Piece, watch: Watch | None = None) -> Outcome:
         errors=dict(result.errors),
         passes=math.ceil(subject.workload.duration / piece.settings.interval),
         parts=_parts(piece, result),
-        notes=tuple(remarks(nights, subject.model.names)),
+        notes=tuple(profile_remarks(nights, subject.model.names)),
     )
 
 
 @contextmanager
-def _garbage_aside() -> Iterator[None]:
+def _defer_garbage_collection() -> Iterator[None]:
     """Look for cyclic garbage less often: nearly all that passes leave behind goes by itself."""
     before = gc.get_threshold()
     gc.set_threshold(_YOUNG)
@@ -81,35 +88,35 @@ def _garbage_aside() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _parts(piece: Piece, result: BacktestResult) -> tuple[Measures, Measures] | None:
+def _parts(piece: SimulationTask, result: BacktestResult) -> tuple[Measures, Measures] | None:
     """Return the figures of what options are chosen on, and of what comes after."""
     duration = piece.subject.workload.duration
-    seen = seen_seconds(duration) if piece.settings.is_divided else None
+    seen = training_seconds(duration) if piece.settings.is_divided else None
     return None if seen is None else (_part(piece, result, 0.0, seen), _part(piece, result, seen, duration))
 
 
-def _part(piece: Piece, result: BacktestResult, since: float, until: float) -> Measures:
+def _part(piece: SimulationTask, result: BacktestResult, since: float, until: float) -> Measures:
     rescales = [each for each in result.rescales if since <= each.requested < until]
-    least = area(piece.subject.model, piece.subject.workload.part(since, until))
+    least = work_area(piece.subject.model, piece.subject.workload.part(since, until))
     limit = AutoscalerOptions(piece.options).slo_lag.seconds
     part = result.trace.part(since, until)
     return measure(part, rescales, slo_lag=limit, least_slot_seconds=least)
 
 
-def seen_seconds(duration: float) -> float | None:
+def training_seconds(duration: float) -> float | None:
     """Return how many seconds at the beginning options are chosen on; None where the time is too short to be divided.
 
     The last third is kept, in whole days: of two weeks and more at least one week, so that every day of the week is
     in both.
     """
     days = math.floor(duration / DAY)
-    if days < LEAST_DAYS:
+    if days < MIN_DAYS:
         return None
     kept = max(1, round(days * _SHARE), _WEEK if days >= 2 * _WEEK else 0)
     return duration - kept * DAY
 
 
-def problem_of(configuration: Mapping[str, str]) -> str | None:
+def configuration_problem(configuration: Mapping[str, str]) -> str | None:
     """Return why passes would do nothing with a configuration of a job; None where nothing is wrong with it.
 
     Raises:
@@ -121,7 +128,7 @@ def problem_of(configuration: Mapping[str, str]) -> str | None:
     return validate(options) or unknown_policies(options, installed_plugins().policies)
 
 
-def _backtest(piece: Piece, profiles: Sequence[ProfileResult]) -> Simulation:
+def _backtest(piece: SimulationTask, profiles: Sequence[ProfileResult]) -> Simulation:
     subject = piece.subject
     return Simulation(
         subject.model,
@@ -137,25 +144,27 @@ def _backtest(piece: Piece, profiles: Sequence[ProfileResult]) -> Simulation:
     )
 
 
-def _bounded(subject: Subject) -> Outcome:
+def _compute_bounds(subject: BacktestCase) -> SimulationResult:
     """Work out what is possible for a job, and the curves of what arrives and of the bounds."""
     job, workload = subject.model, subject.workload
-    plan = _known(lambda: oracle(job, workload, OracleTerms(outage=subject.outage, replay=subject.terms.replay)))
-    bounds = Bounds(
-        area(job, workload) / HOUR,
-        _known(lambda: instant(job, workload) / HOUR),
+    plan = _bound_or_none(
+        lambda: oracle(job, workload, OracleParams(outage=subject.outage, replay=subject.terms.replay))
+    )
+    bounds = OracleBounds(
+        work_area(job, workload) / HOUR,
+        _bound_or_none(lambda: instant_rescaling_slots(job, workload) / HOUR),
         None if plan is None else plan.cost / HOUR,
-        _known(lambda: static_peak(job, workload) / HOUR),
+        _bound_or_none(lambda: static_peak(job, workload) / HOUR),
     )
-    curves = Curves(
-        arrivals=_thinned([sum(row) for row in workload.rows]),
-        oracle=() if plan is None else _thinned(plan.by_step(len(workload.rows))),
-        busy=_thinned(busy_slots(job, workload)),
+    curves = Timeseries(
+        arrivals=_downsample([sum(row) for row in workload.rows]),
+        oracle=() if plan is None else _downsample(plan.by_step(len(workload.rows))),
+        busy=_downsample(busy_slots(job, workload)),
     )
-    return Outcome(subject.job_key, None, bounds=bounds, curves=curves)
+    return SimulationResult(subject.job_key, None, bounds=bounds, curves=curves)
 
 
-def _known(bound: Callable[[], T]) -> T | None:
+def _bound_or_none(bound: Callable[[], T]) -> T | None:
     """Return a bound; None where some demand is too much for the job, or the bound does not know such jobs."""
     try:
         return bound()
@@ -163,16 +172,16 @@ def _known(bound: Callable[[], T]) -> T | None:
         return None
 
 
-def _curves(result: BacktestResult) -> Curves:
+def _curves(result: BacktestResult) -> Timeseries:
     trace = result.trace
     parts = _cuts(trace)
-    return Curves(
+    return Timeseries(
         slots=tuple(fmean(trace.slots[a:b], trace.seconds[a:b]) for a, b in parts),
         lags=tuple(max(trace.lags[a:b]) for a, b in parts),
     )
 
 
-def _thinned(values: Sequence[float]) -> tuple[float, ...]:
+def _downsample(values: Sequence[float]) -> tuple[float, ...]:
     """Return means over equal parts, as many as a curve has at most."""
     count = min(POINTS, len(values))
     cuts = [len(values) * number // count for number in range(count + 1)]

@@ -34,7 +34,7 @@ OPTIONS: Final = {
 
 
 @dataclass(frozen=True)
-class Choices:
+class ReadOptions:
     """Options of one read.
 
     Attributes:
@@ -52,7 +52,7 @@ class Choices:
     pushes_down: bool = False
 
 
-def choices_of(options: Mapping[str, str]) -> Choices:
+def parse_options(options: Mapping[str, str]) -> ReadOptions:
     """Return what options ask for; their names may be written in any case.
 
     Raises:
@@ -61,7 +61,7 @@ def choices_of(options: Mapping[str, str]) -> Choices:
     given = {key.lower(): value for key, value in options.items()}
     for key in given.keys() - OPTIONS.keys():
         raise ConfigError(f"flink_metrics: unknown option {key!r}{_nearest(key, OPTIONS)}")
-    return Choices(
+    return ReadOptions(
         table=_one_of(given, "table", TABLES),
         clusters=_clusters(given),
         jobs=frozenset(_texts(given, "job")),

@@ -17,11 +17,11 @@ MISSING = "TaskManagersMissing"
 FAILED = "TaskManagerProviderFailed"
 
 _FIRST_WAIT: Final = 15.0
-_LONGEST_WAIT: Final = 1800.0
+_MAX_WAIT: Final = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class OperationStep:
     """Result of one pass.
 
     Attributes:
@@ -54,7 +54,7 @@ class _Change:
 
 
 @dataclass
-class SupplyCourse:
+class ScalingOperation:
     """Asks the provider of one cluster for TaskManagers, and watches whether they come. Not for several threads.
 
     Level-triggered: a step compares what is there with what should be, so that a daemon which begins in the middle
@@ -84,7 +84,7 @@ class SupplyCourse:
 
     def step(
         self, fleet: TaskManagerFleet, count: int, *, victims: Sequence[str] = (), why: str, interval: Duration
-    ) -> Step:
+    ) -> OperationStep:
         """Take the cluster one step toward a count.
 
         Args:
@@ -98,13 +98,13 @@ class SupplyCourse:
         try:
             is_requested = self._step(fleet, count, victims, why)
         except RealizeError as error:
-            return self._failed(str(error), interval)
-        return Step(is_requested, tuple(self._events))
+            return self._on_failure(str(error), interval)
+        return OperationStep(is_requested, tuple(self._events))
 
-    def fail(self, problem: str, interval: Duration) -> Step:
+    def fail(self, problem: str, interval: Duration) -> OperationStep:
         """Take note that the provider could not even say what there is."""
         self._events = []
-        return self._failed(problem, interval)
+        return self._on_failure(problem, interval)
 
     def _step(self, fleet: TaskManagerFleet, count: int, victims: Sequence[str], why: str) -> bool:
         self._end_operation()
@@ -139,7 +139,7 @@ class SupplyCourse:
         before = fleet.info.desired
         self._change = _Change(count, fleet.own_count, self.clock(), operation)
         instead = "" if before is None else f" instead of {before}"
-        self._tell(REQUESTED, f"Asked for {count} TaskManagers{instead}: {why}")
+        self._add_event(REQUESTED, f"Asked for {count} TaskManagers{instead}: {why}")
         return before is None or before != count
 
     def _watch_or_heal(self, fleet: TaskManagerFleet, count: int) -> None:
@@ -147,7 +147,7 @@ class SupplyCourse:
         if is_short and self.clock() >= self._retry_at:
             operation = self.supply.provider.set_desired(count)
             self._change = _Change(count, fleet.own_count, self.clock(), operation)
-            self._tell(
+            self._add_event(
                 REQUESTED, f"Only {fleet.info.running} of {count} TaskManagers were left; started the others again"
             )
             self._back_off()  # one that ends at once every time is not started in every pass
@@ -171,7 +171,7 @@ class SupplyCourse:
         if change.operation is None and now - change.ready_since >= rules.settle:
             if change.count > change.registered:
                 seconds = change.ready_since - change.began
-                self._tell(
+                self._add_event(
                     READY, f"{change.count} TaskManagers are there after {seconds:.0f} s, with {fleet.slots} slots"
                 )
             self._change, self._failures = None, 0
@@ -188,22 +188,22 @@ class SupplyCourse:
         text = (
             f"Only {fleet.own_count} of {change.count} TaskManagers came within {self.supply.rules.ready_timeout:g} s"
         )
-        self._tell(MISSING, f"{text}; going on with them, the next try is in {self._wait():.0f} s", warns=True)
+        self._add_event(MISSING, f"{text}; going on with them, the next try is in {self._wait():.0f} s", warns=True)
 
-    def _failed(self, problem: str, interval: Duration) -> Step:
+    def _on_failure(self, problem: str, interval: Duration) -> OperationStep:
         if self.clock() >= self._retry_at:
             self._back_off()
         text = f"TaskManagers could not be changed, the next try is in {self._wait():.0f} s: {problem}"
         event = Event(EventType.WARNING, FAILED, text, FAILED, interval)
-        return Step(events=(*self._events, event), problem=problem)
+        return OperationStep(events=(*self._events, event), problem=problem)
 
     def _back_off(self) -> None:
-        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0**self._failures)
+        wait = min(_MAX_WAIT, _FIRST_WAIT * 2.0**self._failures)
         self._failures += 1
         self._retry_at = self.clock() + wait
 
     def _wait(self) -> float:
         return max(0.0, self._retry_at - self.clock())
 
-    def _tell(self, reason: str, text: str, *, warns: bool = False) -> None:
+    def _add_event(self, reason: str, text: str, *, warns: bool = False) -> None:
         self._events.append(Event(EventType.WARNING if warns else EventType.NORMAL, reason, text))

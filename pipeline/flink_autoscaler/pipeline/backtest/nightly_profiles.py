@@ -23,18 +23,18 @@ from flink_autoscaler.core.model.load_profile import (
 )
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.pipeline.backtest.arrivals import Quarters
-from flink_autoscaler.pipeline.backtest.subject import Subject
+from flink_autoscaler.pipeline.backtest.arrivals import QuarterHours
+from flink_autoscaler.pipeline.backtest.case import BacktestCase
 from flink_autoscaler.pipeline.profiles import ProfileSettings
-from flink_autoscaler.pipeline.profiles.fit import History, Series
-from flink_autoscaler.pipeline.profiles.source import learned, missing_share, shape_of
+from flink_autoscaler.pipeline.profiles.fit import LoadSeries, SourceHistory
+from flink_autoscaler.pipeline.profiles.source import fit_source, missing_share, weekly_quantiles
 
 _KEPT: Final = 8
 """Jobs times settings whose profiles are kept; a few megabytes each."""
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
+class NightlyProfile:
     """Result of one night.
 
     Attributes:
@@ -45,7 +45,7 @@ class Night:
     days: float
 
 
-def nights_of(subject: Subject, configuration: Mapping[str, str]) -> tuple[Night, ...]:
+def nightly_profiles_of(subject: BacktestCase, configuration: Mapping[str, str]) -> tuple[NightlyProfile, ...]:
     """Return the nights of all sources of a job, by source and time; none where its forecasts are off.
 
     Raises:
@@ -62,8 +62,8 @@ def nights_of(subject: Subject, configuration: Mapping[str, str]) -> tuple[Night
 
 @lru_cache(maxsize=_KEPT)
 def _nights(
-    job_key: str, past: tuple[tuple[VertexId, Quarters], ...], settings: ProfileSettings, asofs: range
-) -> tuple[Night, ...]:
+    job_key: str, past: tuple[tuple[VertexId, QuarterHours], ...], settings: ProfileSettings, asofs: range
+) -> tuple[NightlyProfile, ...]:
     sources = [_Source(job_key, source, quarters, settings) for source, quarters in past]
     return tuple(source.at(asof) for source in sources for asof in asofs)
 
@@ -71,27 +71,27 @@ def _nights(
 class _Source:
     """One source, looked at night after night."""
 
-    def __init__(self, job_key: str, source: VertexId, quarters: Quarters, settings: ProfileSettings) -> None:
+    def __init__(self, job_key: str, source: VertexId, quarters: QuarterHours, settings: ProfileSettings) -> None:
         self._job_key, self._source = job_key, source
         self._quarters, self._settings = quarters, settings
         self._series = quarters.series(settings)
-        self._history = History(self._series, settings)
+        self._history = SourceHistory(self._series, settings)
 
-    def at(self, asof: int) -> Night:
+    def at(self, asof: int) -> NightlyProfile:
         """Look at what was known at an instant, the beginning of a quarter hour."""
         end = asof // BUCKET
         if end - 1 in self._quarters.late:
             return _Source(self._job_key, self._source, self._quarters.before(end), self._settings).at(asof)
         settings = replace(self._settings, asof=asof)
-        found = learned(self._history, self._series, settings)
+        found = fit_source(self._history, self._series, settings)
         problem = found.get("problem")
         profile = self._profile(found, end) if problem is None else None
-        return Night(
+        return NightlyProfile(
             ProfileResult(self._job_key, self._source, found["asof"], profile, problem), _days(self._series, settings)
         )
 
     def _profile(self, found: Mapping[str, Any], end: int) -> LoadProfile:
-        shares = shape_of(self._history, end)
+        shares = weekly_quantiles(self._history, end)
         return LoadProfile(
             tuple(None if each is None else each.q50 for each in shares),
             tuple(None if each is None else each.q90 for each in shares),
@@ -111,20 +111,20 @@ class _Source:
         return missing_share(index[0] if until else None, until - since, end)
 
 
-def _days(series: Series, settings: ProfileSettings) -> float:
+def _days(series: LoadSeries, settings: ProfileSettings) -> float:
     end = settings.asof // BUCKET
     since, until = (bisect_left(series.index, at) for at in (end - settings.weeks * BUCKETS_PER_WEEK, end))
     return (until - since) / BUCKETS_PER_DAY
 
 
-def remarks(nights: Sequence[Night], names: Mapping[VertexId, str]) -> Iterator[str]:
+def profile_remarks(nights: Sequence[NightlyProfile], names: Mapping[VertexId, str]) -> Iterator[str]:
     """Yield what is to be said about nights, by source and time, in full sentences."""
     for source in dict.fromkeys(night.result.source_id for night in nights):
         of_source = [night for night in nights if night.result.source_id == source]
         yield from _remarks(of_source, names[source])
 
 
-def _remarks(nights: Sequence[Night], name: str) -> Iterator[str]:
+def _remarks(nights: Sequence[NightlyProfile], name: str) -> Iterator[str]:
     made = [night.days for night in nights if night.result.profile is not None]
     if made:
         days = f"{made[0]:.1f}" if len(made) == 1 else f"{made[0]:.1f} to {made[-1]:.1f}"
