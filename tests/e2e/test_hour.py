@@ -120,7 +120,7 @@ def an_edit_by_hand_is_seen_everywhere(site: Site) -> None:
 
 def left_alone(log: str) -> str:
     """Return the lines about jobs that are left alone."""
-    return "\n".join(line for line in log.splitlines() if "job_left_alone" in line)
+    return "\n".join(line for line in log.splitlines() if "job_scaling_suspended" in line)
 
 
 def a_rise_is_followed(site: Site) -> None:

@@ -116,20 +116,20 @@ class DaemonOrders:
                 "vertices": dict(command.vertices),
                 "force": command.is_forced,
             }
-            ordered = tell(self._url, "/api/v1/orders", body)
+            ordered = tell(self._url, "/api/v1/commands", body)
             yield job_key, ordered["text"], ordered["is_refused"]
 
     def listed(self, job: str | None) -> tuple[list[Any], list[dict[str, Any]]]:
         """Return what is ordered now, for JSON and for people."""
         job_key = None if job is None else job_of_daemon(self._url, job)
-        documents = ask(self._url, "/api/v1/orders", job=job_key)["orders"]
+        documents = ask(self._url, "/api/v1/commands", job=job_key)["commands"]
         return documents, [{**each, "since": time_text(each["since_ms"])} for each in documents]
 
 
 def _request(url: str, path: str, body: bytes | None) -> Request:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-        raise ConfigError(f"--url '{parts.scheme}://…': expected http:// or https:// and a host, without user")
+        raise ConfigError(f"--daemon-url '{parts.scheme}://…': expected http:// or https:// and a host, without user")
     token = os.environ.get(VARIABLE)
     headers = {"Accept": "application/json", **({} if token is None else {"Authorization": f"Bearer {token}"})}
     return Request(url.rstrip("/") + path, body, headers, method="GET" if body is None else "POST")  # noqa: S310

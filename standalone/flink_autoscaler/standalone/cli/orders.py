@@ -80,7 +80,7 @@ class Orderer:
             raise ConfigError("--as is empty: say who you are")
         if self.url is not None and (self.takes_all or is_new or self.who is not None):
             raise ConfigError(
-                "--all, --new and --as are for the database; with --url name one job, and the token says who"
+                "--all, --new and --as are for the database; with --daemon-url name one job, and the token says who"
             )
         with _opened(self.url, self.given) as service:
             job_keys = service.jobs(self.job, takes_all=self.takes_all, is_new=is_new)
@@ -237,11 +237,11 @@ def dry_run(
 
 @cli.command(
     app,
-    "flink-autoscaler orders --config autoscaler.yaml",
-    "flink-autoscaler orders 'prod/*' --json",
+    "flink-autoscaler commands --config autoscaler.yaml",
+    "flink-autoscaler commands 'prod/*' --json",
     short_help="Show operator commands in force.",
 )
-def orders(
+def commands(
     *,
     job: Annotated[str | None, cli.argument("[JOB]", "Only jobs with this key, name or id; * and ? match.")] = None,
     given: cli.GivenSettings,
@@ -251,7 +251,7 @@ def orders(
     """Show operator commands in force, with author and time."""
     with _opened(url, given) as service:
         documents, rows = service.listed(job)
-    out.show("orders", documents if as_json else rows, _COLUMNS, as_json=as_json, if_empty="no orders")
+    out.show("commands", documents if as_json else rows, _COLUMNS, as_json=as_json, if_empty="no commands")
     return 0
 
 

@@ -141,4 +141,4 @@ class ServiceEvents:
         with Border() as border:
             self._handler.handle_event(self._context, event)
         if border.error is not None:
-            log.warning("event_not_told", reason=event.reason, error=masked(str(border.error)))
+            log.warning("event_not_reported", reason=event.reason, error=masked(str(border.error)))

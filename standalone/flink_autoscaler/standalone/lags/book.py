@@ -158,7 +158,7 @@ class LagBook:
     def _found(self, context: JobAutoScalerContext, name: str, query: LagQuery) -> _Lags | str:
         """Return what a source answered not long ago, or why it is not known."""
         if name not in self._sources:
-            return "it is neither in autoscaler.kafka nor in autoscaler.numbers of the daemon's configuration"
+            return "it is neither in autoscaler.kafka nor in autoscaler.external-metrics of the daemon's configuration"
         answer = self._answers.get((name, query))
         if answer is None or self._clock() - answer.at > context.options.lag_max_age.exact_seconds:
             return "there is no answer in time"
@@ -204,7 +204,7 @@ def build_sources(settings: Settings, loop: EventLoopThread) -> dict[str, LagSou
         ConfigError: A plug-in cannot be built.
     """
     kafka: dict[str, LagSource] = {each.name: KafkaLag(partial(address_of, each)) for each in settings.kafka}
-    return {**kafka, **{each.name: _number(each, loop) for each in settings.numbers}}
+    return {**kafka, **{each.name: _number(each, loop) for each in settings.external_metrics}}
 
 
 def address_of(settings: KafkaSettings) -> KafkaAddress:
@@ -241,8 +241,8 @@ def _number(settings: NumberSettings, loop: EventLoopThread) -> LagSource:
 
 def _endpoint(settings: NumberSettings) -> Endpoint:
     if len(settings.url) != 1:
-        raise ConfigError(f"autoscaler.numbers: '{settings.name}' needs one url")
+        raise ConfigError(f"autoscaler.external-metrics: '{settings.name}' needs one url")
     plain = Endpoint(
         url=settings.url[0], timeout=settings.timeout, max_connections=AT_ONCE, max_response_bytes=_MOST_BYTES
     )
-    return Access(settings, f"autoscaler.numbers '{settings.name}': ").secured(plain)
+    return Access(settings, f"autoscaler.external-metrics '{settings.name}': ").secured(plain)

@@ -152,7 +152,7 @@ class ClusterRegistry:
         gauges, wiring, storage = self._gauges, self._wiring, self._wiring.storage
         gauges.follow("store_up", lambda: storage.store_status().up)
         gauges.follow("leader", storage.leadership.may_act)
-        gauges.follow("values_set_aside", wiring.set_aside_count)
+        gauges.follow("values_quarantined", wiring.set_aside_count)
         gauges.follow("spark_up", self._spark_up)
         gauges.follow("loop_up", self.daemon.is_alive)
         gauges.follow_status(status_series.HISTORY_SERIES, wiring.history_status)

@@ -68,7 +68,7 @@ def order(site: Site, asked: OrderRequest, who: str) -> CommandResultView:
         with Border() as border:  # it is ordered, whoever hears of it
             site.order_events.handle_event(job.context, ordered.event)
         if border.error is not None:
-            log.warning("event_not_told", reason=ordered.event.reason, error=masked(str(border.error)))
+            log.warning("event_not_reported", reason=ordered.event.reason, error=masked(str(border.error)))
         site.fleet.take_orders(asked.job_key, with_standing(ordered.orders, site.standing()))
     return CommandResultView(job_key=asked.job_key, text=ordered.text, is_refused=ordered.is_refused)
 
@@ -247,7 +247,7 @@ def _events(answers: _Known, asked: Annotated[requests.EventsQuery, Query()]) ->
     return answers.events(asked)
 
 
-@_router.get("/orders")
+@_router.get("/commands")
 def _orders(answers: _Known, asked: Annotated[requests.OrdersQuery, Query()]) -> CommandsView:
     """List what is ordered now."""
     return answers.orders(asked.job)
@@ -265,7 +265,7 @@ def _what_if(answers: _Known, _: _NoParameters, asked: requests.WhatIfRequest) -
     return answers.what_if(asked)
 
 
-@_order_router.post("/orders")
+@_order_router.post("/commands")
 def _give_order(answers: _Known, visitor: _Caller, _: _NoParameters, asked: requests.OrderRequest) -> CommandResultView:
     """Give an order for a job; needs the role operator."""
     return order(answers.site, asked, visitor.name)

@@ -86,7 +86,7 @@ def test_a_pause_holds_for_every_job_of_the_name_as_they_come_and_go(site: Site)
         first.rescale(dict.fromkeys((vertex.vertex_id for vertex in first.vertices), 1))
         daemon.wait_for("a rescale of a job of another name", lambda: site.puts(other))
         daemon.wait_for_passes(10)
-        shown = json.loads(daemon.call("orders", "--json").stdout)["orders"]
+        shown = json.loads(daemon.call("commands", "--json").stdout)["commands"]
 
         assert (site.puts(first), site.puts(second)) == (before, 0)
         assert {each["job_key"] for each in shown if each["pause"]} == {KEY, f"{KEY}#{second.job_id}"}
