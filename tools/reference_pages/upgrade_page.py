@@ -16,8 +16,8 @@ _HEAD: Final = """\
 <!-- Generated: PYTHONPATH=tools python -m reference_pages --write -->
 
 `flink-autoscaler check-config` names every old key in a configuration, with its place and the new key; old commands and
-options are refused in the same way. Log events, metrics and fields of JSON cannot be refused: adapt what parses them. The
-dashboards and alerts in `conf/` use the new names. What is stored stays readable.
+options are refused in the same way. Log events, metrics and fields of JSON cannot be refused: adapt what parses them.
+The dashboards and alerts in `conf/` use the new names. What is stored stays readable.
 """
 
 
