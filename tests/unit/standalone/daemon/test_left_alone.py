@@ -46,9 +46,9 @@ def test_a_change_by_hand_is_in_log_jobs_and_orders_with_its_end(site: OrderedJo
 
     assert line == ("requirements edited", end)
     assert [(each["what"], each["ends"]) for each in shown(site, "jobs")] == [line]
-    assert [(each["what"], each["ends"]) for each in shown(site, "orders")] == [line]
+    assert [(each["what"], each["ends"]) for each in shown(site, "commands")] == [line]
     assert f"requirements edited until {end}" in site.order("jobs", reason=None).stdout
-    assert "requirements edited" in site.order("orders", reason=None).stdout
+    assert "requirements edited" in site.order("commands", reason=None).stdout
 
 
 def test_a_pause_after_a_rollback_is_in_log_jobs_and_orders(site: OrderedJob) -> None:
@@ -57,7 +57,7 @@ def test_a_pause_after_a_rollback_is_in_log_jobs_and_orders(site: OrderedJob) ->
 
     assert announced(site) == [("paused after a rollback", "resumed")]
     assert [each["ends"] for each in shown(site, "jobs")] == ["resumed"]
-    assert [each["reason"] for each in shown(site, "orders")] == ["rolled back to work 1"]
+    assert [each["reason"] for each in shown(site, "commands")] == ["rolled back to work 1"]
 
 
 def test_orders_of_people_are_in_log_and_jobs_and_told_once_until_they_end(site: OrderedJob) -> None:

@@ -120,7 +120,7 @@ def test_a_job_keeps_its_history_when_another_of_its_name_comes_and_leaves(site:
 
         assert first.vertices[1].parallelism == rolled_back_to
         assert told(daemon, "RolledBack") == [KEY]
-        assert "ann" in daemon.order("orders", KEY)
+        assert "ann" in daemon.order("commands", KEY)
         assert daemon.stop() == 0
 
 
@@ -136,7 +136,7 @@ def test_what_is_ordered_for_one_of_two_jobs_follows_it_when_it_has_the_name_alo
         del site.flink.jobs[first.job_id]
         daemon.wait_for_passes(10)
         assert site.puts(second) == 0
-        assert "ann" in daemon.order("orders", key)
+        assert "ann" in daemon.order("commands", key)
         assert daemon.stop() == 0
 
 

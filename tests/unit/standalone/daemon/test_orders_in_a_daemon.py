@@ -84,7 +84,7 @@ def test_pin_that_fits_no_vertex_is_told_with_the_names_there_are(site: Site) ->
 
         daemon.wait_for("the event", lambda: site.told("PinMatchesNothing"))
         assert daemon.stop() == 0
-    lines = {line.split("  ")[1].strip(): line for line in daemon.order("orders").splitlines() if "pin " in line}
+    lines = {line.split("  ")[1].strip(): line for line in daemon.order("commands").splitlines() if "pin " in line}
     (shown,) = json.loads(daemon.call("commands", "--json").stdout)["commands"]
 
     (text, *_) = site.told("PinMatchesNothing")
