@@ -30,7 +30,7 @@ OPTIONS = {**{key: value for key, value in FAST_OPTIONS.items() if key.startswit
 TOO_MUCH = {
     **OPTIONS,
     "job.autoscaler.vertex.max-parallelism": "24",
-    "job.autoscaler.capacity.enabled": "false",
+    "job.autoscaler.slots.fair-shares.enabled": "false",
     "job.autoscaler.rescale.timeout": "8 s",
     "job.autoscaler.stabilization.interval": "5 s",
 }
@@ -47,7 +47,7 @@ UNCHECKED = {
     **OPTIONS,
     "job.autoscaler.vertex.max-parallelism": "8",
     "job.autoscaler.network-precheck.enabled": "false",
-    "job.autoscaler.capacity.enabled": "false",
+    "job.autoscaler.slots.fair-shares.enabled": "false",
 }
 
 

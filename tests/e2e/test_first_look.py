@@ -1,4 +1,4 @@
-"""``once --url`` and ``init`` on real clusters: what jobs need is told as it is."""
+"""``once --jobmanager-url`` and ``init`` on real clusters: what jobs need is told as it is."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def call(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def look(cluster: FlinkCluster) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return what is told about a cluster, and about its jobs by name."""
-    result = call("once", "--url", cluster.rest_url, "--json")
+    result = call("once", "--jobmanager-url", cluster.rest_url, "--json")
     assert result.returncode == 0, result.stderr
     (told,) = json.loads(result.stdout)["clusters"]
     return told, {each["job_key"].partition("/")[2]: each for each in told["jobs"]}
@@ -55,7 +55,7 @@ def test_jobs_are_told_what_they_need(cluster: FlinkCluster, tmp_path: Path) -> 
 
     told, jobs = look(cluster)
     file = tmp_path / "autoscaler.yaml"
-    written = call("init", "--url", cluster.rest_url, "--output", str(file))
+    written = call("init", "--jobmanager-url", cluster.rest_url, "--output", str(file))
     looked = call("once", "--config", str(file), "--dry-run", "--set", "autoscaler.engine.kind=inline")
 
     assert told["version"].startswith(cluster.version)

@@ -86,7 +86,7 @@ def settings_for(cluster: FlinkApplicationCluster, directory: Path) -> Mapping[s
         "command": ["env", f"START={start_for(cluster, directory)}", SCRIPT, "scale", own, "{n}", "{victims}"],
         "describe-command": [SCRIPT, "describe", own],
         "max-taskmanagers": 2,
-        "settle": "2 s",
+        "slot-warmup": "2 s",
         "ready-timeout": "60 s",
     }
     return {**OPTIONS, **{f"autoscaler.clusters.0.provider.{key}": value for key, value in provider.items()}}

@@ -34,7 +34,8 @@ OPTIONS = {"job.autoscaler.vertex.max-parallelism": "8", **ONLY_WORK}
 UNCHECKED = {
     **OPTIONS,
     "job.autoscaler.network-precheck.enabled": "false",
-    "job.autoscaler.capacity.enabled": "false",  # what the failed attempts held is free only after slot.idle.timeout
+    # What the failed attempts held is free only after slot.idle.timeout.
+    "job.autoscaler.slots.fair-shares.enabled": "false",
 }
 
 

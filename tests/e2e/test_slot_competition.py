@@ -183,7 +183,7 @@ def test_slots_that_one_job_gives_back_are_taken_by_another_one(cluster: FlinkCl
 
 def test_a_job_of_a_higher_priority_is_served_first(cluster: FlinkCluster) -> None:
     ids = {"patient": submit(cluster, GREEDY, ALL, name="patient")}
-    ids["urgent"] = submit(cluster, GREEDY, ALL, "capacity.priority:1", name="urgent")
+    ids["urgent"] = submit(cluster, GREEDY, ALL, "slots.priority:1", name="urgent")
     with passes_over(cluster, ids) as passes:
         jobs = Competition(cluster, passes, ids)
         jobs.let_all_decide_at_once()

@@ -131,7 +131,7 @@ def test_health_turns_unhealthy_when_the_loop_hangs(site: Site) -> None:
 
 def test_state_survives_down_and_up_and_sigterm_ends_in_order(site: Site) -> None:
     site.command("pin", JOB, "work=1", "--reason", "a test", "--new")
-    told, ordered = events(site), site.command("orders", "--json")
+    told, ordered = events(site), site.command("commands", "--json")
     site.compose("stop", "autoscaler")
     code = site.daemon()["State"]["ExitCode"]
     site.compose("down", "--timeout", 20)
@@ -139,7 +139,7 @@ def test_state_survives_down_and_up_and_sigterm_ends_in_order(site: Site) -> Non
 
     assert code == 0, "137 is that of a process that was killed when its grace was over"
     assert "work" in ordered
-    assert json.loads(site.command("orders", "--json")) == json.loads(ordered)
+    assert json.loads(site.command("commands", "--json")) == json.loads(ordered)
     assert "ScalingReport" in {event["reason"] for event in told}
     assert {event["id"] for event in told} <= {event["id"] for event in events(site)}
 

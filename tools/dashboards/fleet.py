@@ -90,13 +90,13 @@ _JOBS: Final = (
     ),
     Panel(
         "How far passes came",
-        "Jobs by the phase of their last pass; executed ones are scaled, the words are explained by `meaning`.",
+        "Jobs by the phase of their last pass; executed ones are scaled, the words are explained by `glossary`.",
         {"{{phase}}": 'count by (phase) (flink_autoscaler_job_pass_phase{cluster=~"$cluster"})'},
         unit="none",
     ),
     Panel(
         "Reasons of the last decisions",
-        "The ten that most jobs have; `flink-autoscaler meaning CODE` explains one.",
+        "The ten that most jobs have; `flink-autoscaler glossary CODE` explains one.",
         {"{{code}}": 'topk(10, count by (code) (flink_autoscaler_job_reason{cluster=~"$cluster"}))'},
         unit="none",
     ),
@@ -154,8 +154,8 @@ _JOBS: Final = (
     ),
     Panel(
         "Jobs that are left alone",
-        "By people, by rollbacks, or because somebody changed them by hand; `flink-autoscaler orders` has more.",
-        {"": 'flink_autoscaler_job_left_alone{cluster=~"$cluster"}'},
+        "By people, by rollbacks, or because somebody changed them by hand; `flink-autoscaler commands` has more.",
+        {"": 'flink_autoscaler_job_scaling_suspended{cluster=~"$cluster"}'},
         kind="table",
         width=24,
         hidden=("Time", "__name__", "job", "instance", "Value"),
@@ -239,9 +239,9 @@ _PROCESSES: Final = (
         unit="none",
     ),
     Panel(
-        "Values set aside",
+        "Values quarantined",
         "Stored values that could not be read, since the start.",
-        {"{{instance}}": "flink_autoscaler_values_set_aside"},
+        {"{{instance}}": "flink_autoscaler_values_quarantined"},
         unit="none",
     ),
     Panel(

@@ -29,7 +29,7 @@ _NOW: Final = (
     ),
     Panel(
         "Last pass",
-        "How far it came; `flink-autoscaler meaning WORD` explains the word.",
+        "How far it came; `flink-autoscaler glossary WORD` explains the word.",
         {"{{phase}}": _of("job_pass_phase")},
         unit="none",
         kind="stat",
@@ -157,7 +157,7 @@ _LOAD: Final = (
 _DECISIONS: Final = (
     Panel(
         "Reasons",
-        "Of the last decision; `flink-autoscaler meaning CODE` explains one, `explain` has the figures.",
+        "Of the last decision; `flink-autoscaler glossary CODE` explains one, `explain` has the figures.",
         {"{{code}}": f"max by (code) ({_of('job_reason')})", "at its bounds": f"max({_of('job_at_bounds')})"},
         unit="none",
         width=12,
@@ -195,8 +195,8 @@ _DECISIONS: Final = (
     ),
     Panel(
         "Left alone",
-        "What makes the daemon leave the job alone; `flink-autoscaler orders` says who and until when.",
-        {"{{what}}": f"max by (what) ({_of('job_left_alone')})"},
+        "What makes the daemon leave the job alone; `flink-autoscaler commands` says who and until when.",
+        {"{{what}}": f"max by (what) ({_of('job_scaling_suspended')})"},
         unit="none",
         width=24,
     ),

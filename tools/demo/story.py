@@ -151,7 +151,7 @@ class Story:
             self._decide(at, record["vertices"])
         elif event == "job_rescale_requested":
             self.wanted.update({self.vertices.get(key, key): value for key, value in record["parallelism"].items()})
-        elif event in ("job_phase", "job_reasons", "job_reasons_flapping", "job_reasons_settled"):
+        elif event in ("job_phase", "job_reasons", "job_reasons_flapping", "job_reasons_stable"):
             self.phase, self.reasons = record["phase"], tuple(record["reasons"])
 
     def _decide(self, at: float, vertices: list[Json]) -> None:

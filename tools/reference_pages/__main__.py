@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from reference_pages import PAGE, SAMPLE, WORDS_PAGE, page, sample, words_page
+from reference_pages import PAGE, SAMPLE, UPGRADE_PAGE, WORDS_PAGE, page, sample, upgrade_page, words_page
 
 
 def main(arguments: list[str]) -> int:
     """Write the documents below the working directory, or tell whether they are as they should be."""
     is_writing = arguments == ["--write"]
-    documents = ((SAMPLE, sample()), (PAGE, page()), (WORDS_PAGE, words_page()))
+    documents = ((SAMPLE, sample()), (PAGE, page()), (WORDS_PAGE, words_page()), (UPGRADE_PAGE, upgrade_page()))
     wrong = [path for path, text in documents if not _settle(path, text, is_writing)]
     for path in wrong:
         sys.stderr.write(f"{path} differs from the declarations; run with --write\n")

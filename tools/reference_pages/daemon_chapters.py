@@ -112,7 +112,7 @@ autoscaler.http.port: 8484
             "autoscaler.dry-run",
             "autoscaler.job-key",
             "autoscaler.http.",
-            "autoscaler.jobs-gone.",
+            "autoscaler.state-retention.",
             "autoscaler.log.",
             "autoscaler.loop.",
         ),
@@ -168,13 +168,13 @@ autoscaler.kafka:
       sasl.username: flink-autoscaler
     properties-file:
       sasl.password: /run/secrets/kafka
-autoscaler.numbers:
+autoscaler.external-metrics:
   - name: queue
     url: https://queue.example.com
     path: /queues/{queue}
     json-pointer: /waiting
 """,
-        ("autoscaler.kafka", "autoscaler.numbers"),
+        ("autoscaler.kafka", "autoscaler.external-metrics"),
     ),
     OptionChapter(
         "Engine",

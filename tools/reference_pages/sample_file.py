@@ -25,8 +25,8 @@ _SAMPLE_HEAD = """\
 # (FLINK_CONF_DIR) or a job sets.
 #
 # As it is, the daemon lists the jobs of the Flink on http://localhost:8081 and scales none. To scale them, set below
-# "job.autoscaler.enabled: true". "flink-autoscaler once --url http://localhost:8081" reports what else they need;
-# "flink-autoscaler init" writes a short file.
+# "job.autoscaler.enabled: true". What else they need is reported by
+# "flink-autoscaler once --jobmanager-url http://localhost:8081"; "flink-autoscaler init" writes a short file.
 #
 # Durations are written as '10 s', '1.5 min' or '1h 30min'. Keys may be nested. Environment variables win over this
 # file, --set over both:
@@ -57,7 +57,7 @@ _SAMPLE_LISTS: Final = {
         "## Kafka clusters with the lag of jobs; job.autoscaler.lag.sources names them.",
         {"name": "orders-kafka", "bootstrap-servers": '["broker-1:9092"]'},
     ),
-    "autoscaler.numbers": (
+    "autoscaler.external-metrics": (
         "## Services with the lag of jobs; job.autoscaler.lag.sources names them.",
         {"name": "queue", "url": "https://queue.example.com"},
     ),

@@ -16,7 +16,7 @@ _HEAD: Final = """\
 <!-- Generated: PYTHONPATH=tools python -m reference_pages --write -->
 
 Every word that the log, `events`, `explain`, `once` and the reports tell, what it means, and what to do. The same on
-the command line: `flink-autoscaler meaning DOES_NOT_PAY`. Options are named without `job.autoscaler.` in front; all of
+the command line: `flink-autoscaler glossary DOES_NOT_PAY`. Options are named without `job.autoscaler.` in front; all of
 them are in [Configuration](configuration.md). Where nothing is to be done, the last column is empty.
 """
 

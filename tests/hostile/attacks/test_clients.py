@@ -171,7 +171,7 @@ def test_half_a_character_is_no_json(attacked: Attacked, text: str) -> None:
     assert "Traceback" not in attacked.daemon.text()
 
 
-@pytest.mark.parametrize("path", ["/api/v1/what-if", "/api/v1/orders", "/api/v1/jobs", "/nowhere"])
+@pytest.mark.parametrize("path", ["/api/v1/what-if", "/api/v1/commands", "/api/v1/jobs", "/nowhere"])
 @pytest.mark.parametrize("size", [100_000, 1_000_000, 8_000_000])
 def test_a_long_body_is_answered_rather_than_reset(attacked: Attacked, path: str, size: int) -> None:
     body = b" " * size

@@ -83,8 +83,8 @@ def test_no_output_of_a_daemon_has_what_a_job_wants_to_do_to_readers(tmp_path: P
             daemon.wait_for("a word about the option", lambda: "utilization.target" in daemon.text())
             pages = {path: client.get(path, params={"job": key}).text for path in ("/job", "/api/v1/job")}
             pages |= {path: client.get(path).text for path in ("/", "/events", "/api/v1/events", "/api/v1/jobs")}
-        explained = on_terminal("explain", key, "--url", line["url"], environment=daemon.environment)
-        documents = on_terminal("jobs", "--url", line["url"], "--json", environment=daemon.environment)
+        explained = on_terminal("explain", key, "--daemon-url", line["url"], environment=daemon.environment)
+        documents = on_terminal("jobs", "--daemon-url", line["url"], "--json", environment=daemon.environment)
         log = daemon.text()
         told = [each.body.decode() for each in list(receiver.received)]
 
@@ -103,7 +103,7 @@ def test_console_log_and_once_have_nothing_that_moves_a_cursor(tmp_path: Path, f
 
     shown = on_terminal("once", *arguments, "--dry-run", environment=environment)
     document = on_terminal("once", *arguments, "--dry-run", "--json", environment=environment)
-    looked = on_terminal("once", "--url", flink.url, environment=environment)
+    looked = on_terminal("once", "--jobmanager-url", flink.url, environment=environment)
 
     for text in (shown, document, looked):
         assert "utilization.target" in text or "orders" in text

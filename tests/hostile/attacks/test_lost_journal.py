@@ -24,12 +24,12 @@ def test_a_pause_outlives_a_deleted_journal_and_a_kill(tmp_path: Path) -> None:
         cluster.wait_for_puts(1)
         paused = daemon.call("pause", "main/orders", "--reason", "a test", "--as", "ann")
         (tmp_path / "autoscaler.db-wal").unlink()
-        daemon.wait_for("that it is noticed", lambda: daemon.lines("store_away"))
+        daemon.wait_for("that it is noticed", lambda: daemon.lines("store_unavailable"))
         is_ready = daemon.get("/readyz")[0] == 200
         daemon.kill()
         before = len(cluster.puts())
         daemon.start()
-        orders = daemon.call("orders").stdout
+        orders = daemon.call("commands").stdout
         sent = len(cluster.puts()) - before
 
     assert paused.returncode == 0, paused.stderr

@@ -48,7 +48,7 @@ def test_outages_of_the_database_stop_scaling_until_they_are_over(tmp_path: Path
         cluster.wait_for_puts(1)
         for number in range(1, OUTAGES + 1):
             (server.kill if number % 2 else server.stop)()
-            seconds_to_notice.append(until(daemon, "store_away", number))
+            seconds_to_notice.append(until(daemon, "store_unavailable", number))
             away_at = time.time()  # what was saved before the database ended may be sent until then
             status, body = daemon.get("/readyz")
             away = json.loads(body)["store"]
@@ -59,7 +59,7 @@ def test_outages_of_the_database_stop_scaling_until_they_are_over(tmp_path: Path
             daemon.wait_for_passes(PASSES)
             server.start()
             back_at = time.time()
-            seconds_to_recover.append(until(daemon, "store_back", number))
+            seconds_to_recover.append(until(daemon, "store_recovered", number))
             daemon.wait_for("ready", lambda: daemon.get("/readyz")[0] == 200)
             puts_while_away += sum(away_at < put.at < back_at for put in cluster.puts())
             cluster.wait_for_puts(1)
@@ -99,7 +99,7 @@ def test_daemon_that_starts_before_its_database_waits_for_it(tmp_path: Path, ser
         DaemonProcess(tmp_path, database=settings, cluster_url=cluster.urls[0]) as daemon,
     ):
         daemon.start()
-        (line,) = daemon.lines("store_away")
+        (line,) = daemon.lines("store_unavailable")
         status, _ = daemon.get("/readyz")
         server.start()
         cluster.wait_for_puts(1)

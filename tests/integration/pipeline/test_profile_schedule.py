@@ -109,7 +109,7 @@ def test_standby_leaves_profiles_to_the_leader(tmp_path: Path, lines: LogLines) 
 
     site.schedule.run()
 
-    assert [line["event"] for line in lines.all()] == ["forecast_build_left_to_the_leader"]
+    assert [line["event"] for line in lines.all()] == ["forecast_build_left_to_leader"]
     assert site.told == []
 
 

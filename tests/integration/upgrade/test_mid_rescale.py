@@ -96,7 +96,7 @@ def test_upgrade_follows_the_rescale_that_was_under_way(
 
     daemon = rescaling.follow(new)
 
-    assert daemon.lines("state_set_aside") == []
+    assert daemon.lines("state_quarantined", "state_set_aside") == []
     assert all(put == asked for put in rescaling.puts())
     assert rescaling.told(new, "RescaleReached") == 1
 
@@ -111,6 +111,6 @@ def test_way_back_follows_the_rescale_that_was_under_way(
 
     daemon = rescaling.follow(old)
 
-    assert daemon.lines("state_set_aside") == []
+    assert daemon.lines("state_quarantined", "state_set_aside") == []
     assert all(put == asked for put in rescaling.puts())
     assert rescaling.told(old, "RescaleReached") == 1

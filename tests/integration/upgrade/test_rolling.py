@@ -51,7 +51,7 @@ def test_rolling_upgrade_and_way_back_never_have_two_leaders(pair: Pair) -> None
     tokens = [lease.token for lease in pair.history.leases()]
     assert tokens == sorted(tokens)
     assert (pair.foreign_puts(), pair.foreign_writes()) == ([], [])
-    assert all(daemon.lines("state_set_aside") == [] for daemon in pair.daemons)
+    assert all(daemon.lines("state_quarantined", "state_set_aside") == [] for daemon in pair.daemons)
 
 
 def upgrade_under(pair: Pair, leader: int) -> None:
@@ -59,7 +59,7 @@ def upgrade_under(pair: Pair, leader: int) -> None:
     assert "upgraded from" in said(pair.daemons[NEW].call("db", "upgrade"))
     pair.cluster.wait_for_puts(2)
     assert pair.leader() == leader
-    assert pair.daemons[leader].lines("store_away") == []
+    assert pair.daemons[leader].lines("store_unavailable", "store_away") == []
 
 
 def take_turns(pair: Pair, leader: int, fault: str) -> float:

@@ -73,7 +73,7 @@ def pair(tmp_path: Path, flink: FakeFlink, token: Path) -> Iterator[tuple[Daemon
         leader.start()
         leader.wait_for("leadership", lambda: leader.lines("leadership_gained"))
         standby.start(wait=False)
-        standby.wait_for("a standby", lambda: standby.lines("standing_by") and standby.lines("http_listening"))
+        standby.wait_for("a standby", lambda: standby.lines("standby") and standby.lines("http_listening"))
         yield leader, standby
 
 
@@ -88,15 +88,15 @@ def test_a_standby_shows_the_page_says_that_it_looks_on_and_hands_orders_to_the_
         wait_until("the job", lambda: "main/orders" in looking.get("/").text, 300)
         pages = acting.get("/").text, looking.get("/").text
         abouts = acting.get("/api/v1/about").json(), looking.get("/api/v1/about").json()
-        given = looking.post("/api/v1/orders", json=pin)
+        given = looking.post("/api/v1/commands", json=pin)
         wait_until("the pin", lambda: job.requirements[job.vertices[1].vertex_id][1] == 3, 300)
-        (order,) = acting.get("/api/v1/orders").json()["orders"]
+        (order,) = acting.get("/api/v1/commands").json()["commands"]
 
     assert given.json()["is_refused"] is False
     assert ["looks on; another one leads" in page for page in pages] == [False, True]
     assert [each["is_leader"] for each in abouts] == [True, False]
     assert (order["by"], order["reason"]) == ("api", "release 7")
-    assert leader.lines("job_rescale_requested")
+    leader.wait_for("the rescale in the log", lambda: leader.lines("job_rescale_requested"), timeout=300)
     assert standby.lines("job_rescale_requested") == []
 
 
@@ -131,10 +131,10 @@ def test_without_its_database_the_page_says_so_and_shows_what_it_has(
             views = {path: client.get(path) for path in ("/", "/job?job=main/orders", "/events", "/about")}
             explained = client.get("/pass?job=main/orders")
             order = {"job_key": "main/orders", "order": "pause", "reason": "release 7"}
-            refused = client.post("/api/v1/orders", json=order)
+            refused = client.post("/api/v1/commands", json=order)
             aside.rename(database)
             wait_until("the end", lambda: "database does not answer" not in client.get("/").text, 300)
-            wait_until("its orders", lambda: client.get("/api/v1/orders").json()["orders"] == [], 300)
+            wait_until("its orders", lambda: client.get("/api/v1/commands").json()["commands"] == [], 300)
 
     assert {path: each.status_code for path, each in views.items()} == dict.fromkeys(views, 200)
     assert all("database does not answer" in each.text for each in views.values())

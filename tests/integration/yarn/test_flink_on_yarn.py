@@ -123,7 +123,7 @@ def test_no_job_counts_as_gone_when_the_resource_manager_fails_over(
     daemon.wait_for("the other one", lambda: daemon.lines("resource_manager_changed"), timeout=PATIENCE)
 
     assert set(autoscaling.jobs()) == {"orders", "reports"}
-    assert daemon.lines("job_gone") == []
+    assert daemon.lines("job_removed") == []
 
 
 def test_the_job_of_a_killed_application_leaves_the_list(flink_on_yarn: FlinkOnYarn, autoscaling: Autoscaling) -> None:

@@ -73,7 +73,7 @@ def correction(profile: LoadProfile, recent: Sequence[Bucket], now: float, setti
         and (share := profile.q50[profile.slot(each.start)]) is not None
         and (usual := share * profile.base(each.start)) > 0.0
     ]
-    return bounded_median(ratios, settings.k_bounds)
+    return bounded_median(ratios, settings.correction_bounds)
 
 
 def _is_recent(bucket: Bucket, now: float) -> bool:

@@ -19,13 +19,13 @@ class ForecastParams:
 
     Attributes:
         decay_time: Seconds in which the correction fades to 1/e.
-        k_bounds: Least and greatest correction.
+        correction_bounds: Least and greatest correction.
         wape_enable: Error up to which a forecast is (again) trusted.
         wape_disable: Error above which it is not any more.
     """
 
     decay_time: float = 7200.0
-    k_bounds: tuple[float, float] = (0.5, 2.0)
+    correction_bounds: tuple[float, float] = (0.5, 2.0)
     wape_enable: float = 0.20
     wape_disable: float = 0.25
 
@@ -70,12 +70,12 @@ class ForecastOptions(OptionSet):
     forecast_cap_factor = option("forecast.cap-factor", number_from(1.0), "3.0")
     forecast_quantile = option("forecast.quantile", _quantile, "0.9", allowed="[0.5, 1.0)")
     forecast_weeks = option("forecast.weeks", _weeks, "8", allowed=limits_text(LEAST_WEEKS, _MOST_WEEKS))
-    forecast_tau = option("forecast.tau", positive_duration, "2 h")
-    forecast_k_bounds = option(
-        "forecast.k-bounds", _around_one, "[0.5, 2]", allowed="[least, greatest] with 1 in between"
+    forecast_decay_time = option("forecast.decay-time", positive_duration, "2 h")
+    forecast_correction_bounds = option(
+        "forecast.correction-bounds", _around_one, "[0.5, 2]", allowed="[minimum, maximum] with 1 in between"
     )
     forecast_growth_bounds = option(
-        "forecast.growth-bounds", _around_one, "[0.8, 1.25]", allowed="[least, greatest] with 1 in between"
+        "forecast.growth-bounds", _around_one, "[0.8, 1.25]", allowed="[minimum, maximum] with 1 in between"
     )
     forecast_wape_enable = option("forecast.wape.enable", number_from(0.0), "0.20")
     forecast_wape_disable = option(
@@ -101,4 +101,6 @@ def forecast_settings(options: ForecastOptions) -> ForecastParams:
     if disable < enable:
         keys = ForecastOptions.forecast_wape_disable.key, ForecastOptions.forecast_wape_enable.key
         raise ConfigError(f"{keys[0]} is {disable:g}, but has to be at least {keys[1]}, which is {enable:g}")
-    return ForecastParams(options.forecast_tau.exact_seconds, options.forecast_k_bounds, enable, disable)
+    return ForecastParams(
+        options.forecast_decay_time.exact_seconds, options.forecast_correction_bounds, enable, disable
+    )

@@ -9,7 +9,7 @@ from typing import Final
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.vertex_patterns import parse_patterns, parse_vertex_bounds
 from flink_autoscaler.core.options.declare import choice, count, decimal, flag, option, optional_option, text_list, time
-from flink_autoscaler.core.options.option import LEGACY_PREFIX, PREFIX, OptionSet
+from flink_autoscaler.core.options.option import OptionSet
 
 DOWN_SHARE: Final = 0.75
 """Share of the rescales of a day after which the others are kept for scale-ups."""
@@ -47,11 +47,6 @@ def _pause(text: str) -> syntax.Duration | None:
     return None if text.strip().lower() == UNTIL_CLUSTER_RESTART else syntax.parse_time(text)
 
 
-def _once_called(suffix: str) -> tuple[str, ...]:
-    """Return the keys by which an option was called before, which still work."""
-    return (PREFIX + suffix, LEGACY_PREFIX + PREFIX + suffix)
-
-
 class SafetyOptions(OptionSet):
     """Following rescales, undoing bad ones, and having few of them."""
 
@@ -75,15 +70,12 @@ class SafetyOptions(OptionSet):
     economics_factor = decimal("scale-down.economics.factor", "2.0", allowed="[0.0, +Infinity]")
     slo_lag = time("slo.lag", "60 s")
     network_precheck = flag("network-precheck.enabled", "true")
-    capacity_enabled = option(
-        "slots.fair-shares.enabled", syntax.parse_bool, "true", deprecated=_once_called("capacity.enabled")
-    )
-    capacity_priority = option("slots.priority", syntax.parse_int, "0", deprecated=_once_called("capacity.priority"))
+    capacity_enabled = flag("slots.fair-shares.enabled", "true")
+    capacity_priority = option("slots.priority", syntax.parse_int, "0")
     capacity_weight = option(
         "slots.weight",
         syntax.parse_double,
         "1.0",
-        deprecated=_once_called("capacity.weight"),
         allowed="[0.001, 1000.0]",
     )
     rollback_enabled = flag("rollback.enabled", "true")

@@ -1,4 +1,4 @@
-"""Everything that makes the daemon leave a job alone, and when that ends: for the log, for ``jobs`` and ``orders``."""
+"""Everything that suspends the scaling of a job, and when that ends: for the log, ``jobs`` and ``commands``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Suspension:
         signed: Who did it, why, and since when.
         until: When it ends, for people.
         until_ms: The same, epoch milliseconds; None where no instant ends it.
-        is_ordered: Whether it is an order of a person, which ``orders`` shows as such.
+        is_ordered: Whether it is an order of a person, which ``commands`` shows as such.
     """
 
     what: str

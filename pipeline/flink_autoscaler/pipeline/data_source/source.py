@@ -96,7 +96,7 @@ class _Reading:
         if self._choices.table == JOBS.name:
             return [self._unreadable_row(job) for job in self.unreadable]
         for job in self.unreadable:
-            _log.warning("job_left_out", cluster=self._share.cluster, job_id=job.job_id, error=str(job.error))
+            _log.warning("job_skipped", cluster=self._share.cluster, job_id=job.job_id, error=str(job.error))
         return []
 
     async def rows(self, jobs: Sequence[JobOverview]) -> list[Row]:

@@ -99,7 +99,7 @@ def _correction(
         quantiles = None if place is None else shape.at(series.slot[place])
         if place is not None and quantiles is not None and quantiles.q50 > 0.0:
             ratios.append(series.rate[place] / (fit.base(index) * quantiles.q50))
-    return bounded_median(ratios, settings.online.k_bounds)
+    return bounded_median(ratios, settings.online.correction_bounds)
 
 
 @dataclass(frozen=True)

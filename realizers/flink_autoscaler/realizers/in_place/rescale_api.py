@@ -157,7 +157,7 @@ class RescaleApiRealizer:
             self._refused_for_good.put(context.job_key, (config_fingerprint(context), reason))
             return self._refuse_with_event(context, reason, _TEXTS[reason])
         if isinstance(error, JobGoneError):
-            log.debug("job_gone", cluster=context.cluster, job_key=context.job_key, error=str(error))
+            log.debug("job_removed", cluster=context.cluster, job_key=context.job_key, error=str(error))
             return REFUSED
         raise RealizeError(f"job {context.job_id} was not rescaled: {error}") from error
 

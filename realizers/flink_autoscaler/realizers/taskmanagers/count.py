@@ -107,7 +107,7 @@ class TaskManagerCountRealizer:
             with cluster.lock:
                 return self._realize(context, cluster, overrides) if is_ready else self._replace_lost(context, cluster)
         except JobGoneError as error:
-            log.debug("job_gone", cluster=context.cluster, job_key=context.job_key, error=str(error))
+            log.debug("job_removed", cluster=context.cluster, job_key=context.job_key, error=str(error))
             return REFUSED
         except FlinkRestError as error:
             raise RealizeError(f"the TaskManagers of job {context.job_id} were left alone: {error}") from error

@@ -59,7 +59,7 @@ ClustersOption = Annotated[list[str] | None, option("--cluster", "NAME", "Only t
 UrlOption = Annotated[
     str | None,
     option(
-        "--url",
+        "--daemon-url",
         "URL",
         "Daemon to ask, such as http://127.0.0.1:8484, instead of its database; "
         "FLINK_AUTOSCALER_TOKEN holds its token.",
@@ -107,7 +107,8 @@ class ClusterOptions:
     """Clusters by their URLs, and how they are reached. Secrets are never given themselves, only where they are."""
 
     url: Annotated[
-        list[str] | None, option("--url", "URL", "JobManager, such as http://jobmanager:8081; may be repeated.")
+        list[str] | None,
+        option("--jobmanager-url", "URL", "JobManager, such as http://jobmanager:8081; may be repeated."),
     ] = None
     ca_file: Annotated[Path | None, option("--ca-file", "FILE", "Certificates to trust (PEM).")] = None
     certificate_file: Annotated[Path | None, option("--certificate-file", "FILE", "Certificate to show (PEM).")] = None

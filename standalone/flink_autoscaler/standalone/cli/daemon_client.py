@@ -117,20 +117,20 @@ class DaemonCommands:
                 "vertices": dict(command.vertices),
                 "force": command.is_forced,
             }
-            ordered = post_json(self._url, "/api/v1/orders", body)
+            ordered = post_json(self._url, "/api/v1/commands", body)
             yield job_key, ordered["text"], ordered["is_refused"]
 
     def list_commands(self, job: str | None) -> tuple[list[Any], list[dict[str, Any]]]:
         """Return what is ordered now, for JSON and for people."""
         job_key = None if job is None else find_daemon_job(self._url, job)
-        documents = get_json(self._url, "/api/v1/orders", job=job_key)["orders"]
+        documents = get_json(self._url, "/api/v1/commands", job=job_key)["commands"]
         return documents, [{**each, "since": time_text(each["since_ms"])} for each in documents]
 
 
 def _build_request(url: str, path: str, body: bytes | None) -> Request:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-        raise ConfigError(f"--url '{parts.scheme}://…': expected http:// or https:// and a host, without user")
+        raise ConfigError(f"--daemon-url '{parts.scheme}://…': expected http:// or https:// and a host, without user")
     token = os.environ.get(VARIABLE)
     headers = {"Accept": "application/json", **({} if token is None else {"Authorization": f"Bearer {token}"})}
     return Request(url.rstrip("/") + path, body, headers, method="GET" if body is None else "POST")  # noqa: S310

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 app = cli.command_group(
     "flink-autoscaler db upgrade --config autoscaler.yaml",
     text="Maintain the database.",
-    short_help="Maintain the database: upgrade, downgrade, status, check, import, set-aside.",
+    short_help="Maintain the database: upgrade, downgrade, status, check, import, quarantine.",
 )
 
 _INSTANT: Final = "at:%Y-%m-%d %H:%M:%S"
@@ -163,12 +163,12 @@ def import_state(
 
 @cli.command(
     app,
-    "flink-autoscaler db set-aside --config autoscaler.yaml",
-    "flink-autoscaler db set-aside --job main/orders --json",
+    "flink-autoscaler db quarantine --config autoscaler.yaml",
+    "flink-autoscaler db quarantine --job main/orders --json",
     short_help="List stored values that are unreadable.",
-    name="set-aside",
+    name="quarantine",
 )
-def set_aside(
+def quarantine(
     given: cli.SettingsOptions,
     job: Annotated[str | None, cli.option("--job", "JOB", "Only the job with this key.")] = None,
     as_json: cli.JsonOption = False,
@@ -191,7 +191,7 @@ def set_aside(
         "PROBLEM": "problem",
     }
     out.print_documents(
-        "set_aside", list(map(asdict, found)), columns, as_json=as_json, if_empty="nothing is set aside"
+        "quarantine", list(map(asdict, found)), columns, as_json=as_json, if_empty="nothing is quarantined"
     )
     return 0
 

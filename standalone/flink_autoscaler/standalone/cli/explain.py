@@ -43,7 +43,7 @@ _HOW_TO_RECORD: Final = (
     "flink-autoscaler explain main/orders --config autoscaler.yaml",
     "flink-autoscaler explain orders --at '10m ago' --vertex 'Source: orders'",
     "flink-autoscaler explain orders --at 2026-01-31T12:00 --export pass.json",
-    "flink-autoscaler explain orders --url http://127.0.0.1:8484",
+    "flink-autoscaler explain orders --daemon-url http://127.0.0.1:8484",
     short_help="Explain why a job was or was not rescaled.",
 )
 def explain(
@@ -61,8 +61,8 @@ def explain(
 ) -> int:
     """Explain why a job was or was not rescaled: measurements, every term of the formula, and limits.
 
-    Reads recorded passes from the database, or with --url from the daemon. Of passes with nothing new, only some are
-    recorded.
+    Reads recorded passes from the database, or with --daemon-url from the daemon. Of passes with nothing new, only
+    some are recorded.
     """
     from flink_autoscaler.standalone.views import explanation as explaining
     from flink_autoscaler.standalone.views.explanation_text import explanation_sections

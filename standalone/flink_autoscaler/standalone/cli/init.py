@@ -18,9 +18,9 @@ _STDOUT: Final = Path("-")
 
 @cli.command(
     app,
-    "flink-autoscaler init --url http://jobmanager:8081 --policy slo",
-    "flink-autoscaler init --url http://east:8081 --url http://west:8081 --output clusters.yaml",
-    "flink-autoscaler init --url https://flink.example --ca-file ca.pem --user scaler --password-env PASSWORD",
+    "flink-autoscaler init --jobmanager-url http://jobmanager:8081 --policy slo",
+    "flink-autoscaler init --jobmanager-url http://east:8081 --jobmanager-url http://west:8081 --output clusters.yaml",
+    "flink-autoscaler init --jobmanager-url https://flink.example --ca-file ca.pem --user me --password-env PASSWORD",
     codes="0 when the file is written, 1 when a cluster does not answer, 2 when the file exists.",
     short_help="Write a configuration for your clusters.",
 )

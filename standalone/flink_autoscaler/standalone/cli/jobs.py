@@ -14,7 +14,7 @@ app = typer.Typer()
     app,
     "flink-autoscaler jobs --config autoscaler.yaml",
     "flink-autoscaler jobs --set autoscaler.standalone.fetcher.flink-cluster.host=flink --json",
-    "flink-autoscaler jobs --url http://127.0.0.1:8484",
+    "flink-autoscaler jobs --daemon-url http://127.0.0.1:8484",
 )
 def jobs(
     given: cli.SettingsOptions,
@@ -22,7 +22,7 @@ def jobs(
     as_json: cli.JsonOption = False,
     url: cli.UrlOption = None,
 ) -> int:
-    """List the jobs of all clusters: as they are now, or with --url as of the daemon's last passes."""
+    """List the jobs of all clusters: as they are now, or with --daemon-url as of the daemon's last passes."""
     from flink_autoscaler.standalone.views.listing import jobs_with_orders, listing_table
 
     problems: list[str] = []

@@ -23,9 +23,9 @@ _COMMANDS_OF: Final = {
     "jobs": ("jobs",),
     "check_config": ("check-config",),
     "events": ("events",),
-    "operator_commands": ("pause", "resume", "pin", "unpin", "rollback", "reset", "dry-run", "orders"),
+    "operator_commands": ("pause", "resume", "pin", "unpin", "rollback", "reset", "dry-run", "commands"),
     "explain": ("explain", "replay"),
-    "meaning": ("meaning",),
+    "glossary": ("glossary",),
     "notify": ("notify",),
     "backtest": ("backtest", "tune"),
     "report": ("report",),
@@ -67,8 +67,8 @@ app = typer.Typer(
     help="Keeps Apache Flink jobs at the right parallelism.",
     epilog=(
         "\b\nStart with:\n"
-        "  flink-autoscaler once --url http://localhost:8081   shows what jobs need; changes nothing\n"
-        "  flink-autoscaler init --url http://localhost:8081   writes autoscaler.yaml\n"
+        "  flink-autoscaler once --jobmanager-url http://localhost:8081   shows what jobs need; changes nothing\n"
+        "  flink-autoscaler init --jobmanager-url http://localhost:8081   writes autoscaler.yaml\n"
         "  flink-autoscaler --install-completion               lets Tab complete commands and options"
     ),
     rich_markup_mode=None,

@@ -80,7 +80,7 @@ class CommandOptions:
             raise ConfigError("--as is empty: say who you are")
         if self.url is not None and (self.takes_all or is_new or self.author is not None):
             raise ConfigError(
-                "--all, --new and --as are for the database; with --url name one job, and the token says who"
+                "--all, --new and --as are for the database; with --daemon-url name one job, and the token says who"
             )
         with _open_service(self.url, self.settings_options) as service:
             job_keys = service.resolve_jobs(self.job, takes_all=self.takes_all, is_new=is_new)
@@ -247,9 +247,9 @@ def set_dry_run(
 
 @cli.command(
     app,
-    "flink-autoscaler orders --config autoscaler.yaml",
-    "flink-autoscaler orders 'prod/*' --json",
-    name="orders",
+    "flink-autoscaler commands --config autoscaler.yaml",
+    "flink-autoscaler commands 'prod/*' --json",
+    name="commands",
     short_help="Show operator commands in force.",
 )
 def list_commands(
@@ -262,7 +262,7 @@ def list_commands(
     """Show operator commands in force, with author and time."""
     with _open_service(url, given) as service:
         documents, rows = service.list_commands(job)
-    out.print_documents("orders", documents if as_json else rows, _COLUMNS, as_json=as_json, if_empty="no orders")
+    out.print_documents("commands", documents if as_json else rows, _COLUMNS, as_json=as_json, if_empty="no commands")
     return 0
 
 

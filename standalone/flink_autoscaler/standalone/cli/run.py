@@ -45,7 +45,7 @@ def run(given: cli.SettingsOptions, dry_run: cli.DryRunOption = False) -> int:
 
 @cli.command(
     app,
-    "flink-autoscaler once --url http://jobmanager:8081",
+    "flink-autoscaler once --jobmanager-url http://jobmanager:8081",
     "flink-autoscaler once --config autoscaler.yaml --dry-run",
     "flink-autoscaler once --config autoscaler.yaml --cluster main --job 'orders*' --json",
     "flink-autoscaler once --config autoscaler.yaml --dry-run --spark",
@@ -65,13 +65,15 @@ def once(
 ) -> int:
     """Run one pass over all clusters, in this process, and show the result.
 
-    Decisions are carried out, unless --dry-run is given. --url needs no configuration, changes nothing, and reports
-    what each job needs before it can be scaled. Whatever autoscaler.engine.kind is, only --spark starts Spark.
+    Decisions are carried out, unless --dry-run is given. --jobmanager-url needs no configuration, changes nothing, and
+    reports what each job needs before it can be scaled. Whatever autoscaler.engine.kind is, only --spark starts Spark.
     """
     if urls.url:
         return _inspect(given, urls, cluster=cluster, job=job, as_json=as_json)
     if urls.access_options():
-        raise ConfigError("--ca-file, --user, --token-file and the like go with --url; a file says it per cluster")
+        raise ConfigError(
+            "--ca-file, --user, --token-file and the like go with --jobmanager-url; a file says it per cluster"
+        )
     from concurrent.futures import ThreadPoolExecutor
 
     from flink_autoscaler.standalone.daemon.wiring import INLINE_REASON, Wiring
@@ -113,7 +115,7 @@ def _inspect(
     from flink_autoscaler.standalone.readiness.url_clusters import clusters_from_urls, settings_of
 
     if given.config is not None:
-        raise ConfigError("--url needs no --config: give one of the two")
+        raise ConfigError("--jobmanager-url needs no --config: give one of the two")
     settings = settings_of(clusters_from_urls(urls.url or [], urls.access_options()), given.overrides or [])
     with out.waiting_notice() as on_waiting:
         looks = inspect_clusters(select_clusters(settings, cluster), on_waiting=on_waiting)

@@ -92,7 +92,7 @@ class ClusterCommands:
             self._last = self._book.orders(self._cluster)
         except StoreError as error:
             # Who watches the store says that it is away; metrics are collected meanwhile.
-            log.debug("orders_unknown", error=str(error))
+            log.debug("commands_unreadable", error=str(error))
             return PassCommands(self._last, self._standing, now_ms, is_known=False)
         return PassCommands(self._last, self._standing, now_ms)
 
@@ -293,7 +293,7 @@ class ClusterPass:
                 return gone, deleted
         except StoreError as error:
             # Nothing is lost: what is due is done in a later pass, and who watches the store says that it is away.
-            log.debug("clean_up_put_off", error=str(error))
+            log.debug("cleanup_deferred", error=str(error))
             return gone, ()
 
     def _drop_job(self, job_key: JobKey) -> None:

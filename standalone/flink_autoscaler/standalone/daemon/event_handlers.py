@@ -141,4 +141,4 @@ class ServiceEvents:
         with ErrorBoundary() as boundary:
             self._handler.handle_event(self._context, event)
         if boundary.error is not None:
-            log.warning("event_not_told", reason=event.reason, error=mask_secrets(str(boundary.error)))
+            log.warning("event_not_reported", reason=event.reason, error=mask_secrets(str(boundary.error)))

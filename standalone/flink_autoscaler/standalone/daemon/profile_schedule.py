@@ -147,7 +147,7 @@ class ProfileSchedule:
     def run(self) -> None:
         """Make profiles now, if this daemon leads, and tell what came of it; for one thread at a time."""
         if not self._may_act():
-            log.debug("forecast_build_left_to_the_leader")
+            log.debug("forecast_build_left_to_leader")
             return
         log.info("forecast_build_started", history=mask_secrets(self._settings.history.path))
         began = time.perf_counter()

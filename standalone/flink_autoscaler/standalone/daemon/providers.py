@@ -96,12 +96,12 @@ class TaskManagerSupplyRegistry:
 def supply_rules(settings: ProviderSettings) -> SupplyRules:
     """Return the rules that the settings of a provider make."""
     return SupplyRules(
-        spare=settings.spare_taskmanagers,
+        spare=settings.headroom_taskmanagers,
         others=settings.other_taskmanagers,
         ready_timeout=settings.ready_timeout,
-        settle=settings.settle,
-        checkpoints=settings.checkpoint_patience,
-        idle=settings.idle_time,
+        settle=settings.slot_warmup,
+        checkpoints=settings.checkpoint_max_intervals,
+        idle=settings.idle_timeout,
     )
 
 

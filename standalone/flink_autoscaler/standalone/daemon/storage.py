@@ -44,7 +44,7 @@ class Storage:
 
     Attributes:
         is_shared: Whether other daemons may act on the same jobs.
-        orders_set_aside: Tells for how many jobs orders were set aside since the start.
+        commands_quarantined: Tells for how many jobs orders were set aside since the start.
 
     Raises:
         ConfigError: The database cannot be used as it is configured.
@@ -62,7 +62,7 @@ class Storage:
         self.leadership = self._make_leadership() if self.is_shared else Leadership()
         self.tombstones: JobTombstones = HeapTombstones()
         self.order_book: OrderStore = HeapOrderStore()
-        self.orders_set_aside: Callable[[], int] = lambda: 0
+        self.commands_quarantined: Callable[[], int] = lambda: 0
         self.forecasts: ForecastStore = HeapForecastStore()
         self.outbox: Outbox = HeapOutbox() if self._database is None else self._make_outbox(self._database)
         self.recorder: PassRecorder | None = None
@@ -220,7 +220,7 @@ class Storage:
         self.tombstones = SqlTombstones(database, fence=self._fence, writer=self._settings.ha.name)
         book = SqlOrderStore(database, fence=self._fence, keeps_events=self.events_database is not None)
         self.order_book = fail_fast(book, watch)
-        self.orders_set_aside = lambda: book.set_aside_count
+        self.commands_quarantined = lambda: book.set_aside_count
         self.forecasts = SqlForecastStore(database)
         if self._settings.records.enabled:
             from flink_autoscaler.stores.sql.records import SqlRecordStore  # noqa: PLC0415

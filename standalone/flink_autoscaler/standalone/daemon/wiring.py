@@ -193,7 +193,7 @@ class Wiring(AbstractContextManager["Wiring"]):
     def _build_autoscaler(self) -> JobAutoScaler:
         settings = self._settings.standalone
         plain_store = self._plugin(PluginGroup.STORES, settings.state_store or HEAP)
-        orders = self.storage.orders_set_aside
+        orders = self.storage.commands_quarantined
         self.set_aside_count: Callable[[], int] = lambda: int(getattr(plain_store, "set_aside_count", 0)) + orders()
         store = self.storage.fail_fast_store(plain_store)
         names = self._settings.event_handler_names
@@ -216,13 +216,13 @@ class Wiring(AbstractContextManager["Wiring"]):
         return SlotSupply(self.clients, self.loop, self.supplies, may_act=may_act)
 
     def _make_state_cleaner(self, cluster: Cluster) -> JobStateCleaner:
-        gone = self._settings.jobs_gone
+        retention = self._settings.state_retention
         return JobStateCleaner(
             cluster.name,
             autoscaler=self._autoscaler,
             tombstones=self.storage.tombstones,
-            grace=gone.grace,
-            retention=gone.retention,
+            grace=retention.grace_period,
+            retention=retention.max_age,
             forget_orders=self._forget_jobs,
             is_ready=self._is_store_up,
         )
@@ -313,7 +313,7 @@ class Wiring(AbstractContextManager["Wiring"]):
                 from flink_autoscaler.standalone.history.sink import HistorySink  # noqa: PLC0415
             except ImportError as error:
                 why = missing_library(error) or str(error)
-                log.warning("history_not_kept", error=why, effect="the daemon goes on without a history")
+                log.warning("history_not_buffered", error=why, effect="the daemon goes on without a history")
                 self._is_history_broken = True
                 return None
             self._history = HistorySink(

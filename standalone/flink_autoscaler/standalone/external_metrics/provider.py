@@ -168,7 +168,7 @@ class ExternalMetricsProvider:
     def _latest_response(self, context: JobAutoScalerContext, name: str, query: LagQuery) -> _Lags | str:
         """Return what a source answered not long ago, or why it is not known."""
         if name not in self._sources:
-            return "it is neither in autoscaler.kafka nor in autoscaler.numbers of the daemon's configuration"
+            return "it is neither in autoscaler.kafka nor in autoscaler.external-metrics of the daemon's configuration"
         answer = self._answers.get((name, query))
         if answer is None or self._clock() - answer.at > context.options.lag_max_age.exact_seconds:
             return "there is no answer in time"
@@ -217,7 +217,7 @@ def build_sources(settings: Settings, loop: EventLoopThread) -> dict[str, LagSou
         ConfigError: A plug-in cannot be built.
     """
     kafka: dict[str, LagSource] = {each.name: KafkaLag(partial(kafka_address, each)) for each in settings.kafka}
-    return {**kafka, **{each.name: _http_source(each, loop) for each in settings.numbers}}
+    return {**kafka, **{each.name: _http_source(each, loop) for each in settings.external_metrics}}
 
 
 def kafka_address(settings: KafkaSettings) -> KafkaAddress:
@@ -254,11 +254,11 @@ def _http_source(settings: ExternalMetricSettings, loop: EventLoopThread) -> Lag
 
 def _endpoint(settings: ExternalMetricSettings) -> Endpoint:
     if len(settings.url) != 1:
-        raise ConfigError(f"autoscaler.numbers: '{settings.name}' needs one url")
+        raise ConfigError(f"autoscaler.external-metrics: '{settings.name}' needs one url")
     plain = Endpoint(
         url=settings.url[0],
         timeout=settings.timeout,
         max_connections=MAX_CONCURRENT,
         max_response_bytes=_MAX_RESPONSE_BYTES,
     )
-    return Credentials(settings, f"autoscaler.numbers '{settings.name}': ").with_credentials(plain)
+    return Credentials(settings, f"autoscaler.external-metrics '{settings.name}': ").with_credentials(plain)

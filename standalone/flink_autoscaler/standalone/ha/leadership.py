@@ -234,7 +234,7 @@ class LeaseLeadership(Leadership):
         elif before is LeadershipState.LEADER:
             log.warning("leadership_lost", standing=now.value, holder=self._lease.holder, error=self._error)
         elif now is LeadershipState.STANDBY:
-            log.info("standing_by", holder=self._lease.holder)
+            log.info("standby", holder=self._lease.holder)
         else:
             log.warning("leadership_unknown", error=self._error)
 

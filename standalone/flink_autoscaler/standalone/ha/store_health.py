@@ -189,14 +189,14 @@ class StoreHealthMonitor:
         self._error, self._is_tried = error, is_tried
         if self._lost_at is None:
             self._lost_at = time.monotonic()
-            log.warning("store_away", error=error, effect="nothing is scaled; metrics are collected in memory")
+            log.warning("store_unavailable", error=error, effect="nothing is scaled; metrics are collected in memory")
 
     def _on_success(self) -> None:
         if self._lost_at is not None:
             self._back_at = time.monotonic()
         self._error = None
         if self._lost_at is not None:
-            log.info("store_back", seconds=round(self._back_at - self._lost_at, 3))
+            log.info("store_recovered", seconds=round(self._back_at - self._lost_at, 3))
             self._lost_at = None
 
     def _poll(self) -> None:

@@ -196,7 +196,7 @@ class HistorySink(BackgroundWriter[_Pass]):
     def _log_job_failure(self, job_key: JobKey, error: AutoscalerError | None) -> None:
         """Tell which jobs cannot be kept, each once for as long as it is for the same reason."""
         if self._log_once.is_news(job_key, error) and error is not None:
-            log.warning("history_pass_left_out", job_key=job_key, error=str(error))
+            log.warning("history_pass_skipped", job_key=job_key, error=str(error))
 
 
 def sampling_interval(wanted: float, context: JobAutoScalerContext) -> float:
@@ -342,7 +342,7 @@ class _HistoryWriter(BackgroundWriter[SpilledBatch]):
     def _compact_and_expire(self) -> None:
         """Compact the history and remove what is too old, where this daemon leads and no other process does it."""
         if not self._may_maintain():
-            log.debug("history_left_to_the_leader")
+            log.debug("history_left_to_leader")
             return
         upkeep = MaintenanceTask(round(self._clock() * 1000), self._settings.retention or None)
         began = time.perf_counter()

@@ -167,7 +167,7 @@ class Delivery:
 
     def _on_sent(self, batch: NotificationBatch) -> float:
         if self._failures:
-            log.info("notifications_sent_again", target=self._target.name, failures=self._failures)
+            log.info("notifications_sending_recovered", target=self._target.name, failures=self._failures)
         self._counts.record_sent(len(batch.texts))
         self._failures = 0
         log.debug("notification_sent", target=self._target.name, events=len(batch.texts))
@@ -200,7 +200,7 @@ class Delivery:
         try:
             self._ack_pending()
         except StoreError as error:
-            log.debug("notification_not_noted", target=self._target.name, error=mask_secrets(str(error)))
+            log.debug("notification_not_acknowledged", target=self._target.name, error=mask_secrets(str(error)))
             return STORE_PAUSE
         return pause
 

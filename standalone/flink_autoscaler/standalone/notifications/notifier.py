@@ -212,9 +212,9 @@ class Notifier(BackgroundWriter[_Queued]):
 
     def _report_outage(self, error: AutoscalerError | None) -> None:
         if error is None:
-            log.info("notifications_kept_again")
+            log.info("notifications_saving_recovered")
         else:
-            log.warning("notifications_not_kept", error=mask_secrets(str(error)), effect="they wait in memory")
+            log.warning("notifications_not_saved", error=mask_secrets(str(error)), effect="they wait in memory")
 
     def _max_idle_seconds(self) -> float:
         return _CLEANUP_INTERVAL
@@ -225,11 +225,13 @@ class Notifier(BackgroundWriter[_Queued]):
         self._clean_up_at = elapsed() + _CLEANUP_INTERVAL
         with ErrorBoundary() as boundary:
             if given_up := self._outbox.expire(self._settings.retry_for):
-                log.warning("notifications_given_up", events=sum(given_up.values()), effect="nobody is told about them")
+                log.warning(
+                    "notifications_dead_lettered", events=sum(given_up.values()), effect="nobody is told about them"
+                )
             for target, events in given_up.items():
                 self._count_dropped(target, events)
         if boundary.error is not None:
-            log.debug("notifications_not_cleaned_up", error=mask_secrets(str(boundary.error)))
+            log.debug("notifications_cleanup_failed", error=mask_secrets(str(boundary.error)))
 
 
 def _with_queued(status: TargetStatus, queued: int) -> TargetStatus:
@@ -242,7 +244,7 @@ def _is_permanent_failure(error: AutoscalerError) -> bool:
     from flink_autoscaler.stores.sql.database.failures import LeaseLostError, RowError  # noqa: PLC0415
 
     if isinstance(error, RowError):
-        log.warning("notification_not_kept", error=mask_secrets(str(error)))
+        log.warning("notification_not_saved", error=mask_secrets(str(error)))
     # Of a term that is over: whoever leads now sees for itself what there is to tell.
     return isinstance(error, LeaseLostError | RowError)
 

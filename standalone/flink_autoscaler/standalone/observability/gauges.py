@@ -28,7 +28,7 @@ GAUGES: Final = {
     "loop_up": "Whether schedules are kept; what /healthz says.",
     "store_up": "Whether the state store works; without it nothing is scaled.",
     "leader": "Whether this daemon leads; the others of its group stand by.",
-    "values_set_aside": "Stored values that could not be read and were kept aside.",
+    "values_quarantined": "Stored values that could not be read and were kept aside.",
     "spark_up": "Whether passes meant for Spark run there; not a number where there are none.",
 }
 """Gauges that are asked for at every scrape."""

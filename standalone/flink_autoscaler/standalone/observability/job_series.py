@@ -41,7 +41,7 @@ _GAUGES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "pass_phase": (("phase",), "How far the last pass came; 1 for that phase, no series for others."),
     "reason": (("code",), "Reasons of the last decision; 1 for each, no series for others."),
     "rescale_phase": (("phase",), "Whether the job is trusted after its last rescale; 1 for that phase, no others."),
-    "left_alone": (("what",), "What makes the daemon leave the job alone; 1 for each, no series for others."),
+    "scaling_suspended": (("what",), "What suspends the scaling of the job; 1 for each, no series for others."),
     "rescale_under_way_seconds": ((), "Time since the rescale that is under way was decided; 0 where none is."),
     "at_bounds": ((), "Whether a vertex needs more parallelism than its bounds, partitions or key groups allow."),
     "last_evaluation_age_seconds": ((), "Time since the metrics were last evaluated."),
@@ -75,7 +75,7 @@ class _LastPass(NamedTuple):
             yield "reason", (code,), 1
         yield "rescale_phase", (self.supervision.phase.value,), 1
         for what in dict.fromkeys(each.what for each in self.left_alone):
-            yield "left_alone", (what,), 1
+            yield "scaling_suspended", (what,), 1
         current = self.supervision.under_way
         seconds = 0.0 if current is None else max(0.0, (now_ms - current.decided_ms) / 1000)
         yield "rescale_under_way_seconds", (), seconds
@@ -218,7 +218,7 @@ class JobMetricsCollector(Collector):
             left_out = max(0, len(self._jobs) - self._most_jobs)
         yield from families.values()
         text = "Jobs beyond the limit of this page, of which there are no series."
-        yield GaugeMetricFamily(f"{PREFIX}jobs_left_out", text, value=left_out)
+        yield GaugeMetricFamily(f"{PREFIX}jobs_skipped", text, value=left_out)
 
     def _job(self, cluster: str, job_key: JobKey) -> _Job:
         return self._jobs.setdefault((cluster, job_key), _Job())

@@ -53,7 +53,7 @@ _GAP_EFFECT: Final = "no job of the cluster counts as gone until the whole list 
 
 _REASON_EVENTS: Final = {
     AlertTransition.RAISED: "job_reasons",
-    AlertTransition.STABLE: "job_reasons_settled",
+    AlertTransition.STABLE: "job_reasons_stable",
     AlertTransition.FLAPPING: "job_reasons_flapping",
 }
 """Log lines of a job whose reasons are others; ``job_phase`` where its phase is another one, and nothing flaps."""
@@ -185,13 +185,16 @@ class PassReporter:
             tell()
         if self._unreported.is_news(job_key, boundary.error) and boundary.error is not None:
             log.warning(
-                "job_not_told", job_key=job_key, error=str(boundary.error), exc_info=_foreign_cause((boundary.error,))
+                "job_not_reported",
+                job_key=job_key,
+                error=str(boundary.error),
+                exc_info=_foreign_cause((boundary.error,)),
             )
 
     def _report_removed(self, context: JobAutoScalerContext) -> None:
         self._gauges.forget_job(context.cluster, context.job_key)
         with bound_contextvars(**job_facts(context)):
-            log.info("job_gone", job_id=context.job_id)
+            log.info("job_removed", job_id=context.job_id)
 
     def _report_listed_job(self, context: JobAutoScalerContext, report: PassReport) -> None:
         with bound_contextvars(**job_facts(context)):
@@ -223,12 +226,12 @@ class PassReporter:
         """Tell for what a job is left alone and until when, and that it is looked after again, once each."""
         transition = self._suspended.update(job_key, "; ".join(each.text for each in reasons))
         if transition is AlertTransition.CLEARED:
-            log.info("job_looked_after_again")
+            log.info("job_scaling_resumed")
         elif transition is AlertTransition.RAISED:
             for each in reasons:
                 who = each.signed
                 write = log.info if each.is_ordered else log.warning  # who ordered it need not be warned of it
-                write("job_left_alone", what=each.what, until=each.until, by=who.who, reason=who.reason)
+                write("job_scaling_suspended", what=each.what, until=each.until, by=who.who, reason=who.reason)
 
     def _report_reasons(self, job_key: JobKey, outcome: PassOutcome) -> None:
         """Tell why the job is left alone or rescaled, whenever that is for other reasons than in the last pass."""

@@ -157,7 +157,7 @@ class VertexMetrics(Collector):
             ]
             yield _family(metric), known
         text = "Vertices beyond the limit of this page."
-        yield GaugeMetricFamily(f"{PREFIX}vertex_metrics_left_out", text, labels=()), [(labels(), left_out)]
+        yield GaugeMetricFamily(f"{PREFIX}vertex_metrics_skipped", text, labels=()), [(labels(), left_out)]
 
     def _within_limit(self) -> tuple[dict[tuple[str, JobKey], _Vertices], int]:
         shown, total, left_out = {}, 0, 0

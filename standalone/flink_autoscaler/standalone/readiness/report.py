@@ -74,7 +74,7 @@ def inspection_lines(looks: Iterable[ClusterInspection]) -> Iterator[str]:
     """Yield the lines about all clusters that answered, if any: each with its jobs, and what it needs under it."""
     answered = [look for look in looks if look.error is None]
     if answered:
-        yield "Only looking: --url never changes anything on a cluster (dry run)."
+        yield "Only looking: --jobmanager-url never changes anything on a cluster (dry run)."
     for look in answered:
         yield ""
         yield from _cluster_lines(look)

@@ -46,7 +46,7 @@ def clusters_from_urls(urls: Sequence[str], access: Mapping[str, str]) -> tuple[
     read = [_validate_url(url) for url in urls]
     twice = next((url for url in read if read.count(url) > 1), None)
     if twice is not None:
-        raise ConfigError(f"--url {twice}: is there more than once")
+        raise ConfigError(f"--jobmanager-url {twice}: is there more than once")
     has_tls = any(url.startswith("https:") for url in read)
     plain = {key: value for key, value in access.items() if not (has_tls and key.startswith("tls."))}
     return tuple(
@@ -81,14 +81,16 @@ def _validate_url(url: str) -> str:
     except ValueError as error:
         hint = f"; did you mean http://{url}?" if "://" not in url and "@" not in url and url.strip() else ""
         shown = "" if "@" in url else f" '{url}'"
-        raise ConfigError(f"--url{shown}: expected {_reason(error)}{hint}") from error
+        raise ConfigError(f"--jobmanager-url{shown}: expected {_reason(error)}{hint}") from error
     return read
 
 
 def _reason(error: ValueError) -> str:
     text = str(error)
     return (
-        "one URL; several clusters take --url several times" if "unpack" in text else f"{text}, such as {DEFAULT_URL}"
+        "one URL; several clusters take --jobmanager-url several times"
+        if "unpack" in text
+        else f"{text}, such as {DEFAULT_URL}"
     )
 
 

@@ -102,7 +102,7 @@ class PassRecorder(BackgroundWriter[PassRecord]):
     def _report_outage(self, error: AutoscalerError | None) -> None:
         # Whoever watches the store says that it is away: this comes late, and seldom.
         if error is None:
-            log.info("passes_recorded_again")
+            log.info("pass_recording_recovered")
         else:
             log.warning("passes_not_recorded", error=str(error), effect="explain and replay do not know these passes")
 
@@ -137,7 +137,7 @@ class PassRecorder(BackgroundWriter[PassRecord]):
             # What is written until the next time has its place, too.
             removed += self._store.shrink(self._max_size - self._max_size // _SLACK)
         except StoreError as error:
-            log.debug("pass_records_not_cleaned_up", error=str(error))
+            log.debug("pass_records_cleanup_failed", error=str(error))
         else:
             log.debug("pass_records_cleaned_up", records=removed)
 

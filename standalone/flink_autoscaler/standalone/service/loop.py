@@ -239,4 +239,6 @@ class Daemon:
     def _check_duration(self, report: PassReport, interval: float) -> None:
         if report.cluster in self._late and report.seconds < interval:
             self._late.discard(report.cluster)
-            log.info("pass_in_time_again", cluster=report.cluster, seconds=round(report.seconds, 3), interval=interval)
+            log.info(
+                "pass_overrun_recovered", cluster=report.cluster, seconds=round(report.seconds, 3), interval=interval
+            )

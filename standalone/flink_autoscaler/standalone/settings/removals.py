@@ -1,4 +1,4 @@
-"""Removed keys, plug-ins and commands of earlier versions, which are refused, each with its replacement.
+"""Removed and renamed keys, plug-ins and commands of earlier versions, which are refused, each with its replacement.
 
 One table for every place that refuses them, ``removed.toml`` beside this module, so that who upgrades reads the same
 sentence wherever the word was written.
@@ -29,6 +29,12 @@ def removed_keys() -> Mapping[str, str]:
     return {word: group["instead"] for group in _table()["keys"] for word in group["words"]}
 
 
+def renamed(what: str = "") -> Mapping[str, str]:
+    """Return new names by the old ones: of keys, or of ``commands``, ``log-events``, ``metrics`` or ``fields``."""
+    names: dict[str, str] = _table()[f"renamed-{what}" if what else "renamed"]
+    return names
+
+
 def removed_plugins() -> Mapping[str, Mapping[str, str]]:
     """By group of entry points and name: what to use instead."""
     groups: dict[str, dict[str, str]] = _table()["plugins"]
@@ -37,23 +43,40 @@ def removed_plugins() -> Mapping[str, Mapping[str, str]]:
 
 def removed_key_problem(key: str) -> str | None:
     """Return what is wrong with a key that an earlier version had; None for every other key."""
-    instead = removed_keys().get(_INDEX.sub(".<n>.", key.removeprefix(LEGACY_PREFIX)))
-    return None if instead is None else _sentence(instead)
+    plain = _INDEX.sub(".<n>.", key.removeprefix(LEGACY_PREFIX))
+    if (instead := removed_keys().get(plain)) is not None:
+        return _removed(instead)
+    for old, new in renamed().items():
+        if plain == old or (old.endswith(".") and plain.startswith(old)):
+            return _renamed(f"{new}{key.removeprefix(old)}" if old.endswith(".") else new)
+    return None
 
 
 def removed_plugin_problem(group: str, name: str) -> str | None:
     """Return what is wrong with the name of a plug-in that came with an earlier version; None for every other name."""
     instead = removed_plugins().get(group, {}).get(name)
-    return None if instead is None else f"'{name}' {_sentence(instead)}"
+    return None if instead is None else f"'{name}' {_removed(instead)}"
 
 
 def removed_command_problem(words: Sequence[str]) -> str | None:
-    """Return what is wrong with a command line that begins with a command of an earlier version; None for others."""
+    """Return what is wrong with a command line of an earlier version, or with an option in it; None for others."""
     for name, instead in _table()["commands"].items():
-        if name.split() == list(words[: name.count(" ") + 1]):
-            return f"'{name}' {_sentence(instead)}"
+        if _begins(words, name.split()):
+            return f"'{name}' {_removed(instead)}"
+    for name, new in renamed("commands").items():
+        command, _, option = name.partition(" --")
+        if _begins(words, command.split()) and (not option or any(f"--{option}" == w.split("=")[0] for w in words)):
+            return f"'{name}' {_renamed(new)}"
     return None
 
 
-def _sentence(instead: str) -> str:
+def _begins(words: Sequence[str], command: Sequence[str]) -> bool:
+    return list(words[: len(command)]) == list(command)
+
+
+def _removed(instead: str) -> str:
     return f"was removed; use {instead}"
+
+
+def _renamed(new: str) -> str:
+    return f"was renamed; use {new}"

@@ -35,14 +35,15 @@ SENSITIVE: Final = (
 _KNOWN_KEYS: Final = 4096
 _POINTER: Final = re.compile(
     r"autoscaler\.standalone\.jdbc\.[a-z-]+-(env-variable|file)"
-    r"|autoscaler\.(clusters|notifications\.targets|numbers|kafka)\.\d+\.(yarn\.|provider\.)?"
+    r"|autoscaler\.(clusters|notifications\.targets|external-metrics|kafka)\.\d+\.(yarn\.|provider\.)?"
     r"((auth\.|tls\.)?[a-z-]+-(env-variable|file)|(headers|properties)-(env|file)\..+)",
     re.DOTALL,
 )
 """Keys of options that say where a secret is."""
 
 _HEADER: Final = re.compile(
-    r"autoscaler\.(clusters|notifications\.targets|numbers|kafka)\.\d+\.(yarn\.|provider\.)?headers\..+", re.DOTALL
+    r"autoscaler\.(clusters|notifications\.targets|external-metrics|kafka)\.\d+\.(yarn\.|provider\.)?headers\..+",
+    re.DOTALL,
 )
 _TARGET: Final = re.compile(r"(?:.*[._])?notifications[._]", re.DOTALL | re.IGNORECASE)
 """URLs of targets are secrets as a whole: tokens stand in their hosts, paths and parameters."""

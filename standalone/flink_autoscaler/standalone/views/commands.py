@@ -28,7 +28,7 @@ class CommandView(View):
 class CommandsView(View):
     """Everything that is ordered now."""
 
-    orders: list[CommandView]
+    commands: list[CommandView]
 
 
 class CommandResultView(View):

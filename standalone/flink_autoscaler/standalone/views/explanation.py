@@ -72,7 +72,7 @@ class PassView(View):
     undone_by: Value
     events: list[dict[str, Text]]
     supervision: Value
-    orders: Value
+    commands: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +314,6 @@ def pass_view(explained: Explanation) -> PassView:
             "undone_by": explained.undone_by,
             "events": [{"type": e.type.value, "reason": e.reason, "message": e.message} for e in outcome.events],
             "supervision": outcome.state.supervision,
-            "orders": request.orders,
+            "commands": request.orders,
         }
     )

@@ -68,7 +68,7 @@ def submit_command(app_state: AppState, asked: OrderRequest, who: str) -> Comman
         with ErrorBoundary() as boundary:  # it is ordered, whoever hears of it
             app_state.order_events.handle_event(job.context, ordered.event)
         if boundary.error is not None:
-            log.warning("event_not_told", reason=ordered.event.reason, error=mask_secrets(str(boundary.error)))
+            log.warning("event_not_reported", reason=ordered.event.reason, error=mask_secrets(str(boundary.error)))
         app_state.fleet.update_orders(asked.job_key, with_default_orders(ordered.orders, app_state.default_orders()))
     return CommandResultView(job_key=asked.job_key, text=ordered.text, is_refused=ordered.is_refused)
 
@@ -247,7 +247,7 @@ def _events(query_service: _Known, asked: Annotated[requests.EventsQuery, Query(
     return query_service.events(asked)
 
 
-@_router.get("/orders")
+@_router.get("/commands")
 def _orders(query_service: _Known, asked: Annotated[requests.OrdersQuery, Query()]) -> CommandsView:
     """List what is ordered now."""
     return query_service.orders(asked.job)
@@ -265,7 +265,7 @@ def _what_if(query_service: _Known, _: _NoParameters, asked: requests.WhatIfRequ
     return query_service.what_if(asked)
 
 
-@_order_router.post("/orders")
+@_order_router.post("/commands")
 def _give_order(
     query_service: _Known, visitor: _Caller, _: _NoParameters, asked: requests.OrderRequest
 ) -> CommandResultView:

@@ -185,7 +185,7 @@ class QueryService:
         books = {cluster: self.site.order_book.orders(cluster) for cluster in {job.context.cluster for job in jobs}}
         standing = self.site.default_orders()
         found = (command_views(job, books[job.context.cluster], standing, now_ms) for job in jobs)
-        return CommandsView(orders=[each for views in found for each in views])
+        return CommandsView(commands=[each for views in found for each in views])
 
     def configuration(self) -> ConfigurationView:
         """Return what the daemon was configured with."""

@@ -165,7 +165,7 @@ class SqlOrderStore:
         damage = self._database.run(write, fence=self._fence)
         if damage is not None:
             self._set_aside_count += 1
-            log.warning("orders_set_aside", job_key=job_key, problem=damage)
+            log.warning("commands_quarantined", job_key=job_key, problem=damage)
 
     def _change(self, job_key: JobKey, command: Command, connection: Connection) -> CommandResult:
         entry = _locked(connection, job_key)

@@ -231,11 +231,11 @@ class DaemonProcess:
             file.seek(self._begin)
             return file.read().decode(errors="replace")
 
-    def lines(self, event: str) -> list[dict[str, Any]]:
-        """Return the log lines of one event of this run."""
-        mentioning = [line for line in self.text().splitlines() if f'"{event}"' in line]
+    def lines(self, *events: str) -> list[dict[str, Any]]:
+        """Return the log lines of an event of this run; an older version may call it otherwise."""
+        mentioning = [line for line in self.text().splitlines() if any(f'"{event}"' in line for event in events)]
         found = [json.loads(line) for line in mentioning if line.startswith("{") and line.endswith("}")]
-        return [line for line in found if line.get("event") == event]
+        return [line for line in found if line.get("event") in events]
 
     def messages(self) -> list[str]:
         """Return what the service manager was told in this run so far."""

@@ -121,9 +121,13 @@ def passes_over(
     wiring = parts.enter_context(Wiring(settings))
     autoscaler = _WithOrders(store=store, realizer=realizer(wiring.realizer), event_handler=told)
     autoscaler.ordered = orders
-    gone = settings.jobs_gone
+    retention = settings.state_retention
     vanished = JobStateCleaner(
-        cluster.name, autoscaler=autoscaler, tombstones=HeapTombstones(), grace=gone.grace, retention=gone.retention
+        cluster.name,
+        autoscaler=autoscaler,
+        tombstones=HeapTombstones(),
+        grace=retention.grace_period,
+        retention=retention.max_age,
     )
     passes = ClusterPass(
         cluster.name,

@@ -146,8 +146,8 @@ class Site:
             "autoscaler.standalone.event-handler.type": "JDBC",
             "autoscaler.standalone.jdbc.event-handler.ttl": f"{length:g} s",
             "autoscaler.loop.stale-after-intervals": "30",  # a machine that has more to do is not what is judged
-            "autoscaler.jobs-gone.grace": f"{length / 4:g} s",
-            "autoscaler.jobs-gone.retention": "1 d",
+            "autoscaler.state-retention.grace-period": f"{length / 4:g} s",
+            "autoscaler.state-retention.max-age": "1 d",
             "autoscaler.records.retention": "1 d",
             "autoscaler.history.enabled": "true",
             "autoscaler.history.path": str(self.folder / "history"),

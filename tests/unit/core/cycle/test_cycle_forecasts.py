@@ -245,9 +245,9 @@ def test_a_plugin_may_look_at_forecasts() -> None:
 
 
 def test_an_option_of_forecasts_that_cannot_be_read_is_told_before_anything_is_done() -> None:
-    invalid = a_driver({**WITH_FORECAST, "forecast.tau": "soon"})
+    invalid = a_driver({**WITH_FORECAST, "forecast.decay-time": "soon"})
     contradiction = a_driver({**WITH_FORECAST, "forecast.wape.enable": "0.3"})
-    off = a_driver({"forecast.tau": "soon"})
+    off = a_driver({"forecast.decay-time": "soon"})
 
     phases = [enough(driver).phase for driver in (invalid, contradiction, off)]
 

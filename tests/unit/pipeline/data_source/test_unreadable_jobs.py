@@ -47,5 +47,5 @@ def test_tables_without_a_row_for_it_tell_that_it_is_left_out(flink: FakeFlink, 
         rows = rows_of(flink, table=table)
 
     assert {row["job_name"] for row in rows} == {"healthy"}
-    (line,) = lines.of("job_left_out", cluster="main")
+    (line,) = lines.of("job_skipped", cluster="main")
     assert "state" in line["error"]

@@ -481,7 +481,7 @@ def test_a_job_that_vanishes_is_refused_quietly(
         realization = realizer.realize_overrides(cluster.context(), {SOURCE: 4})
 
     assert realization == Realization(RealizeResult.REFUSED)
-    assert [(line["event"], line["log_level"]) for line in lines] == [("job_gone", "debug")]
+    assert [(line["event"], line["log_level"]) for line in lines] == [("job_removed", "debug")]
 
 
 def test_a_job_that_vanishes_between_both_requests_changes_nothing_of_the_next_job(

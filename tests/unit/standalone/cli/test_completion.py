@@ -36,7 +36,7 @@ def test_what_is_installed_completes_in_a_real_bash(tmp_path: Path) -> None:
     installed = run("bash", "-c", "flink-autoscaler --install-completion; echo", home=tmp_path)
 
     commands = run("bash", "-c", BASH_LINE.format(words="flink-autoscaler on", at=1), home=tmp_path)
-    options = run("bash", "-c", BASH_LINE.format(words="flink-autoscaler once --ur", at=2), home=tmp_path)
+    options = run("bash", "-c", BASH_LINE.format(words="flink-autoscaler once --jobm", at=2), home=tmp_path)
 
     assert "bash completion installed" in installed.stdout
-    assert (commands.stdout.strip(), options.stdout.strip()) == ("once", "--url")
+    assert (commands.stdout.strip(), options.stdout.strip()) == ("once", "--jobmanager-url")

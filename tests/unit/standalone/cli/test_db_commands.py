@@ -123,7 +123,7 @@ def test_status_of_a_newer_schema(file: DatabaseSettings, current: Database) -> 
     assert json.loads(result.stdout)["is_newer"] is True
 
 
-@pytest.mark.parametrize("command", ["upgrade", "check", "status", "set-aside"])
+@pytest.mark.parametrize("command", ["upgrade", "check", "status", "quarantine"])
 def test_empty_revision_is_said_with_what_to_do(file: DatabaseSettings, current: Database, command: str) -> None:
     set_revision(current, "")
 
@@ -372,13 +372,13 @@ def damaged(database: Database) -> None:
 
 
 def test_values_set_aside_are_listed_with_what_is_wrong(file: DatabaseSettings, current: Database) -> None:
-    nothing = call(file, "db", "set-aside")
+    nothing = call(file, "db", "quarantine")
     damaged(current)
 
-    result = call(file, "db", "set-aside", "--job", "main/orders")
-    (found,) = json.loads(call(file, "db", "set-aside", "--json").stdout)["set_aside"]
+    result = call(file, "db", "quarantine", "--job", "main/orders")
+    (found,) = json.loads(call(file, "db", "quarantine", "--json").stdout)["quarantine"]
 
-    assert (nothing.returncode, nothing.stderr) == (0, "nothing is set aside\n")
+    assert (nothing.returncode, nothing.stderr) == (0, "nothing is quarantined\n")
     assert result.stdout.splitlines()[1].split()[:3] == [str(found["id"]), "main/orders", "scalingTracking"]
     assert found["problem"].startswith("not JSON: ")
     assert found["size"] == 1
@@ -388,4 +388,4 @@ def test_a_removed_command_says_what_to_use_instead(file: DatabaseSettings) -> N
     result = call(file, "db", "restore", "1")
 
     assert result.returncode == 2
-    assert "'db restore' was removed; use db set-aside" in result.stderr
+    assert "'db restore' was removed; use db quarantine" in result.stderr

@@ -1,4 +1,4 @@
-"""``once --url`` and ``init``: from a URL alone to what is needed, and to a configuration."""
+"""``once --jobmanager-url`` and ``init``: from a URL alone to what is needed, and to a configuration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def flink() -> Iterator[FakeFlink]:
 def test_once_needs_nothing_but_a_url(call: Call, flink: FakeFlink) -> None:
     flink.add_job("orders", chain(vertices=2, parallelism=3))
 
-    said = call("once", "--url", flink.url)
+    said = call("once", "--jobmanager-url", flink.url)
 
     assert said.returncode == 0
     assert "Flink 2.3.0, scheduler adaptive" in said.stdout
@@ -43,7 +43,7 @@ def test_once_needs_nothing_but_a_url(call: Call, flink: FakeFlink) -> None:
 def test_once_with_a_url_sends_nothing_but_get(call: Call, flink: FakeFlink) -> None:
     flink.add_job("orders", configuration={"job.autoscaler.enabled": "true"})
 
-    said = call("once", "--url", flink.url)
+    said = call("once", "--jobmanager-url", flink.url)
 
     assert "never changes anything" in said.stdout
     assert "ready to be scaled" in said.stdout
@@ -56,7 +56,7 @@ def test_once_with_a_url_takes_no_notice_of_the_environment(
     monkeypatch.setenv("AUTOSCALER__CLUSTERS__0__NAME", "elsewhere")
     monkeypatch.setenv("FLINK_AUTOSCALER_CONFIG", "/nonexistent.yaml")
 
-    assert call("once", "--url", flink.url).returncode == 0
+    assert call("once", "--jobmanager-url", flink.url).returncode == 0
 
 
 def test_scheduler_is_told_once_for_the_cluster(call: Call, flink: FakeFlink) -> None:
@@ -64,7 +64,7 @@ def test_scheduler_is_told_once_for_the_cluster(call: Call, flink: FakeFlink) ->
     flink.add_job("orders", is_adaptive=False)
     flink.add_job("payments", is_adaptive=False)
 
-    said = call("once", "--url", flink.url)
+    said = call("once", "--jobmanager-url", flink.url)
 
     assert said.stdout.count("in Flink's config.yaml: jobmanager.scheduler: adaptive") == 1
     assert said.stdout.count("needs 2 things before it can be scaled, with what the cluster needs") == 2
@@ -74,7 +74,7 @@ def test_every_job_has_its_findings_in_json(call: Call, flink: FakeFlink) -> Non
     job = flink.add_job("orders", chain(vertices=2, parallelism=3), start_ms=1)
     del job.vertices[0].metrics["Source__source_0.pendingRecords"]
 
-    said = call("once", "--url", flink.url, "--json")
+    said = call("once", "--jobmanager-url", flink.url, "--json")
 
     (cluster,) = json.loads(said.stdout)["clusters"]
     (shown,) = cluster["jobs"]
@@ -94,7 +94,7 @@ def test_cold_metrics_are_waited_for_and_not_claimed_to_be_missing(call: Call, f
     flink.add_job("orders", chain(vertices=2))
     flink.fault("/subtasks/metrics", Canned.json([]), times=2)  # as Flink answers who asks first
 
-    said = call("once", "--url", flink.url)
+    said = call("once", "--jobmanager-url", flink.url)
 
     assert said.stderr == "waiting for metrics, which Flink gathers when it is asked (up to 15 s)\n"
     assert "METRIC" not in said.stdout
@@ -106,7 +106,7 @@ def test_metrics_that_flink_does_not_gather_are_not_waited_for(call: Call, flink
     flink.add_job("orders")
     flink.fault("/subtasks/metrics", Canned.json([]))
 
-    said = call("once", "--url", flink.url)
+    said = call("once", "--jobmanager-url", flink.url)
 
     assert said.stderr == ""
     assert "in Flink's config.yaml: metrics.fetcher.update-interval: 10000" in said.stdout
@@ -117,7 +117,7 @@ def test_several_clusters_are_looked_at_and_one_that_is_away_is_told(call: Call,
     with FakeFlink() as other:
         other.pause()
 
-        said = call("once", "--url", flink.url, "--url", other.url)
+        said = call("once", "--jobmanager-url", flink.url, "--jobmanager-url", other.url)
 
     assert said.returncode == 1
     assert "127.0.0.1/orders" in said.stdout
@@ -130,20 +130,23 @@ def test_job_pattern_selects_what_is_shown(call: Call, flink: FakeFlink) -> None
     flink.add_job("orders")
     flink.add_job("payments")
 
-    assert "payments" not in call("once", "--url", flink.url, "--job", "ord*").stdout
-    assert call("once", "--url", flink.url, "--job", "nothing").returncode == 1
+    assert "payments" not in call("once", "--jobmanager-url", flink.url, "--job", "ord*").stdout
+    assert call("once", "--jobmanager-url", flink.url, "--job", "nothing").returncode == 1
 
 
 def test_ended_jobs_are_named_in_one_line(call: Call, flink: FakeFlink) -> None:
     flink.add_job("done", state="FINISHED")
 
-    assert "Ended, and not looked after: done (FINISHED)" in call("once", "--url", flink.url).stdout
+    assert "Ended, and not looked after: done (FINISHED)" in call("once", "--jobmanager-url", flink.url).stdout
 
 
 def test_odd_job_names_are_shown_without_control_characters(call: Call, flink: FakeFlink) -> None:
     flink.add_job("orders \x1b[31m\nred")
 
-    for arguments in (("once", "--url", flink.url), ("init", "--url", flink.url, "--output", "-")):
+    for arguments in (
+        ("once", "--jobmanager-url", flink.url),
+        ("init", "--jobmanager-url", flink.url, "--output", "-"),
+    ):
         said = call(*arguments)
 
         assert "orders ?[31m?red" in said.stdout
@@ -169,7 +172,7 @@ def test_what_is_no_flink_is_one_sentence_that_says_what_to_do(
 ) -> None:
     flink.fault("/", fault)
 
-    done = call(*command, "--url", flink.url)
+    done = call(*command, "--jobmanager-url", flink.url)
 
     error = done.stderr.splitlines()[0]
     assert done.returncode == 1
@@ -183,9 +186,9 @@ def test_certificate_that_is_not_trusted_is_told_with_the_option(call: Call, fli
     with TlsFront(int(flink.url.rpartition(":")[2]), server_context(authority.issue("localhost"))) as front:
         url = front.url.replace("127.0.0.1", "localhost")
 
-        untrusted = call("once", "--url", url)
-        plain = call("once", "--url", url.replace("https:", "http:"))
-        trusted = call("once", "--url", url, "--ca-file", authority.ca_file)
+        untrusted = call("once", "--jobmanager-url", url)
+        plain = call("once", "--jobmanager-url", url.replace("https:", "http:"))
+        trusted = call("once", "--jobmanager-url", url, "--ca-file", authority.ca_file)
 
     assert "here --ca-file FILE names it" in untrusted.stderr
     assert "if the server wants https, the URL has to begin with https://" in plain.stderr
@@ -199,7 +202,7 @@ def test_credentials_are_sent_and_only_their_place_is_written(
     access = ("--user", "ann", "--password-env", "SCALER_PASSWORD")
     file = tmp_path / "autoscaler.yaml"
 
-    assert call("init", "--url", flink.url, *access, "--output", file).returncode == 0
+    assert call("init", "--jobmanager-url", flink.url, *access, "--output", file).returncode == 0
 
     assert {request.headers["authorization"] for request in flink.requests} == {"Basic YW5uOmh1bnRlcjI="}
     assert "auth.password-env-variable: SCALER_PASSWORD" in file.read_text()
@@ -209,9 +212,15 @@ def test_credentials_are_sent_and_only_their_place_is_written(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        pytest.param(("--url", "jobmanager:8081"), "did you mean http://jobmanager:8081?", id="URL without scheme"),
-        pytest.param(("--url", "http://a", "--config", "a.yaml"), "--url needs no --config", id="URL and file"),
-        pytest.param(("--ca-file", "ca.pem"), "go with --url", id="access without URL"),
+        pytest.param(
+            ("--jobmanager-url", "jobmanager:8081"), "did you mean http://jobmanager:8081?", id="URL without scheme"
+        ),
+        pytest.param(
+            ("--jobmanager-url", "http://a", "--config", "a.yaml"),
+            "--jobmanager-url needs no --config",
+            id="URL and file",
+        ),
+        pytest.param(("--ca-file", "ca.pem"), "go with --jobmanager-url", id="access without URL"),
     ],
 )
 def test_contradiction_is_a_mistake(call: Call, arguments: tuple[str, ...], said: str) -> None:
@@ -243,7 +252,7 @@ def test_init_writes_a_configuration_that_once_runs_with(call: Call, flink: Fake
     flink.add_job("orders: the 'first' #1")
     file = tmp_path / "autoscaler.yaml"
 
-    written = call("init", "--url", flink.url, "--output", file)
+    written = call("init", "--jobmanager-url", flink.url, "--output", file)
     checked = call("check-config", "--config", file, "--json")
     looked = call("once", "--config", file, "--dry-run", "--set", "autoscaler.engine.kind=inline")
 
@@ -259,9 +268,9 @@ def test_init_takes_a_policy_that_there_is(call: Call, flink: FakeFlink, tmp_pat
     flink.add_job("orders")
     file = tmp_path / "autoscaler.yaml"
 
-    written = call("init", "--url", flink.url, "--policy", "slo", "--output", file)
+    written = call("init", "--jobmanager-url", flink.url, "--policy", "slo", "--output", file)
     checked = call("check-config", "--config", file)
-    refused = call("init", "--url", flink.url, "--policy", "hpa", "--output", "-")
+    refused = call("init", "--jobmanager-url", flink.url, "--policy", "hpa", "--output", "-")
 
     assert (written.returncode, checked.returncode, refused.returncode) == (0, 0, 2)
     assert "\njob.autoscaler.policy: slo\n" in file.read_text()
@@ -271,7 +280,7 @@ def test_init_takes_a_policy_that_there_is(call: Call, flink: FakeFlink, tmp_pat
 
 def test_every_line_that_init_comments_out_is_valid(call: Call, flink: FakeFlink, tmp_path: Path) -> None:
     flink.add_job("orders")
-    text = call("init", "--url", flink.url, "--output", "-").stdout
+    text = call("init", "--jobmanager-url", flink.url, "--output", "-").stdout
     options = ("# include", "# exclude", "# options:", "#   job.autoscaler.", "# job.autoscaler.")
     lines = [line.replace("# ", "", 1) if line.strip().startswith(options) else line for line in text.splitlines()]
     file = tmp_path / "all.yaml"
@@ -288,7 +297,7 @@ def test_init_tells_what_the_clusters_need(call: Call, flink: FakeFlink) -> None
     flink.configuration = {}
     flink.add_job("orders", configuration={"job.autoscaler.enabled": "false"})
 
-    text = call("init", "--url", flink.url, "--output", "-").stdout
+    text = call("init", "--jobmanager-url", flink.url, "--output", "-").stdout
 
     assert "# Flink 2.3.0, scheduler not set" in text
     assert "#         in Flink's config.yaml: jobmanager.scheduler: adaptive" in text
@@ -299,9 +308,9 @@ def test_init_overwrites_only_by_force(call: Call, flink: FakeFlink, tmp_path: P
     file = tmp_path / "autoscaler.yaml"
     file.write_text("mine")
 
-    refused = call("init", "--url", flink.url, "--output", file)
+    refused = call("init", "--jobmanager-url", flink.url, "--output", file)
     kept = file.read_text()
-    forced = call("init", "--url", flink.url, "--output", file, "--force")
+    forced = call("init", "--jobmanager-url", flink.url, "--output", file, "--force")
 
     assert (refused.returncode, kept, forced.returncode) == (2, "mine", 0)
     assert "--force" in refused.stderr
@@ -311,7 +320,7 @@ def test_init_overwrites_only_by_force(call: Call, flink: FakeFlink, tmp_path: P
 def test_init_writes_nothing_when_a_cluster_is_away(call: Call, flink: FakeFlink, tmp_path: Path) -> None:
     flink.pause()
 
-    said = call("init", "--url", flink.url, "--output", tmp_path / "autoscaler.yaml")
+    said = call("init", "--jobmanager-url", flink.url, "--output", tmp_path / "autoscaler.yaml")
 
     assert said.returncode == 1
     assert "nothing was written" in said.stderr
@@ -335,8 +344,8 @@ def test_backpressure_is_shown_for_every_vertex(call: Call, flink: FakeFlink) ->
     job.vertices[0].metrics["backPressuredTimeMsPerSecond"] = 990.0
     job.vertices[1].metrics["backPressuredTimeMsPerSecond"] = 120.0
 
-    shown = call("once", "--url", flink.url).stdout
-    (found,) = json.loads(call("once", "--url", flink.url, "--json").stdout)["clusters"][0]["jobs"]
+    shown = call("once", "--jobmanager-url", flink.url).stdout
+    (found,) = json.loads(call("once", "--jobmanager-url", flink.url, "--json").stdout)["clusters"][0]["jobs"]
 
     assert "BACKPRESSURED" in shown
     assert [vertex["backpressured"] for vertex in found["vertices"]] == [0.99, 0.12, None]
@@ -347,7 +356,7 @@ def test_what_is_good_to_know_of_several_jobs_is_told_once(call: Call, flink: Fa
     for name in ("orders", "payments"):
         flink.add_job(name, start_ms=1, configuration={"job.autoscaler.enabled": "true"})
 
-    said = call("once", "--url", flink.url)
+    said = call("once", "--jobmanager-url", flink.url)
 
     assert said.stdout.count("the first decision comes when") == 1
     assert "  all jobs:\n    note:" in said.stdout
@@ -358,6 +367,6 @@ def test_a_source_whose_busy_time_is_not_a_number_is_told(call: Call, flink: Fak
     job = flink.add_job("orders", chain(vertices=2))
     job.vertices[0].metrics["busyTimeMsPerSecond"] = "NaN"
 
-    said = call("once", "--url", flink.url)
+    said = call("once", "--jobmanager-url", flink.url)
 
     assert "Source: source 0: Flink reports NaN for its busyTimeMsPerSecond" in " ".join(said.stdout.split())

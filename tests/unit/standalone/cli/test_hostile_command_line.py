@@ -83,7 +83,7 @@ def test_check_config_masks_passwords_that_no_url_may_have(text: str, run: Call)
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param(("explain", "\x1b[2J\u202eorders", "--url", "http://127.0.0.1:1"), id="of a command"),
+        pytest.param(("explain", "\x1b[2J\u202eorders", "--daemon-url", "http://127.0.0.1:1"), id="of a command"),
         pytest.param(("check-config", "--set", "autoscaler.realizer=\x1b[2J\u202ekey"), id="of the configuration"),
         pytest.param(("\x1b[2J\u202enone",), id="of the command line"),
     ],
@@ -210,7 +210,7 @@ def interrupted(process: subprocess.Popen[str]) -> tuple[str, str]:
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param(["init", "--url", "{url}", "--output", "new.yaml"], id="init"),
+        pytest.param(["init", "--jobmanager-url", "{url}", "--output", "new.yaml"], id="init"),
         pytest.param(["once", "--dry-run", "{sets}"], id="once"),
     ],
 )

@@ -316,7 +316,7 @@ def test_a_database_without_the_table_is_not_used(site: Site) -> None:
     with site.database.transaction() as connection:
         ORDERS.drop(connection)
 
-    said = site.order("orders")
+    said = site.order("commands")
 
     assert said.code == 2
     assert "flink-autoscaler db upgrade" in said.errors
@@ -336,8 +336,8 @@ def test_orders_are_shown_with_who_since_and_until(site: Site) -> None:
     site.order("rollback", "other/orders", "--reason", "slow", "--as", "carol")
     site.order("pause", "main/payments", "--reason", "x", "--for", "1 ms")
 
-    lines = [line.split() for line in site.order("orders").output.splitlines()]
-    one = site.order("orders", "other/*").output
+    lines = [line.split() for line in site.order("commands").output.splitlines()]
+    one = site.order("commands", "other/*").output
 
     assert lines[0] == ["JOB", "ORDER", "BY", "SINCE", "UNTIL", "REASON"]
     assert [line[:3] for line in lines[1:]] == [
@@ -355,16 +355,16 @@ def test_a_rollback_that_was_carried_out_is_no_order_any_more(site: Site) -> Non
     assert order is not None
     site.remember("main/orders", replace(RESCALED, supervision=Supervision(past=(LAST,), obeyed_ms=order.at_ms)))
 
-    said = site.order("orders")
+    said = site.order("commands")
 
-    assert (said.code, said.output, said.errors) == (0, "", "no orders\n")
+    assert (said.code, said.output, said.errors) == (0, "", "no commands\n")
 
 
 def test_orders_for_programs(site: Site) -> None:
     site.order("pause", "main/orders", "--up", "--reason", "x", "--as", "alice", "--for", "1h")
     site.order("pin", "main/orders", "work=4", "--reason", "y", "--as", "bob")
 
-    (entry,) = json.loads(site.order("orders", "--json").output)["orders"]
+    (entry,) = json.loads(site.order("commands", "--json").output)["commands"]
 
     assert entry["job_key"] == "main/orders"
     assert set(entry["pause"]) == {"direction", "until", "by", "reason", "since"}
@@ -381,7 +381,7 @@ def test_orders_work_in_every_database(database_settings: DatabaseSettings) -> N
         SqlStateStore(database, writer=WRITER).save("default/orders", RESCALED)
 
     paused = call(database_settings, "pause", "orders", "--reason", "x", "--as", "alice", *options)
-    shown = call(database_settings, "orders", *options)
+    shown = call(database_settings, "commands", *options)
     told = call(database_settings, "events", *options)
 
     assert (paused.returncode, paused.stderr) == (0, ""), paused.stderr

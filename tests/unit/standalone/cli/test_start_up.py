@@ -111,7 +111,7 @@ def test_check_config_loads_neither_spark_nor_arrow() -> None:
 
 @pytest.mark.parametrize(
     ("command", "shown"),
-    [(("orders",), ""), (("events",), "one"), (("explain", "orders"), "rescale: enrich 4 -> 7")],
+    [(("commands",), ""), (("events",), "one"), (("explain", "orders"), "rescale: enrich 4 -> 7")],
     ids=lambda each: each[0] if isinstance(each, tuple) else "",
 )
 def test_a_command_that_only_reads_the_database_loads_nothing_else(

@@ -31,7 +31,7 @@ def test_the_interval_is_from_start_to_start_as_its_description_says(daemon: Dae
 
     described = daemon_option("autoscaler.standalone.control-loop.interval")
     assert described is not None
-    assert described.description.startswith("Time from the start of one pass")
+    assert described.description.startswith("Time between the starts of two passes")
     assert median(later - earlier for earlier, later in pairwise(starts(flink))) < INTERVAL + SLOW
 
 

@@ -52,7 +52,7 @@ def test_pass_that_overruns_is_told_once_and_counted(
     soon("overruns", lambda: (watching.sample("pass_overruns_total", cluster="main") or 0) >= 3)
 
     flink.delay = 0.0
-    soon("recovery", lambda: lines.of("pass_in_time_again"))
+    soon("recovery", lambda: lines.of("pass_overrun_recovered"))
 
     assert len(lines.of("pass_overran", cluster="main")) == 1
     assert {line.get("logger") for line in lines.all()} == {None}, "the scheduler adds no lines of its own"

@@ -136,8 +136,8 @@ def test_changed_cluster_still_knows_its_jobs(site: Site, flink: FakeFlink) -> N
 
     site.daemon.add_or_replace(site.watching.watch(flink, interval=0.05, fetcher=Gate("payments", is_open=True)))
 
-    soon("one job to be gone", lambda: site.lines.of("job_gone"))
-    assert [line["job_key"] for line in site.lines.of("job_gone")] == ["main/orders"]
+    soon("one job to be gone", lambda: site.lines.of("job_removed"))
+    assert [line["job_key"] for line in site.lines.of("job_removed")] == ["main/orders"]
     assert [line["job_key"] for line in site.lines.of("job_found")] == ["main/orders", "main/payments"]
 
 
@@ -169,7 +169,7 @@ def test_removed_cluster_keeps_its_states(site: Site, flink: FakeFlink) -> None:
 
     assert site.watching.store.job_keys() == {"main/orders"}
     assert site.watching.store.load("main/orders") == before
-    assert site.lines.of("job_gone") == []
+    assert site.lines.of("job_removed") == []
 
 
 def test_removed_cluster_ends_its_pass_first(site: Site, flink: FakeFlink) -> None:

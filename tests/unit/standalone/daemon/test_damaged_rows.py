@@ -16,7 +16,7 @@ from testkit.scenarios.damage.site import Seen
 SEED = 20_260_101
 MOST = os.environ.get("DAMAGED_ROWS", "24")
 """How many of the damages are done: a number, or ``all``."""
-SET_ASIDE = ("orders_set_aside", "state_set_aside")
+SET_ASIDE = ("commands_quarantined", "state_quarantined")
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def problems(site: Site, damage: Damage) -> Iterator[str]:
         for problem in judged(seen):
             yield f"{damage}, {name}: {problem}"
         # What was set aside has a sound row in its place; a value that nobody has replaced yet is told by each start.
-        if name == "second start" and of_events(seen, "orders_set_aside"):
+        if name == "second start" and of_events(seen, "commands_quarantined"):
             yield f"{damage}: told again after it was mended"
 
 

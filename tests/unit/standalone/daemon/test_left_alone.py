@@ -1,4 +1,4 @@
-"""Whatever makes the daemon leave a job alone is in its log, in ``jobs`` and in ``orders``, with its end."""
+"""Whatever makes the daemon leave a job alone is in its log, in ``jobs`` and in ``commands``, with its end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def announced(site: OrderedJob) -> list[tuple[str, str]]:
     """Return what the log says about a job that is left alone, after a pass."""
     with LogLines() as lines:
         site.announce()
-        return [(line["what"], line["until"]) for line in lines.of("job_left_alone")]
+        return [(line["what"], line["until"]) for line in lines.of("job_scaling_suspended")]
 
 
 def test_a_change_by_hand_is_in_log_jobs_and_orders_with_its_end(site: OrderedJob) -> None:
@@ -46,9 +46,9 @@ def test_a_change_by_hand_is_in_log_jobs_and_orders_with_its_end(site: OrderedJo
 
     assert line == ("requirements edited", end)
     assert [(each["what"], each["ends"]) for each in shown(site, "jobs")] == [line]
-    assert [(each["what"], each["ends"]) for each in shown(site, "orders")] == [line]
+    assert [(each["what"], each["ends"]) for each in shown(site, "commands")] == [line]
     assert f"requirements edited until {end}" in site.order("jobs", reason=None).stdout
-    assert "requirements edited" in site.order("orders", reason=None).stdout
+    assert "requirements edited" in site.order("commands", reason=None).stdout
 
 
 def test_a_pause_after_a_rollback_is_in_log_jobs_and_orders(site: OrderedJob) -> None:
@@ -57,7 +57,7 @@ def test_a_pause_after_a_rollback_is_in_log_jobs_and_orders(site: OrderedJob) ->
 
     assert announced(site) == [("paused after a rollback", "resumed")]
     assert [each["ends"] for each in shown(site, "jobs")] == ["resumed"]
-    assert [each["reason"] for each in shown(site, "orders")] == ["rolled back to work 1"]
+    assert [each["reason"] for each in shown(site, "commands")] == ["rolled back to work 1"]
 
 
 def test_orders_of_people_are_in_log_and_jobs_and_told_once_until_they_end(site: OrderedJob) -> None:
@@ -67,8 +67,8 @@ def test_orders_of_people_are_in_log_and_jobs_and_told_once_until_they_end(site:
     with LogLines() as lines:
         site.announce()
         site.announce()
-        told = [line["what"] for line in lines.of("job_left_alone")]
-        levels = {line["level"] for line in lines.of("job_left_alone")}
+        told = [line["what"] for line in lines.of("job_scaling_suspended")]
+        levels = {line["level"] for line in lines.of("job_scaling_suspended")}
     assert told == ["scaling down paused", "dry run"]
     assert levels == {"info"}, "somebody ordered it, and need not be warned of it"
     assert [each["what"] for each in shown(site, "jobs")] == told
@@ -77,5 +77,5 @@ def test_orders_of_people_are_in_log_and_jobs_and_told_once_until_they_end(site:
 
     with LogLines() as lines:
         site.announce()
-        assert len(lines.of("job_looked_after_again")) == 1
+        assert len(lines.of("job_scaling_resumed")) == 1
     assert shown(site, "jobs") == []

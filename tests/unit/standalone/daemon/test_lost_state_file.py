@@ -61,13 +61,13 @@ def test_nothing_is_sent_while_the_file_is_deleted_and_the_daemon_says_so_once(s
         daemon.start()
         site.cluster.wait_for_puts(2)
         site.path.unlink()
-        daemon.wait_for("that it is noticed", lambda: daemon.lines("store_away"))
+        daemon.wait_for("that it is noticed", lambda: daemon.lines("store_unavailable"))
         before = len(site.cluster.puts())
         daemon.wait_for_passes(30)
         sent = len(site.cluster.puts()) - before
         status, error = readiness(daemon)
         alive = daemon.get("/healthz")[0]
-        lines = daemon.lines("store_away")
+        lines = daemon.lines("store_unavailable")
         code = daemon.stop()
 
     assert (sent, status, alive, code, len(lines)) == (0, 503, 200, 0, 1)
@@ -82,10 +82,10 @@ def test_daemon_goes_on_when_the_file_is_back(site: Site) -> None:
         daemon.start()
         site.cluster.wait_for_puts(2)
         site.path.rename(aside)
-        daemon.wait_for("that it is noticed", lambda: daemon.lines("store_away"))
+        daemon.wait_for("that it is noticed", lambda: daemon.lines("store_unavailable"))
         status, _ = readiness(daemon)
         aside.rename(site.path)
-        daemon.wait_for("that it is back", lambda: daemon.lines("store_back"))
+        daemon.wait_for("that it is back", lambda: daemon.lines("store_recovered"))
         site.cluster.wait_for_puts(1)
         code = daemon.stop()
 
@@ -100,7 +100,7 @@ def test_replaced_file_is_not_touched_until_the_daemon_is_started_again(site: Si
         other = site.path.with_name("backup.db")
         shutil.copy(site.path, other)
         os.replace(other, site.path)
-        daemon.wait_for("that it is noticed", lambda: daemon.lines("store_away"))
+        daemon.wait_for("that it is noticed", lambda: daemon.lines("store_unavailable"))
         content, before = site.path.read_bytes(), len(site.cluster.puts())
         daemon.wait_for_passes(30)
         sent = len(site.cluster.puts()) - before
@@ -137,7 +137,7 @@ def test_deleted_journal_stops_the_daemon_and_loses_nothing(site: Site, suffix: 
         paused = daemon.call("pause", JOB, "--reason", "a test", "--as", "ann")
         daemon.wait_for_passes(3)
         site.path.with_name(f"{site.path.name}{suffix}").unlink()
-        daemon.wait_for("that it is noticed", lambda: daemon.lines("store_away"))
+        daemon.wait_for("that it is noticed", lambda: daemon.lines("store_unavailable"))
         before = len(site.cluster.puts())
         daemon.wait_for_passes(8)
         status, error = readiness(daemon)
@@ -146,7 +146,7 @@ def test_deleted_journal_stops_the_daemon_and_loses_nothing(site: Site, suffix: 
         daemon.start()
         daemon.wait_for_passes(8)
         sent = len(site.cluster.puts()) - before
-        orders = daemon.call("orders")
+        orders = daemon.call("commands")
 
     assert paused.returncode == 0, paused.stderr
     assert (status, sent) == (503, 0)
@@ -188,7 +188,7 @@ def test_daemon_that_was_held_up_does_not_act_beside_its_successor(site: Site) -
             # As if it had been held up for longer than its claim lasts, where nobody can look into the process.
             connection.execute(update(LEASE).values(owner="process 1 on elsewhere (a b c)", expires_at=0))
         second.start()
-        first.wait_for("that it is noticed", lambda: first.lines("store_away"))
+        first.wait_for("that it is noticed", lambda: first.lines("store_unavailable"))
         site.cluster.wait_for_puts(1)
         status, error = readiness(first)
 

@@ -131,7 +131,7 @@ def test_two_daemons_tell_an_event_once_also_when_the_one_that_leads_is_killed(
         first.wait_for("leadership", lambda: first.lines("leadership_gained"))
         second = parts.enter_context(DaemonProcess(tmp_path, "second", file=first.file))
         second.start(wait=False)
-        second.wait_for("a standby", lambda: second.lines("standing_by"))
+        second.wait_for("a standby", lambda: second.lines("standby"))
         receiver.wait_for(1)
         first.kill()
         unsure = {notice_id for notice_id, settled in notices(tmp_path) if not settled}  # it may have been sending them

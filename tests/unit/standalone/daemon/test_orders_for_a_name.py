@@ -86,7 +86,7 @@ def test_a_pause_holds_for_every_job_of_the_name_as_they_come_and_go(site: Site)
         first.rescale(dict.fromkeys((vertex.vertex_id for vertex in first.vertices), 1))
         daemon.wait_for("a rescale of a job of another name", lambda: site.puts(other))
         daemon.wait_for_passes(10)
-        shown = json.loads(daemon.call("orders", "--json").stdout)["orders"]
+        shown = json.loads(daemon.call("commands", "--json").stdout)["commands"]
 
         assert (site.puts(first), site.puts(second)) == (before, 0)
         assert {each["job_key"] for each in shown if each["pause"]} == {KEY, f"{KEY}#{second.job_id}"}
@@ -120,7 +120,7 @@ def test_a_job_keeps_its_history_when_another_of_its_name_comes_and_leaves(site:
 
         assert first.vertices[1].parallelism == rolled_back_to
         assert told(daemon, "RolledBack") == [KEY]
-        assert "ann" in daemon.order("orders", KEY)
+        assert "ann" in daemon.order("commands", KEY)
         assert daemon.stop() == 0
 
 
@@ -136,7 +136,7 @@ def test_what_is_ordered_for_one_of_two_jobs_follows_it_when_it_has_the_name_alo
         del site.flink.jobs[first.job_id]
         daemon.wait_for_passes(10)
         assert site.puts(second) == 0
-        assert "ann" in daemon.order("orders", key)
+        assert "ann" in daemon.order("commands", key)
         assert daemon.stop() == 0
 
 

@@ -51,7 +51,9 @@ def test_reset_is_carried_out_where_rescales_are_not_followed(site: Site) -> Non
         daemon.order("reset", *WHOM, "--yes")
 
         daemon.wait_for("the reset", lambda: site.told("StateReset"))
-        daemon.wait_for("no order is left", lambda: json.loads(daemon.call("orders", "--json").stdout)["orders"] == [])
+        daemon.wait_for(
+            "no order is left", lambda: json.loads(daemon.call("commands", "--json").stdout)["commands"] == []
+        )
 
         assert daemon.stop() == 0
 
@@ -70,7 +72,7 @@ def test_rollback_is_refused_where_rescales_are_not_followed_any_more(site: Site
 
     (text,) = site.told("RollbackImpossible")
     assert "job.autoscaler.supervised-rescales.enabled is off" in text
-    assert json.loads(daemon.call("orders", "--json").stdout)["orders"] == []
+    assert json.loads(daemon.call("commands", "--json").stdout)["commands"] == []
 
 
 def test_pin_that_fits_no_vertex_is_told_with_the_names_there_are(site: Site) -> None:
@@ -82,8 +84,8 @@ def test_pin_that_fits_no_vertex_is_told_with_the_names_there_are(site: Site) ->
 
         daemon.wait_for("the event", lambda: site.told("PinMatchesNothing"))
         assert daemon.stop() == 0
-    lines = {line.split("  ")[1].strip(): line for line in daemon.order("orders").splitlines() if "pin " in line}
-    (shown,) = json.loads(daemon.call("orders", "--json").stdout)["orders"]
+    lines = {line.split("  ")[1].strip(): line for line in daemon.order("commands").splitlines() if "pin " in line}
+    (shown,) = json.loads(daemon.call("commands", "--json").stdout)["commands"]
 
     (text, *_) = site.told("PinMatchesNothing")
     assert text.startswith("The pin Sorce*=3 of ann fits no vertex; the job has '")

@@ -84,7 +84,7 @@ def _(site: OrderedJob) -> None:
     known(site)
     said(site, "pause", KEY, "--up")
     assert "(instead of: scaling up paused" in said(site, "pause", KEY, "--down")
-    listed = said(site, "orders", reason=None)
+    listed = said(site, "commands", reason=None)
     assert ("pause (down)" in listed, "pause (up)" in listed) == (True, False)
 
 
@@ -95,7 +95,7 @@ def _(site: OrderedJob) -> None:
     said(site, "pin", KEY, "work=2")
     site.run(2)
     assert site.running == 2
-    assert "work=3" not in said(site, "orders", reason=None)
+    assert "work=3" not in said(site, "commands", reason=None)
 
 
 @row("`dry-run on` twice")
@@ -231,7 +231,7 @@ def _(site: OrderedJob) -> None:
     site.run()
     said(site, "pin", KEY, "work=3")
     site.run()
-    assert "pin work=3" in said(site, "orders", reason=None)
+    assert "pin work=3" in said(site, "commands", reason=None)
     site.flink.jobs[job.job_id] = job
     site.run(2)
     assert site.running == 3
@@ -257,7 +257,7 @@ def _(site: OrderedJob) -> None:
     vertices = [f"vertex-{number}" for number in range(8)]
     with ThreadPoolExecutor(4) as people:
         list(people.map(order, vertices))
-    listed = said(site, "orders", reason=None)
+    listed = said(site, "commands", reason=None)
     assert [vertex for vertex in vertices if f"pin {vertex}=2" in listed] == vertices
 
 

@@ -71,7 +71,7 @@ def test_a_pin_that_cannot_be_had_is_refused_with_the_figures(
         assert (said.returncode, said.stdout) == (1, "")
         assert f"main/orders: Not pinned: {figures}" in said.stderr
         assert "; --force pins it all the same)" in said.stderr
-        assert "pin" not in site.order("orders", reason=None).stdout
+        assert "pin" not in site.order("commands", reason=None).stdout
 
 
 def test_force_pins_what_cannot_be_had(site: OrderedJob) -> None:

@@ -152,7 +152,7 @@ def test_leader_and_standby_reload_and_only_the_leader_acts(tmp_path: Path, flin
         first.start()
         first.wait_for("the lead", lambda: first.lines("leadership_gained"))
         second.start()
-        second.wait_for("standing by", lambda: second.lines("standing_by"))
+        second.wait_for("standing by", lambda: second.lines("standby"))
 
         first.configure({"main": flink.url, "other": other.url}, **options)
         first.reload()

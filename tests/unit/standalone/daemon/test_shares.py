@@ -196,8 +196,8 @@ def test_a_job_whose_scale_down_is_under_way_is_not_asked_again_while_its_slots_
     [
         pytest.param({"dry-run": "true"}, 1, id="nothing is to be changed"),
         pytest.param({"vertex.bounds": "work=6.."}, 1, id="its bounds"),
-        pytest.param({"capacity.enabled": "false"}, 1, id="it takes no part"),
-        pytest.param({"capacity.priority": "1"}, 1, id="it comes first"),
+        pytest.param({"slots.fair-shares.enabled": "false"}, 1, id="it takes no part"),
+        pytest.param({"slots.priority": "1"}, 1, id="it comes first"),
         pytest.param({"compat": "reference"}, 1, id="as in the reference"),
         pytest.param({}, 7, id="no cluster of this size has what the other one needs"),
     ],

@@ -152,13 +152,16 @@ def codes(outcome: PassOutcome) -> list[str]:
         pytest.param(ClusterCapacity(1, 8, 3, 8), {}, None, id="a cluster that grows"),
         pytest.param(None, {}, None, id="a cluster that says nothing"),
         pytest.param(
-            ClusterCapacity(1, 8, 3, 8, is_fixed=True), {"capacity.enabled": "false"}, None, id="switched off"
+            ClusterCapacity(1, 8, 3, 8, is_fixed=True), {"slots.fair-shares.enabled": "false"}, None, id="switched off"
         ),
         pytest.param(
             ClusterCapacity(1, 8, 3, 8, is_fixed=True), {"compat": "reference"}, None, id="without the improvement"
         ),
         pytest.param(
-            ClusterCapacity(1, 8, 3, 8, is_fixed=True), {"capacity.enabled": "??"}, None, id="invalid: left alone"
+            ClusterCapacity(1, 8, 3, 8, is_fixed=True),
+            {"slots.fair-shares.enabled": "??"},
+            None,
+            id="invalid: left alone",
         ),
     ],
 )
@@ -245,7 +248,7 @@ def test_a_decision_that_was_not_recorded_keeps_no_slots() -> None:
 
 def test_slots_that_become_free_are_there_for_the_next_pass_of_a_job_that_got_none() -> None:
     full, poor = Job("full", 8, 8), Job("poor", 1, 4)
-    third = Job("third", 1, 9, {"capacity.priority": "1"})
+    third = Job("third", 1, 9, {"slots.priority": "1"})
     cluster = Cluster(11, [full, poor, third])
     cluster.do_pass()
     third.wanted, full.held, full.wanted = 1, 4, 4
@@ -290,8 +293,8 @@ def test_a_share_that_nobody_takes_up_is_free_again_after_a_while() -> None:
 
 OPTIONS = st.fixed_dictionaries(
     {
-        "capacity.priority": st.sampled_from(["0", "1"]),
-        "capacity.weight": st.sampled_from(["0.5", "1.0", "3.0"]),
+        "slots.priority": st.sampled_from(["0", "1"]),
+        "slots.weight": st.sampled_from(["0.5", "1.0", "3.0"]),
     }
 )
 JOBS = st.lists(
@@ -330,8 +333,8 @@ def test_jobs_that_want_slots_at_the_same_time_end_with_their_fair_shares(
             job.key,
             job.held,
             job.wanted,
-            int(job.options["capacity.priority"]),
-            float(job.options["capacity.weight"]),
+            int(job.options["slots.priority"]),
+            float(job.options["slots.weight"]),
         )
         for job in jobs
         if job.wanted > job.held

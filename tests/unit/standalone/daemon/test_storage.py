@@ -108,7 +108,7 @@ def test_a_gone_job_has_a_tombstone_in_the_database_and_goes_on_when_it_returns(
 
 def test_a_job_that_stays_away_loses_its_state(site: Site) -> None:
     with ExitStack() as parts:
-        _, passes = parts.enter_context(started(site.settings(**{"jobs-gone.grace": "0 s"})))
+        _, passes = parts.enter_context(started(site.settings(**{"state-retention.grace-period": "0 s"})))
         passes.run()
         site.flink.jobs.clear()
         report = passes.run()
@@ -120,7 +120,7 @@ def test_a_job_that_stays_away_loses_its_state(site: Site) -> None:
 
 def test_profiles_reach_the_passes_of_their_job_and_go_with_it(site: Site) -> None:
     asof, source = 1_769_860_800.0, site.job.vertices[0].vertex_id
-    settings = site.settings({"forecast.enabled": "true"}, **{"jobs-gone.grace": "0 s"})
+    settings = site.settings({"forecast.enabled": "true"}, **{"state-retention.grace-period": "0 s"})
     with started(settings) as (wiring, passes):
         profile = LoadProfile((1.0,) * 672, (1.2,) * 672, 5, level=100.0, growth=1.0, asof=asof)
         wiring.storage.forecasts.save([ProfileResult("main/orders", source, asof, profile)])
@@ -157,7 +157,7 @@ def samples_in_memory() -> int:
 def test_of_the_metrics_of_gone_jobs_little_is_kept_in_memory(
     flink: FakeFlink, tmp_path: Path, is_in_database: bool, jobs: int, bounds: tuple[int, int]
 ) -> None:
-    options = {"autoscaler.jobs-gone.grace": "1 h", "autoscaler.records.enabled": "false"}
+    options = {"autoscaler.state-retention.grace-period": "1 h", "autoscaler.records.enabled": "false"}
     options |= in_database(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}") if is_in_database else {}
     before = samples_in_memory()
     with started(settings_on(flink.url, options)) as (_, passes):

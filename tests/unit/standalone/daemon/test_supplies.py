@@ -101,11 +101,11 @@ def test_settings_are_read_as_they_are_written() -> None:
             "command": "tm;{n}",
             "slots-per-taskmanager": "4",
             "ready-timeout": "5 min",
-            "settle": "3 s",
-            "spare-taskmanagers": "1",
+            "slot-warmup": "3 s",
+            "headroom-taskmanagers": "1",
             "other-taskmanagers": "2",
-            "idle-time": "0",
-            "checkpoint-patience": "5",
+            "idle-timeout": "0",
+            "checkpoint-max-intervals": "5",
         }
     )
 

@@ -69,7 +69,10 @@ def test_full_disk_is_not_ready_until_something_was_really_written(tmp_path: Pat
     assert was_ready
     assert {(each.ready, each.store.up) for each in during} == {(False, False)}
     assert "its disk is full: free some space" in (during[0].store.error or "")
-    assert [line["event"] for line in lines.all() if line["event"].startswith("store_")] == ["store_away", "store_back"]
+    assert [line["event"] for line in lines.all() if line["event"].startswith("store_")] == [
+        "store_unavailable",
+        "store_recovered",
+    ]
 
 
 REFUSE_ONE = f"""
@@ -93,7 +96,7 @@ def test_value_of_one_job_that_is_refused_is_no_outage(tmp_path: Path, lines: Lo
     assert all("not this job" in str(report.reports["main/sick"].errors[0]) for report in reports)
     assert all(report.reports["main/orders"].errors == () for report in reports)
     assert status.up
-    assert lines.of("store_away") == []
+    assert lines.of("store_unavailable") == []
 
 
 class Site:
@@ -107,19 +110,19 @@ class Site:
     def until_away(self) -> str:
         """Wait until the daemon says that the store is away, see that it sends nothing, and return what it says."""
         daemon = self.daemon
-        (line,) = daemon.wait_for("that it is noticed", lambda: daemon.lines("store_away"))
+        (line,) = daemon.wait_for("that it is noticed", lambda: daemon.lines("store_unavailable"))
         before, since = len(self.cluster.puts()), time.monotonic()
         # The load of the cluster changes once a second.
         daemon.wait_for("two loads", lambda: time.monotonic() - since > 2.2)
         status, body = daemon.get("/readyz")
         assert (len(self.cluster.puts()), status, json.loads(body)["store"]["up"]) == (before, 503, False)
         assert "flink_autoscaler_store_up 0.0" in daemon.get("/metrics")[1]
-        assert len(daemon.lines("store_away")) == 1
+        assert len(daemon.lines("store_unavailable")) == 1
         return str(line["error"])
 
     def until_back(self) -> None:
         """Wait until the daemon says that it is back and scales again."""
-        self.daemon.wait_for("that it is back", lambda: self.daemon.lines("store_back"))
+        self.daemon.wait_for("that it is back", lambda: self.daemon.lines("store_recovered"))
         self.cluster.wait_for_puts(1)
         self.daemon.wait_for("ready", lambda: self.daemon.get("/readyz")[0] == 200)
 

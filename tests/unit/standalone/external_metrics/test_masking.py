@@ -15,10 +15,10 @@ from flink_autoscaler.standalone.settings.secrets import MASK, mask_value
         ("autoscaler.kafka.0.properties.ssl.key.password", True),
         ("autoscaler.kafka.0.properties.ssl.key.pem", True),
         ("autoscaler.kafka.0.properties.sasl.oauthbearer.client.secret", True),
-        ("autoscaler.numbers.0.headers.X-Key", True),
+        ("autoscaler.external-metrics.0.headers.X-Key", True),
         ("autoscaler.kafka.0.properties-file.sasl.password", False),
         ("autoscaler.kafka.0.properties.security.protocol", False),
-        ("autoscaler.numbers.0.auth.token-file", False),
+        ("autoscaler.external-metrics.0.auth.token-file", False),
     ],
 )
 def test_values_are_masked_and_pointers_to_them_are_not(key: str, is_masked: bool) -> None:

@@ -210,10 +210,10 @@ def test_the_daemon_takes_the_lag_from_a_service_that_its_configuration_declares
 
 def numbers_at(url: str, pointer: str) -> dict[str, str]:
     return {
-        "autoscaler.numbers.0.name": "gateway",
-        "autoscaler.numbers.0.url": url,
-        "autoscaler.numbers.0.path": "/queues/{job}",
-        "autoscaler.numbers.0.json-pointer": pointer,
+        "autoscaler.external-metrics.0.name": "gateway",
+        "autoscaler.external-metrics.0.url": url,
+        "autoscaler.external-metrics.0.path": "/queues/{job}",
+        "autoscaler.external-metrics.0.json-pointer": pointer,
     }
 
 
@@ -279,7 +279,7 @@ def test_what_nobody_declares_is_refused_before_the_start() -> None:
 
 @pytest.mark.parametrize(("group", "path"), [("orders", "/queues/orders"), ("a/../b?c", "/queues/a%2F..%2Fb%3Fc")])
 def test_the_group_that_a_job_names_among_its_parameters_is_a_word(url: str, group: str, path: str) -> None:
-    declared = {**numbers_at(url, "/waiting/1"), "autoscaler.numbers.0.path": "/queues/{group}"}
+    declared = {**numbers_at(url, "/waiting/1"), "autoscaler.external-metrics.0.path": "/queues/{group}"}
     with FakeFlink() as flink:
         flink.add_job("orders", chain(vertices=2)).user_config["properties.group.id"] = group
         passed(flink, **declared, **{"job.autoscaler.lag.sources": "gateway"})

@@ -81,7 +81,7 @@ def test_an_outage_and_its_end_are_said_once(bench: Bench, lines: LogLines) -> N
     assert not during.up
     assert "cannot be reached" in (during.error or "")
     assert "hunter2" not in (during.error or "")
-    assert [line["event"] for line in lines.all()] == ["store_away", "store_back"]
+    assert [line["event"] for line in lines.all()] == ["store_unavailable", "store_recovered"]
 
 
 def test_an_outage_that_is_over_is_in_doubt_for_what_began_before_its_end(bench: Bench) -> None:

@@ -206,7 +206,7 @@ def test_broken_pass_is_left_out_and_the_others_are_kept(tmp_path: Path, sinks: 
         sink.add([broken, record.outcome], [record.request.context] * 2, record.request.now_ms)
         sink.flush(PATIENCE)
 
-    assert [line["event"] for line in logs if line["log_level"] == "warning"] == ["history_pass_left_out"]
+    assert [line["event"] for line in logs if line["log_level"] == "warning"] == ["history_pass_skipped"]
     assert count(tmp_path) == 1
 
 
@@ -223,7 +223,7 @@ def test_value_that_fits_no_column_costs_the_pass_of_its_job_alone(tmp_path: Pat
         sink.add([record.outcome, broken, record.outcome], contexts, record.request.now_ms)
         is_written = sink.flush(PATIENCE)
 
-    left_out = [line["job_key"] for line in logs if line["event"] == "history_pass_left_out"]
+    left_out = [line["job_key"] for line in logs if line["event"] == "history_pass_skipped"]
     assert (is_written, left_out) == (True, ["main/broken"])
     assert count(tmp_path) == 2
 
@@ -244,7 +244,7 @@ def test_figure_whose_code_raises_costs_its_job_alone_and_is_told_once(
             sink.add([record.outcome, broken, record.outcome], contexts, NOON_MS + minute * 3_600_000)
         is_written = sink.flush(PATIENCE)
 
-    left_out = [line["job_key"] for line in logs if line["event"] == "history_pass_left_out"]
+    left_out = [line["job_key"] for line in logs if line["event"] == "history_pass_skipped"]
     assert (is_written, left_out) == (True, ["main/broken"])
     assert count(tmp_path) == 6
 

@@ -150,7 +150,7 @@ def test_failing_is_told_once_and_so_is_its_end(stage: Stage) -> None:
             stage.step(700.0)
 
     assert [line["error"] for line in lines.of("notification_not_sent")] == ["HTTP 500"]
-    assert [line["failures"] for line in lines.of("notifications_sent_again")] == [3]
+    assert [line["failures"] for line in lines.of("notifications_sending_recovered")] == [3]
 
 
 def test_what_is_refused_for_good_does_not_hold_up_the_rest(stage: Stage) -> None:

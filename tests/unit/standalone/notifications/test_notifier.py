@@ -196,9 +196,9 @@ def test_events_wait_in_memory_while_the_database_is_away_and_too_many_are_count
     dropped = sum(line["events"] for line in lines.of("notifications_dropped"))
     assert dropped + len(receiver.events) == 20
     assert notifier.status()["t0"].dropped == dropped >= 14
-    (told,) = lines.of("notifications_not_kept")
+    (told,) = lines.of("notifications_not_saved")
     assert "s3cr3t" not in str(told)
-    assert len(lines.of("notifications_kept_again")) == 1
+    assert len(lines.of("notifications_saving_recovered")) == 1
 
 
 def test_targets_and_rules_can_change_meanwhile(receiver: Receiver, make: Make) -> None:

@@ -97,7 +97,7 @@ def test_what_leaves_a_job_alone_is_shown(site: Site) -> None:
 
     site.series.record("c", JobPassReport("c/orders", outcome, suspensions=(alone,)))
 
-    assert site.value("left_alone", what="dry run") == 1
+    assert site.value("scaling_suspended", what="dry run") == 1
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_nothing_is_shown_of_a_forgotten_job(site: Site) -> None:
     site.series.forget("c", "c/orders")
 
     samples = [sample for family in site.registry.collect() for sample in family.samples]
-    assert [sample.name for sample in samples] == ["flink_autoscaler_jobs_left_out"]
+    assert [sample.name for sample in samples] == ["flink_autoscaler_jobs_skipped"]
 
 
 def test_jobs_beyond_the_limit_are_counted_instead_of_shown_until_one_is_gone() -> None:
@@ -180,7 +180,7 @@ def test_jobs_beyond_the_limit_are_counted_instead_of_shown_until_one_is_gone() 
 
     for key in KEYS:
         series.record("c", JobPassReport(key, PassOutcome(key, PassPhase.EXECUTED, HOLD)))
-    before, left_out = shown(), registry.get_sample_value("flink_autoscaler_jobs_left_out")
+    before, left_out = shown(), registry.get_sample_value("flink_autoscaler_jobs_skipped")
     series.forget("c", KEYS[0])
 
     assert (before, left_out, shown()) == ([1, None], 1, [None, 1])

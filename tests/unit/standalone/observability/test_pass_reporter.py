@@ -68,7 +68,7 @@ def test_bad_cluster_is_reported_once_and_once_when_it_is_back(site: Site, fault
 
     assert len(site.lines.of("cluster_failed", cluster="main")) == 1
     assert len(site.lines.of("cluster_recovered", cluster="main")) == 1
-    assert site.lines.of("job_gone") == []
+    assert site.lines.of("job_removed") == []
 
 
 def test_cluster_that_refuses_connections_is_reported_once(site: Site) -> None:
@@ -150,7 +150,7 @@ def test_job_that_is_gone_is_announced_and_loses_its_series(site: Site) -> None:
     del site.flink.jobs[job.job_id]
     site.run(2)
 
-    assert [line["job_key"] for line in site.lines.of("job_gone")] == ["main/orders"]
+    assert [line["job_key"] for line in site.lines.of("job_removed")] == ["main/orders"]
     assert "main/orders" not in b"".join(site.watching.gauges.texts()).decode()
     assert "main/payments" in b"".join(site.watching.gauges.texts()).decode()
     assert site.watching.store.job_keys() == {"main/payments"}
@@ -209,7 +209,7 @@ def test_cluster_that_restarted_empty_and_got_its_job_back(site: Site) -> None:
     (report,) = site.run()
 
     assert report.is_clean
-    assert site.lines.of("job_gone") == []
+    assert site.lines.of("job_removed") == []
     assert [line["job_id"] for line in site.lines.of("job_found")][-1] == resubmitted.job_id
 
 
@@ -301,7 +301,7 @@ def test_labels_are_facts_of_every_line_about_a_job(site: Site) -> None:
     about = [
         line for line in site.lines.all() if line.get("job_key") == "main/orders" and "deleted" not in line["event"]
     ]
-    assert {line["event"] for line in about} >= {"job_found", "job_phase", "job_gone"}
+    assert {line["event"] for line in about} >= {"job_found", "job_phase", "job_removed"}
     assert {(line["yarn_application_id"], line["yarn_queue"], line["yarn_user"]) for line in about} == {
         ("application_1_2", "root.a", "ann")
     }
@@ -322,6 +322,6 @@ def test_outcome_that_cannot_be_told_keeps_no_other_job_from_being_told_of(site:
         site.watch.reporter.report(replace(report, reports=hold))
 
     told = site.lines.all()[before:]
-    assert [line["job_key"] for line in told if line["event"] == "job_not_told"] == [bad]
+    assert [line["job_key"] for line in told if line["event"] == "job_not_reported"] == [bad]
     news = sorted(line["job_key"] for line in told if line.get("codes") == [{"code": "NEWS"}])
     assert news == sorted(hold.keys() - {bad})

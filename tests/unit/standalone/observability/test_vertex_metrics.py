@@ -75,4 +75,4 @@ def test_jobs_beyond_the_limit_are_counted_instead_of_shown(
 
     metrics.put("c", "c/more", {V1: "source"}, EvaluatedMetrics({}, {}))
 
-    assert registry.get_sample_value("flink_autoscaler_vertex_metrics_left_out") == 1
+    assert registry.get_sample_value("flink_autoscaler_vertex_metrics_skipped") == 1

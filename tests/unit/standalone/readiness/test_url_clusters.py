@@ -26,13 +26,13 @@ def test_clusters_are_named_by_their_hosts(urls: list[str], names: list[str]) ->
     [
         pytest.param(["jobmanager:8081"], "did you mean http://jobmanager:8081?", id="without scheme"),
         pytest.param(["ftp://x"], "expected http:// or https:// with a host", id="another scheme"),
-        pytest.param(["http://a;http://b"], "several clusters take --url several times", id="two in one"),
+        pytest.param(["http://a;http://b"], "several clusters take --jobmanager-url several times", id="two in one"),
         pytest.param(["http://a", "http://a/"], "is there more than once", id="twice"),
         pytest.param([""], "expected", id="empty"),
     ],
 )
 def test_unusable_url_is_a_mistake_that_names_the_option(urls: list[str], said: str) -> None:
-    with pytest.raises(ConfigError, match=r"^--url") as raised:
+    with pytest.raises(ConfigError, match=r"^--jobmanager-url") as raised:
         clusters_from_urls(urls, {})
 
     assert said in str(raised.value)

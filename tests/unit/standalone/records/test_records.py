@@ -209,7 +209,7 @@ def test_that_nothing_is_recorded_is_said_once_and_that_it_is_over() -> None:
 
     assert is_written
     told = [(line["event"], line["log_level"]) for line in lines if line["log_level"] != "debug"]
-    assert told == [("passes_not_recorded", "warning"), ("passes_recorded_again", "info")]
+    assert told == [("passes_not_recorded", "warning"), ("pass_recording_recovered", "info")]
 
 
 def test_old_records_are_removed_in_time(store: FakeRecordStore) -> None:

@@ -70,7 +70,7 @@ def test_what_a_daemon_without_a_store_keeps_is_found_by_the_next_one_and_by_com
 
     explained = call("explain", "orders", *config)
     paused = call("pause", "orders", "--reason", "a test", *config)
-    ordered = call("orders", "--json", *config)
+    ordered = call("commands", "--json", *config)
     events = call("events", "--json", *config)
 
     kept = daemon.lines("state_kept")

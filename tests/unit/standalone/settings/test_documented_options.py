@@ -38,8 +38,9 @@ def active(text: str, *, with_clusters: bool) -> str:
         (reference.SAMPLE, reference.sample()),
         (reference.PAGE, reference.page()),
         (reference.WORDS_PAGE, reference.words_page()),
+        (reference.UPGRADE_PAGE, reference.upgrade_page()),
     ],
-    ids=["sample", "options", "words"],
+    ids=["sample", "options", "words", "renamed"],
 )
 def test_the_documents_equal_the_declarations(path: Path, text: str) -> None:
     assert (ROOT / path).read_text(encoding="utf-8") == text

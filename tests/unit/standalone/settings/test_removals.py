@@ -68,5 +68,5 @@ def test_a_removed_provider_is_refused_with_what_to_use_instead(name: str, tmp_p
 
 
 def test_a_removed_command_is_told_from_others_by_all_its_words() -> None:
-    assert "use db set-aside" in (removed_command_problem(["db", "restore", "7"]) or "")
+    assert "use db quarantine" in (removed_command_problem(["db", "restore", "7"]) or "")
     assert removed_command_problem(["db", "status"]) is removed_command_problem(["db"]) is None

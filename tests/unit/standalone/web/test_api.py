@@ -73,9 +73,9 @@ def test_a_pause_over_the_api_stops_the_next_rescale(web: WebSite) -> None:
     web.run()
     order = {"job_key": "main/orders", "order": "pause", "reason": "release 7", "seconds": 3600}
     form = {"Content-Type": "application/x-www-form-urlencoded"}  # as curl -d has it
-    given = web.client.post("/api/v1/orders", content=json.dumps(order), headers=form)
+    given = web.client.post("/api/v1/commands", content=json.dumps(order), headers=form)
     web.run()
-    (order,) = web.get("/orders", job="main/orders")["orders"]
+    (order,) = web.get("/commands", job="main/orders")["commands"]
     (job,) = web.get("/jobs")["jobs"]
 
     assert given.json()["is_refused"] is False
@@ -88,8 +88,8 @@ def test_a_pin_that_the_job_cannot_have_is_refused_with_the_figures(web: WebSite
     web.decide("orders")
     asked = {"job_key": "main/orders", "order": "pin", "reason": "test", "vertices": {"wrok": 3}}
 
-    refused = web.client.post("/api/v1/orders", json=asked).json()
-    forced = web.client.post("/api/v1/orders", json={**asked, "force": True}).json()
+    refused = web.client.post("/api/v1/commands", json=asked).json()
+    forced = web.client.post("/api/v1/commands", json={**asked, "force": True}).json()
 
     assert refused["is_refused"]
     assert "did you mean 'work'" in refused["text"]
@@ -113,11 +113,11 @@ def test_a_pin_that_the_job_cannot_have_is_refused_with_the_figures(web: WebSite
 def test_an_order_that_cannot_be_meant_is_told_and_does_nothing(web: WebSite, body: object, text: str) -> None:
     web.run()
 
-    answer = web.client.post("/api/v1/orders", json=body)
+    answer = web.client.post("/api/v1/commands", json=body)
 
     assert answer.status_code == 400
     assert text in answer.json()["error"]
-    assert web.get("/orders")["orders"] == []
+    assert web.get("/commands")["commands"] == []
 
 
 def test_what_if_tells_what_other_options_would_have_come_to_and_changes_nothing(web: WebSite) -> None:
@@ -164,9 +164,9 @@ def test_without_a_token_everybody_may_look_and_nobody_may_order() -> None:
 
         looks = web.client.get("/api/v1/jobs")
         orders = web.client.post(
-            "/api/v1/orders", json={"job_key": "main/orders", "order": "resume"}, headers={"X-Form-Token": token}
+            "/api/v1/commands", json={"job_key": "main/orders", "order": "resume"}, headers={"X-Form-Token": token}
         )
-        nonsense = web.client.post("/api/v1/orders?more=1", content=b"{", headers={"X-Form-Token": token})
+        nonsense = web.client.post("/api/v1/commands?more=1", content=b"{", headers={"X-Form-Token": token})
 
     assert looks.status_code == 200
     assert (orders.status_code, orders.json()["error"][:34]) == (403, "orders need the role operator: see")
@@ -205,12 +205,12 @@ def test_an_order_that_nobody_of_us_has_sent_is_refused_and_not_carried_out(
     order = {"job_key": "main/orders", "order": "pause", "reason": "x"}
 
     answer = web.client.post(
-        "/api/v1/orders", content=json.dumps(order), headers={"Content-Type": "text/plain", **headers}
+        "/api/v1/commands", content=json.dumps(order), headers={"Content-Type": "text/plain", **headers}
     )
 
     assert (answer.status_code, list(answer.json())) == (status, ["error"])
     assert "orders" not in answer.json()["error"].replace("orders need", "").replace("orders are", "")
-    assert web.get("/orders")["orders"] == []
+    assert web.get("/commands")["commands"] == []
 
 
 def test_what_keeps_a_view_never_mixes_up_who_looks() -> None:

@@ -14,8 +14,8 @@ from schemathesis.specs.openapi.checks import response_schema_conformance, statu
 from testkit.builders.web import OPERATOR, WebSite, operated
 
 CHECKS = [not_a_server_error, response_schema_conformance, status_code_conformance]
-QUESTIONS = ("about", "clusters", "jobs", "job", "passes", "pass", "record", "rescales", "series", "events", "orders")
-OPERATIONS = [("GET", each) for each in (*QUESTIONS, "configuration")] + [("POST", "what-if"), ("POST", "orders")]
+QUESTIONS = ("about", "clusters", "jobs", "job", "passes", "pass", "record", "rescales", "series", "events", "commands")
+OPERATIONS = [("GET", each) for each in (*QUESTIONS, "configuration")] + [("POST", "what-if"), ("POST", "commands")]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_a_body_that_is_no_document_is_a_problem_of_whoever_sent_it(web: WebSite
     ("method", "path", "status"),
     [
         pytest.param("GET", "/api/v1/nothing", 404, id="no such endpoint"),
-        pytest.param("DELETE", "/api/v1/orders", 405, id="no such method"),
+        pytest.param("DELETE", "/api/v1/commands", 405, id="no such method"),
         pytest.param("GET", "/api/v1/about?verbose=1", 400, id="no such parameter"),
         pytest.param("GET", "/api/v1/jobs?limit=many", 400, id="no number"),
     ],

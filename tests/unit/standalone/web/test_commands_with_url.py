@@ -29,7 +29,7 @@ def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebSite]:
 
 
 def run(web: WebSite, *arguments: str) -> Result:
-    return CliRunner().invoke(app, [*arguments, "--url", web.url])
+    return CliRunner().invoke(app, [*arguments, "--daemon-url", web.url])
 
 
 def test_explain_asks_the_daemon_which_needs_no_database_for_it(web: WebSite, tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_explain_asks_the_daemon_which_needs_no_database_for_it(web: WebSite, tm
 
 def test_orders_go_to_the_daemon_and_come_back_from_it(web: WebSite) -> None:
     given = run(web, "pause", "orders", "--reason", "release 7", "--for", "1h")
-    listed = run(web, "orders", "orders")
+    listed = run(web, "commands", "orders")
     web.run()
     ended = run(web, "resume", "orders")
 
@@ -87,7 +87,7 @@ def test_a_viewer_may_not_order(web: WebSite, monkeypatch: pytest.MonkeyPatch) -
     ("url", "code"), [("http://127.0.0.1:9", 1), ("ftp://host", 2), ("http://me:secret@host", 2), ("nothing", 2)]
 )
 def test_a_daemon_that_is_not_there_and_a_url_that_is_none_are_told(url: str, code: int) -> None:
-    ran = CliRunner().invoke(app, ["jobs", "--url", url])
+    ran = CliRunner().invoke(app, ["jobs", "--daemon-url", url])
 
     assert ran.exit_code == code
     assert "secret" not in ran.output

@@ -40,7 +40,7 @@ def test_a_daemon_shows_its_jobs_and_takes_no_order_unless_configured(daemon: Da
         wait_until("the job", lambda: "main/orders" in client.get("/").text, 300)
         about = client.get("/api/v1/about").json()
         values = {each["key"]: each for each in client.get("/api/v1/configuration").json()["values"]}
-        ordered = client.post("/api/v1/orders", json={"job_key": "main/orders", "order": "resume"})
+        ordered = client.post("/api/v1/commands", json={"job_key": "main/orders", "order": "resume"})
 
     assert (about["is_leader"], about["role"], about["jobs"]) == (True, "viewer", 1)
     assert values["autoscaler.clusters.0.url"]["value"] == flink.url
@@ -67,7 +67,7 @@ def test_an_order_with_the_token_of_a_file_reaches_the_cluster(
         unknown = client.get("/")
         client.headers["Authorization"] = "Bearer operators-token"
         wait_until("the job", lambda: "main/orders" in client.get("/").text, 300)
-        given = client.post("/api/v1/orders", json=pin)
+        given = client.post("/api/v1/commands", json=pin)
 
         wait_until("the pin", lambda: job.requirements[work.vertex_id][1] == 3, 300)
 

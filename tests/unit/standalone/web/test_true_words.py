@@ -29,7 +29,7 @@ def web() -> Iterator[WebSite]:
 
 
 def order(web: WebSite, what: str, **more: object) -> str:
-    answer = web.client.post("/api/v1/orders", json={"job_key": KEY, "order": what, "reason": "x", **more})
+    answer = web.client.post("/api/v1/commands", json={"job_key": KEY, "order": what, "reason": "x", **more})
     assert answer.status_code == 200, answer.text
     return str(answer.json()["text"])
 
@@ -81,7 +81,7 @@ def test_an_order_is_shown_at_once_and_its_end_too(web: WebSite) -> None:
     order(web, "dry-run")
     order(web, "resume")
     order(web, "live")
-    resumed, orders = web.get("/jobs")["jobs"][0], web.get("/orders")["orders"]
+    resumed, orders = web.get("/jobs")["jobs"][0], web.get("/commands")["commands"]
 
     assert web.site.fleet.version > version
     assert [each["text"] for each in paused["left_alone"]] == ["scaling paused until resumed"]

@@ -178,7 +178,7 @@ def test_orders_that_cannot_be_read_are_set_aside_to_the_letter_once(
     assert [pin.pattern for pin in found["main/b"].pins] == ["x"]
     (kept,) = rows_of(database, SET_ASIDE)
     assert (kept["job_key"], kept["state_type"], kept["state_value"]) == ("main/a", "orders", text)
-    assert [line["job_key"] for line in lines.of("orders_set_aside")] == ["main/a"]
+    assert [line["job_key"] for line in lines.of("commands_quarantined")] == ["main/a"]
     assert book.set_aside_count == 1
 
 
@@ -218,7 +218,7 @@ def test_version_that_is_no_instant_harms_nobody_and_is_mended_once(file: Databa
         "main/b": ["b"],
         "main/c": ["c"],
     }
-    assert [line["job_key"] for line in lines.of("orders_set_aside")] == ["main/a", "main/b"]
+    assert [line["job_key"] for line in lines.of("commands_quarantined")] == ["main/a", "main/b"]
     assert all(0 < row["version"] < _FOREVER for row in rows_of(file, ORDERS))
     assert [pin.pattern for pin in SqlOrderStore(file).orders("main")["main/a"].pins] == ["a", "z"]
 
@@ -244,7 +244,7 @@ def test_orders_whose_cluster_is_not_that_of_their_job_still_count_and_are_mende
 
     assert [set(each) for each in found] == [{"main/a"}] * 3
     assert all(each["main/a"].pause is not None for each in found)
-    assert [(line["job_key"], "cluster" in line["problem"]) for line in lines.of("orders_set_aside")] == [
+    assert [(line["job_key"], "cluster" in line["problem"]) for line in lines.of("commands_quarantined")] == [
         ("main/a", True)
     ]
     assert {row["job_key"]: row["cluster"] for row in rows_of(file, ORDERS)} == {"main/a": "main", "MAIN/b": "MAIN"}

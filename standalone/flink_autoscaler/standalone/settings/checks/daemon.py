@@ -47,9 +47,9 @@ _COME_ALONG: Final = frozenset(
 
 _INTERVAL: Final = "autoscaler.standalone.control-loop.interval"
 _DECLARED: Final = {
-    AutoscalerOptions.lag_sources.key: "autoscaler.kafka or autoscaler.numbers",
-    AutoscalerOptions.arrival_rate_sources.key: "autoscaler.numbers",
-    AutoscalerOptions.floor_sources.key: "autoscaler.numbers",
+    AutoscalerOptions.lag_sources.key: "autoscaler.kafka or autoscaler.external-metrics",
+    AutoscalerOptions.arrival_rate_sources.key: "autoscaler.external-metrics",
+    AutoscalerOptions.floor_sources.key: "autoscaler.external-metrics",
 }
 """Where the places are declared that an option may name."""
 
@@ -234,19 +234,19 @@ def _describe_origin(key: str, values: Mapping[str, Value], prefix: str = "") ->
 
 def _external_metric_problems(settings: Settings) -> Iterator[str]:
     """Yield what is wrong with the places that know lag, arrivals and floors, and the options that name them."""
-    names = [*(each.name for each in settings.kafka), *(each.name for each in settings.numbers)]
+    names = [*(each.name for each in settings.kafka), *(each.name for each in settings.external_metrics)]
     for name in dict.fromkeys(each for each in names if names.count(each) > 1 or each == FLINK):
-        yield f"the name '{name}' in autoscaler.kafka and autoscaler.numbers is used twice, or means Flink itself"
+        yield f"the name '{name}' in autoscaler.kafka or autoscaler.external-metrics is used twice, or means Flink"
     for kafka in settings.kafka:
         if not kafka.bootstrap_servers:
             yield f"autoscaler.kafka: '{kafka.name}' has no bootstrap-servers"
         if "bootstrap.servers" in {*kafka.properties, *kafka.properties_env, *kafka.properties_file}:
             yield f"autoscaler.kafka: '{kafka.name}' names its brokers by bootstrap-servers, not by a property"
-    for number in settings.numbers:
+    for number in settings.external_metrics:
         if number.type in EXTERNAL_METRIC_TYPES and len(number.url) != 1:
-            yield f"autoscaler.numbers: '{number.name}' needs one url"
+            yield f"autoscaler.external-metrics: '{number.name}' needs one url"
         if number.type == "promql" and number.query is None:
-            yield f"autoscaler.numbers: '{number.name}' has no query"
+            yield f"autoscaler.external-metrics: '{number.name}' has no query"
     yield from _source_name_problems(settings, names)
 
 

@@ -15,7 +15,6 @@ from flink_autoscaler.standalone.settings.schema.types import (
     Count,
     Flag,
     MemorySize,
-    OldKeys,
     OneOf,
     OptionSection,
     PluginName,
@@ -176,14 +175,14 @@ class ProviderSettings(AccessSettings):
     type: PluginName = "none"
     min_taskmanagers: Count = Field(default=0, ge=0)
     max_taskmanagers: Count = Field(default=10, ge=0)
-    spare_taskmanagers: Count = Field(default=0, ge=0)
+    headroom_taskmanagers: Count = Field(default=0, ge=0)
     other_taskmanagers: Count = Field(default=0, ge=0)
     slots_per_taskmanager: Count | None = Field(default=None, ge=1)
     typical_startup: Seconds = Field(default=30.0, ge=0)
     ready_timeout: Seconds = Field(default=600.0, gt=0)
-    settle: Seconds = Field(default=10.0, ge=0)
-    checkpoint_patience: Count = Field(default=3, ge=0)
-    idle_time: Seconds = Field(default=60.0, ge=0)
+    slot_warmup: Seconds = Field(default=10.0, ge=0)
+    checkpoint_max_intervals: Count = Field(default=3, ge=0)
+    idle_timeout: Seconds = Field(default=60.0, ge=0)
     command: Texts = ()
     describe_command: Texts = ()
     command_timeout: Seconds = Field(default=300.0, gt=0)
@@ -207,7 +206,7 @@ class ClusterSettings(AccessSettings):
     include: Texts = ()
     exclude: Texts = ()
     job_user_config: Flag = True
-    slots: Annotated[Growth, OldKeys(("autoscaler.clusters.<n>.capacity",))] = Growth.AUTO
+    slots: Growth = Growth.AUTO
     options: TextMap = Field(default_factory=dict)
     parameters: TextMap = Field(default_factory=dict)
     yarn: YarnSettings = YarnSettings()

@@ -47,7 +47,7 @@ LISTS: Final[Mapping[str, str]] = {
     f"{PREFIX}notifications.targets": "target",
     f"{PREFIX}notifications.rules": "rule",
     f"{PREFIX}kafka": "Kafka cluster",
-    f"{PREFIX}numbers": "service",
+    f"{PREFIX}external-metrics": "service",
 }
 """The keys of lists of sections, and what one entry is called."""
 

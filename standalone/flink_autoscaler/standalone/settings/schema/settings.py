@@ -130,8 +130,8 @@ class HistorySettings(OptionSection):
 class StateRetentionSettings(OptionSection):
     """Retention of the state of jobs that are gone."""
 
-    grace: Seconds = Field(default=3600.0, ge=0)
-    retention: Seconds = Field(default=30 * 86_400.0, ge=0)
+    grace_period: Seconds = Field(default=3600.0, ge=0)
+    max_age: Seconds = Field(default=30 * 86_400.0, ge=0)
 
 
 class LogSettings(OptionSection):
@@ -194,12 +194,12 @@ class DaemonSettings(OptionSection):
     ha: HaSettings = HaSettings()
     history: HistorySettings = HistorySettings()
     http: HttpSettings = HttpSettings()
-    jobs_gone: StateRetentionSettings = StateRetentionSettings()
+    state_retention: StateRetentionSettings = StateRetentionSettings()
     kafka: tuple[KafkaSettings, ...] = ()
     log: LogSettings = LogSettings()
     loop: LoopSettings = LoopSettings()
     notifications: NotificationSettings = NotificationSettings()
-    numbers: tuple[ExternalMetricSettings, ...] = ()
+    external_metrics: tuple[ExternalMetricSettings, ...] = ()
     records: RecordSettings = RecordSettings()
     standalone: StandaloneSettings = StandaloneSettings()
 

@@ -193,7 +193,7 @@ class Views:
 
     def _orders(self, job_key: str) -> list[Any]:
         try:
-            return list(self._answers.orders(job_key).orders)
+            return list(self._answers.orders(job_key).commands)
         except StoreError:
             return []
 

@@ -101,9 +101,9 @@ class EventCleaner:
         try:
             return self._clean(kept)
         except LeaseLostError:
-            log.debug("event_clean_up_left_to_the_leader")
+            log.debug("event_cleanup_left_to_leader")
         except StoreError as error:
-            log.error("event_clean_up_failed", error=str(error))
+            log.error("event_cleanup_failed", error=str(error))
         return 0
 
     def _clean(self, kept: _Kept) -> int:

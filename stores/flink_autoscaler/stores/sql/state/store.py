@@ -173,9 +173,9 @@ class SqlStateStore:
             try:
                 saved |= self._save_batch(batch)
             except (ConflictError, LeaseLostError, RowError) as error:
-                log.debug("states_not_saved_together", error=str(error))  # nothing was written
+                log.debug("batch_not_saved", error=str(error))  # nothing was written
             except StoreError as error:
-                log.debug("states_not_saved_together", error=str(error))
+                log.debug("batch_not_saved", error=str(error))
                 break  # it may be away, and would be waited for again and again
         return frozenset(saved)
 
@@ -338,7 +338,7 @@ class SqlStateStore:
                     continue
                 self._reported.add((job_key, state_type))
                 self._set_aside_count += 1
-            log.warning("state_set_aside", job_key=job_key, state_type=state_type, problem=problem)
+            log.warning("state_quarantined", job_key=job_key, state_type=state_type, problem=problem)
 
     def _forget_reports(self, job_key: JobKey, stored: StoredJob) -> None:
         """Report again when a value that was replaced becomes unreadable once more."""

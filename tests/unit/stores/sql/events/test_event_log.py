@@ -375,7 +375,7 @@ def test_a_failure_ends_the_run_and_is_logged(database: Database) -> None:
     with LogLines() as lines:
         cleaner(database).clean()
 
-    (line,) = lines.of("event_clean_up_failed")
+    (line,) = lines.of("event_cleanup_failed")
     assert "db upgrade" in line["error"]
 
 

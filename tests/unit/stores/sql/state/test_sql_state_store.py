@@ -369,7 +369,7 @@ def test_a_value_that_cannot_be_read_is_set_aside_to_the_letter(database: Databa
         store.save("job", OVERRIDES)
 
     (kept,) = rows_of(database, SET_ASIDE)
-    (line,) = lines.of("state_set_aside", job_key="job", state_type="scalingTracking")
+    (line,) = lines.of("state_quarantined", job_key="job", state_type="scalingTracking")
     assert (kept["job_key"], kept["state_type"], kept["state_value"]) == ("job", "scalingTracking", damage)
     assert kept["problem"] == line["problem"]
     assert damage not in kept["problem"]
@@ -457,7 +457,7 @@ def test_damage_in_our_own_table_is_set_aside_to_the_letter_and_told_once(databa
 
     (kept,) = rows_of(database, SET_ASIDE)
     assert (kept["job_key"], kept["state_type"], kept["state_value"]) == ("job", "ownState", text)
-    assert [line["state_type"] for line in lines.of("state_set_aside")] == ["ownState"]
+    assert [line["state_type"] for line in lines.of("state_quarantined")] == ["ownState"]
     assert (store.set_aside_count, again.set_aside_count) == (1, 0)
 
 

@@ -151,7 +151,7 @@
     output.textContent = "…";
     try {
       if (form.matches(".order")) {
-        output.textContent = (await send("/api/v1/orders", ordered(form))).text;
+        output.textContent = (await send("/api/v1/commands", ordered(form))).text;
         // What was ordered is shown at once, also above the form, which is not in use any more.
         if (form.contains(document.activeElement)) { document.activeElement.blur(); }
         await refresh();

@@ -1,4 +1,4 @@
-"""``meaning``: every word that is told can be asked for."""
+"""``glossary``: every word that is told can be asked for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from testkit.builders.forked_command import run_command
 
 
 def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_command(["meaning", *arguments], os.environ)
+    return run_command(["glossary", *arguments], os.environ)
 
 
 def test_a_word_is_told_with_what_it_means_and_what_to_do() -> None:
@@ -29,7 +29,7 @@ def test_all_words_are_told_as_json() -> None:
     told = call("--json", *sorted(set(words)))
 
     assert told.returncode == 0
-    assert sorted({each["word"] for each in json.loads(told.stdout)["meanings"]}) == sorted(set(words))
+    assert sorted({each["term"] for each in json.loads(told.stdout)["entries"]}) == sorted(set(words))
 
 
 def test_an_unknown_word_is_refused_with_the_nearest() -> None:

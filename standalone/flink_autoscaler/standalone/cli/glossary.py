@@ -1,4 +1,4 @@
-"""``meaning``: what a word means that the autoscaler tells, and what to do about it."""
+"""``glossary``: what a word means that the autoscaler tells, and what to do about it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _INDENT: Final = "    "
 
 @cli.command(
     app,
-    "flink-autoscaler meaning DOES_NOT_PAY",
-    "flink-autoscaler meaning RescaleRefused probation",
+    "flink-autoscaler glossary DOES_NOT_PAY",
+    "flink-autoscaler glossary RescaleRefused probation",
 )
-def meaning(
+def glossary(
     words: Annotated[list[str], cli.argument("WORD...", "Reason, event, phase or finding.")],
     as_json: cli.JsonOption = False,
 ) -> int:
@@ -30,7 +30,7 @@ def meaning(
     found = [(word, list(entries_of(word))) for word in words]
     told = [entry for _, entries in found for entry in entries]
     if as_json:
-        out.print_document({"meanings": [_entry_document(kind, entry) for kind, entry in told]})
+        out.print_document({"entries": [_entry_document(kind, entry) for kind, entry in told]})
     else:
         out.write_out("".join(_entry_text(kind, entry) for kind, entry in told))
     unknown = [word for word, entries in found if not entries]
@@ -40,7 +40,7 @@ def meaning(
 
 
 def _entry_document(kind: EntryKind, entry: CatalogEntry) -> dict[str, Any]:
-    return {"word": entry.term, "kind": kind.value, "means": entry.description, "advice": entry.remedy or None}
+    return {"term": entry.term, "kind": kind.value, "description": entry.description, "remedy": entry.remedy or None}
 
 
 def _entry_text(kind: EntryKind, entry: CatalogEntry) -> str:
