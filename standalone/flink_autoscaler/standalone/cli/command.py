@@ -260,9 +260,9 @@ def _is_misconfigured(error: Exception) -> bool:
     """Tell whether a database cannot be used as it is configured, such as a file that cannot be opened."""
     if not isinstance(error, StoreError):
         return False
-    from flink_autoscaler.stores.sql.database.failures import is_lasting
+    from flink_autoscaler.stores.sql.database.failures import is_permanent
 
-    return is_lasting(error)
+    return is_permanent(error)
 
 
 def read_instant(text: str, now: float, option: str = "--at") -> int:

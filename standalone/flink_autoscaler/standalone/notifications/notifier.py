@@ -34,7 +34,7 @@ from flink_autoscaler.standalone.notifications.messages import cloud_event, repo
 from flink_autoscaler.standalone.notifications.targets import make_target
 from flink_autoscaler.standalone.settings.schema.clusters import NotificationSettings, RuleSettings, TargetSettings
 from flink_autoscaler.standalone.settings.secrets import mask_secrets
-from flink_autoscaler.stores.clock import elapsed
+from flink_autoscaler.stores.clock import monotonic_seconds
 
 log = structlog.get_logger(__name__)
 
@@ -142,15 +142,15 @@ class Notifier(BackgroundWriter[_Queued]):
         self._close_within(_STOP_TIMEOUT)
         stopped = [delivery for _, delivery in self._deliveries.values()]
         self._stop(tuple(self._deliveries))
-        end = elapsed() + _STOP_TIMEOUT
+        end = monotonic_seconds() + _STOP_TIMEOUT
         for delivery in stopped:
-            delivery.join(max(0.0, end - elapsed()))
+            delivery.join(max(0.0, end - monotonic_seconds()))
         if self._loop is not None:
             self._loop.close()
 
     def _is_due(self, target: str, identity: str, interval: float) -> bool:
         """Tell whether the same was not told to a target within an interval, as far as this process knows."""
-        now = elapsed()
+        now = monotonic_seconds()
         with self._lock:
             if now < self._told_until.get((target, identity), now):
                 return False
@@ -185,7 +185,7 @@ class Notifier(BackgroundWriter[_Queued]):
             make_target(target, loop),
             self._outbox,
             may_act=self._may_act,
-            clock=elapsed,
+            clock=monotonic_seconds,
             first_pause=self._first_pause,
             counts=self._counts.get(target.name),
         )
@@ -220,9 +220,9 @@ class Notifier(BackgroundWriter[_Queued]):
         return _CLEANUP_INTERVAL
 
     def _run_maintenance(self) -> None:
-        if elapsed() < self._clean_up_at or not self._may_act():
+        if monotonic_seconds() < self._clean_up_at or not self._may_act():
             return
-        self._clean_up_at = elapsed() + _CLEANUP_INTERVAL
+        self._clean_up_at = monotonic_seconds() + _CLEANUP_INTERVAL
         with ErrorBoundary() as boundary:
             if given_up := self._outbox.expire(self._settings.retry_for):
                 log.warning("notifications_given_up", events=sum(given_up.values()), effect="nobody is told about them")

@@ -141,7 +141,7 @@ class SqlOutbox:
             newest = select(_ROW.id).where(waits, _ROW.target == target).order_by(_ROW.id.desc())
             too_many = connection.scalars(newest.offset(self._most_waiting).limit(_REMOVED_AT_ONCE))
             gone |= dict.fromkeys(too_many, target)
-        _removed(connection, list(gone))
+        _remove(connection, list(gone))
         return Counter(gone.values())
 
     def _forget(self, connection: Connection) -> int:
@@ -149,10 +149,10 @@ class SqlOutbox:
         now_ms = self._database.now_ms(connection)
         settled = and_(_ROW.writer == self._writer, _ROW.settled_ms > 0, _ROW.settled_ms < now_ms - _KEPT_MS)
         old = select(_ROW.id).where(settled, _ROW.repeat_until_ms < now_ms).limit(_REMOVED_AT_ONCE)
-        return _removed(connection, list(connection.scalars(old)))
+        return _remove(connection, list(connection.scalars(old)))
 
 
-def _removed(connection: Connection, ids: Sequence[int]) -> int:
+def _remove(connection: Connection, ids: Sequence[int]) -> int:
     if ids:
         connection.execute(delete(NOTIFICATIONS).where(_ROW.id.in_(set(ids))))
     return len(set(ids))
