@@ -66,18 +66,18 @@ class BodyReader:
         self._received += len(piece)
         if self._received > self._limit:
             raise self._too_long()
-        decoded = piece if self._encoding is None else self._inflated(piece)
+        decoded = piece if self._encoding is None else self._inflate(piece)
         self._size += len(decoded)
         if self._size > self._limit:
             raise self._too_long()
         self._parts.append(decoded)
 
-    def taken(self) -> bytes:
+    def take_new(self) -> bytes:
         """Return what has been taken since this was asked last, for those who decode an answer piece by piece."""
         parts, self._parts = self._parts, []
         return b"".join(parts)
 
-    def announced(self, length: str | None) -> None:
+    def check_announced(self, length: str | None) -> None:
         """Take the length that the answer announces. Raises ResponseError: That is longer than the limit."""
         if (
             length is not None
@@ -94,7 +94,7 @@ class BodyReader:
             raise ResponseError(_GOES_ON)
         return b"".join(self._parts)
 
-    def _inflated(self, piece: bytes) -> bytes:
+    def _inflate(self, piece: bytes) -> bytes:
         if not piece:
             return b""
         if self._inflater is None:

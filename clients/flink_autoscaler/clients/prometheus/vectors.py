@@ -33,7 +33,7 @@ class TooManySeriesError(ResponseError):
     """An answer has more series than are taken; fewer jobs at once may help."""
 
 
-class Series(NamedTuple):
+class LabeledSample(NamedTuple):
     """One series of an answer.
 
     Attributes:
@@ -51,12 +51,12 @@ class Vector(NamedTuple):
     Attributes:
         series: In the order of the server.
         warnings: Why it may not be all; empty where it is.
-        strange: Series that are not as documented and were left out, of a bounded number.
+        skipped: Series that are not as documented and were left out, of a bounded number.
     """
 
-    series: list[Series]
+    series: list[LabeledSample]
     warnings: tuple[str, ...]
-    strange: tuple[str, ...]
+    skipped: tuple[str, ...]
 
 
 class VectorReader:
@@ -70,7 +70,7 @@ class VectorReader:
         self._text = ""
         self._before: str | None = None
         self._has_ended = False
-        self._series: list[Series] = []
+        self._series: list[LabeledSample] = []
         self._strange: list[str] = []
         self._taken = 0
 
@@ -134,7 +134,7 @@ class VectorReader:
 
     def _take_entry(self, labels: Mapping[str, str], value: float) -> None:
         """Take one series."""
-        self._series.append(Series(labels, value))
+        self._series.append(LabeledSample(labels, value))
 
     def _count(self, series: int) -> None:
         self._taken += series
@@ -148,9 +148,9 @@ class VectorReader:
             "".join(labels.values())  # all of them are texts
             self._take_entry(labels, float(text))
         except (KeyError, TypeError, ValueError, AttributeError):
-            self._note_strange(entry)
+            self._note_skipped(entry)
 
-    def _note_strange(self, entry: object) -> None:
+    def _note_skipped(self, entry: object) -> None:
         if len(self._strange) < MOST_SHOWN:
             self._strange.append(f"not a series with a number: {reprlib.repr(entry):.200}")
 

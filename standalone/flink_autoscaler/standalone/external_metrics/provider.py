@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.clients.http.number import HttpNumber
+from flink_autoscaler.clients.http.number import HttpLagSource
 from flink_autoscaler.clients.kafka.lag import KafkaAddress, KafkaLag
 from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
@@ -243,7 +243,7 @@ def _http_source(settings: ExternalMetricSettings, loop: EventLoopThread) -> Lag
         )
         return source
     is_promql = settings.type == "promql"
-    return HttpNumber(
+    return HttpLagSource(
         loop,
         partial(_endpoint, settings),
         path="" if is_promql else settings.path,

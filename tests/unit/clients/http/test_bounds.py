@@ -87,7 +87,7 @@ def test_a_body_of_exactly_the_limit_is_read() -> None:
 @pytest.mark.parametrize("length", ["10001", "9" * 5000])
 def test_an_announced_length_beyond_the_limit_is_not_waited_for(length: str) -> None:
     with pytest.raises(ResponseError, match="longer than 10000 bytes"):
-        BodyReader((), LIMIT).announced(length)
+        BodyReader((), LIMIT).check_announced(length)
 
 
 @pytest.mark.parametrize(

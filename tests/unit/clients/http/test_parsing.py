@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.clients.http.parsing import LONGEST_HEAD, MOST_INTERIM, AnswerParser, Received
+from flink_autoscaler.clients.http.parsing import LONGEST_HEAD, MOST_INTERIM, AnswerParser, RawResponse
 from flink_autoscaler.core.errors import ResponseError
 
 LIMIT = 10_000
 ZIPPED = gzip.compress(b'{"a": 1}')
 
 
-def parsed(data: bytes, *, size: int = 1 << 20, closes: bool = False) -> Received | None:
+def parsed(data: bytes, *, size: int = 1 << 20, closes: bool = False) -> RawResponse | None:
     parser, received = AnswerParser(LIMIT), None
     for start in range(0, len(data), size):
         assert received is None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from flink_autoscaler.clients.auth.authentication import asked_for
+from flink_autoscaler.clients.auth.authentication import requested_schemes
 from flink_autoscaler.clients.http.connections import LONGEST_COOKIE, MOST_COOKIES
 from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import RefusedError
@@ -178,4 +178,4 @@ def test_refused_credentials_are_told_from_missing_ones(
     ],
 )
 def test_schemes_are_found_in_any_challenge(challenge: str, schemes: tuple[str, ...]) -> None:
-    assert asked_for(challenge) == schemes
+    assert requested_schemes(challenge) == schemes
