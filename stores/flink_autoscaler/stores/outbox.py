@@ -35,12 +35,12 @@ class HeapOutbox:
     """Keeps notices until the process ends (an ``Outbox``). Thread-safe.
 
     Args:
-        most_waiting: Notices of one target that wait at most.
+        max_waiting: Notices of one target that wait at most.
         clock: Seconds of a clock that never goes back.
     """
 
-    def __init__(self, *, most_waiting: int = MAX_WAITING, clock: Callable[[], float] = monotonic_seconds) -> None:
-        self._most_waiting = most_waiting
+    def __init__(self, *, max_waiting: int = MAX_WAITING, clock: Callable[[], float] = monotonic_seconds) -> None:
+        self._max_waiting = max_waiting
         self._clock = clock
         self._lock = threading.Lock()
         self._kept: list[_StoredNotification] = []
@@ -105,7 +105,7 @@ class HeapOutbox:
         newest = []
         for each in reversed(kept):
             counts[each.notice.target] = counts.get(each.notice.target, 0) + 1
-            if counts[each.notice.target] <= self._most_waiting:
+            if counts[each.notice.target] <= self._max_waiting:
                 newest.append(each)
         return newest[::-1]
 

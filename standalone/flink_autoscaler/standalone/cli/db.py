@@ -31,14 +31,14 @@ _UPGRADE_TIMEOUT: Final = 3600.0
 
 
 @cli.command(app, "flink-autoscaler db upgrade --config autoscaler.yaml", name="upgrade")
-def upgrade_database(given: cli.SettingsOptions) -> int:
+def upgrade_database(settings_options: cli.SettingsOptions) -> int:
     """Create or upgrade the schema.
 
     Keeps the Java process's tables and rows as they are. Several hosts may run it at once.
     """
     from flink_autoscaler.stores.sql import schema
 
-    with given.open_database(query_timeout=_UPGRADE_TIMEOUT) as database:
+    with settings_options.open_database(query_timeout=_UPGRADE_TIMEOUT) as database:
         change = schema.upgrade_schema(database)
     if change.before.is_current:
         out.write_out(f"{database.name}: the schema is current (revision {change.after.current})\n")
@@ -59,7 +59,7 @@ def upgrade_database(given: cli.SettingsOptions) -> int:
 )
 def downgrade_database(
     revision: Annotated[str, cli.argument("REVISION", "The newest revision that the older version knows.")],
-    given: cli.SettingsOptions,
+    settings_options: cli.SettingsOptions,
 ) -> int:
     """Let an older version use the database again; its error message names the revision.
 
@@ -68,7 +68,7 @@ def downgrade_database(
     """
     from flink_autoscaler.stores.sql import schema
 
-    with given.open_database(query_timeout=_UPGRADE_TIMEOUT) as database:
+    with settings_options.open_database(query_timeout=_UPGRADE_TIMEOUT) as database:
         change = schema.downgrade_schema(database, revision)
     before, after = change.before.current, change.after.current
     done = f"has revision {after} already" if before == after else f"went back from {before} to revision {after}"
@@ -82,11 +82,11 @@ def downgrade_database(
     codes="0 when the daemon can use the schema, 1 when not.",
     name="status",
 )
-def show_status(given: cli.SettingsOptions, as_json: cli.JsonOption = False) -> int:
+def show_status(settings_options: cli.SettingsOptions, as_json: cli.JsonOption = False) -> int:
     """Show the schema's revision and the one needed."""
     from flink_autoscaler.stores.sql import schema
 
-    with given.open_database() as database:
+    with settings_options.open_database() as database:
         found = schema.schema_status(database)
     if as_json:
         derived = {name: getattr(found, name) for name in ("is_current", "is_newer", "is_damaged", "problem")}
@@ -104,14 +104,14 @@ def show_status(given: cli.SettingsOptions, as_json: cli.JsonOption = False) -> 
     "flink-autoscaler db check --config autoscaler.yaml",
     codes="0 without errors, 1 with errors; warnings do not count.",
 )
-def check(given: cli.SettingsOptions, as_json: cli.JsonOption = False) -> int:
+def check(settings_options: cli.SettingsOptions, as_json: cli.JsonOption = False) -> int:
     """Check connection, schema, clock, time zone and write permission; count what is stored.
 
     Changes nothing: test writes are rolled back.
     """
     from flink_autoscaler.stores.sql.database.diagnosis import FindingLevel, diagnose
 
-    with given.open_database() as database:
+    with settings_options.open_database() as database:
         findings = list(diagnose(database))
     columns = {"CHECK": "check", "RESULT": "level", "FOUND": "text"}
     out.print_documents("checks", list(map(asdict, findings)), columns, as_json=as_json)
@@ -126,12 +126,12 @@ def check(given: cli.SettingsOptions, as_json: cli.JsonOption = False) -> int:
     name="import",
 )
 def import_state(
-    given: cli.SettingsOptions,
+    settings_options: cli.SettingsOptions,
     from_job_keys: Annotated[
-        bool, cli.flag("--from-job-keys", "Adopt state under job ids, where the Java process stores it.")
+        bool, cli.flag_option("--from-job-keys", "Adopt state under job ids, where the Java process stores it.")
     ] = False,
     cluster: cli.ClusterOption = None,
-    dry_run: Annotated[bool, cli.flag("--dry-run", "Only show the result.")] = False,
+    dry_run: Annotated[bool, cli.flag_option("--dry-run", "Only show the result.")] = False,
 ) -> int:
     """Give stored state this daemon's keys, for the jobs that the clusters list now.
 
@@ -146,7 +146,7 @@ def import_state(
     from flink_autoscaler.stores.sql.known_jobs import StateImportResult, import_job_state
     from flink_autoscaler.stores.sql.schema import require_current
 
-    prepared = given.load_settings_with_state()
+    prepared = settings_options.load_settings_with_state()
     if prepared.job_key is JobKeyMode.JOB_ID:
         raise ConfigError("autoscaler.job-key is job-id, so the daemon uses state under job ids as it is")
     clusters = select_clusters(prepared, cluster)
@@ -169,8 +169,8 @@ def import_state(
     name="set-aside",
 )
 def set_aside(
-    given: cli.SettingsOptions,
-    job: Annotated[str | None, cli.option("--job", "JOB", "Only the job with this key.")] = None,
+    settings_options: cli.SettingsOptions,
+    job: Annotated[str | None, cli.value_option("--job", "JOB", "Only the job with this key.")] = None,
     as_json: cli.JsonOption = False,
 ) -> int:
     """List unreadable stored values.
@@ -180,7 +180,7 @@ def set_aside(
     from flink_autoscaler.stores.sql.schema import require_current
     from flink_autoscaler.stores.sql.state.rows import quarantined_values
 
-    with given.open_database() as database:
+    with settings_options.open_database() as database:
         require_current(database, upgrades_at_start=False)
         found = quarantined_values(database, job)
     columns = {

@@ -60,7 +60,7 @@ class Notifier(BackgroundWriter[_Queued]):
         outbox: Where notices wait; belongs to the caller.
         source: Name of the group of daemons.
         may_act: Tells whether this daemon leads.
-        most_queued: Events that wait to be written into the outbox.
+        max_queued: Events that wait to be written into the outbox.
         first_pause: Seconds until a target that failed is tried again.
         store_pause: Seconds until an outbox that took nothing is tried again.
     """
@@ -72,11 +72,11 @@ class Notifier(BackgroundWriter[_Queued]):
         *,
         source: str,
         may_act: Callable[[], bool] = lambda: True,
-        most_queued: int = MAX_QUEUED,
+        max_queued: int = MAX_QUEUED,
         first_pause: float = FIRST_PAUSE,
         store_pause: float = STORE_PAUSE,
     ) -> None:
-        super().__init__("notifier", limit=most_queued, batch=_BATCH, retry=store_pause)
+        super().__init__("notifier", limit=max_queued, batch=_BATCH, retry=store_pause)
         self._settings = settings
         self._rules = RoutingRules(settings)
         self._outbox = outbox
