@@ -10,7 +10,7 @@ from typing import Final
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Tls
 
-MOST_CONTEXTS: Final = 64
+MAX_CONTEXTS: Final = 64
 """Contexts that are kept: one serves all connections with the same files."""
 
 _CIPHER_OF_OLD_FLINK: Final = "AES128-SHA"
@@ -26,7 +26,7 @@ _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 _KEY: Final = b"PRIVATE KEY-----"
 
 
-@lru_cache(maxsize=MOST_CONTEXTS)
+@lru_cache(maxsize=MAX_CONTEXTS)
 def client_context(tls: Tls) -> ssl.SSLContext:
     """Return the context for connections to servers, TLS 1.2 or later.
 

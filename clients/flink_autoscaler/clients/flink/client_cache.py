@@ -23,10 +23,10 @@ IDLE_SECONDS: Final = 600.0
 """Time unused after which a client goes: a YARN application has a new URL after every restart, a cluster another
 endpoint when its token was replaced. Longer than any request, so that nobody uses a client that is closed."""
 
-MOST_CLIENTS: Final = 4096
+MAX_CLIENTS: Final = 4096
 """Clients that are kept, whatever is in use; the one unused longest goes first."""
 
-MOST_CONNECTIONS: Final = 4096
+MAX_CONNECTIONS: Final = 4096
 """Connections of all clients together, where the system allows so many open files."""
 
 SHARE_OF_FILES: Final = 4
@@ -201,7 +201,7 @@ class ClientCache:
         clients = []
         while self._retired and self._retired[0].used_at < oldest:
             clients.append(self._retired.popleft())
-        while len(self._clients) > MOST_CLIENTS or next(iter(self._clients.values())).used_at < oldest:
+        while len(self._clients) > MAX_CLIENTS or next(iter(self._clients.values())).used_at < oldest:
             clients.append(self._clients.popitem(last=False)[1])
         return clients
 
@@ -221,4 +221,4 @@ def _source_of(client: FlinkRestClient) -> MetricSource:
 
 def _allowed_connections() -> int:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, files // SHARE_OF_FILES)
+    return MAX_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, files // SHARE_OF_FILES)

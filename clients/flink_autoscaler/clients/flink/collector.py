@@ -150,7 +150,7 @@ TASKMANAGERS: Final = "the metrics of the TaskManagers"
 _NOTHING: Final[Readable[Aggregate]] = Readable({}, {})
 _NO_TEXTS: Final[Readable[str]] = Readable({}, {})
 _SHOWN: Final = 40
-_MOST_SLOTS: Final = 2**31 - 1
+_MAX_SLOTS: Final = 2**31 - 1
 
 REFRESH_MS: Final = 300_000
 """How long the names of sources are used; new partitions and topics show up in them."""
@@ -205,7 +205,7 @@ def _counts(metrics: Readable[str]) -> Readable[str]:
 
 def _is_count(text: str) -> bool:
     try:
-        return 0 <= float(text) <= _MOST_SLOTS
+        return 0 <= float(text) <= _MAX_SLOTS
     except ValueError:
         return False
 

@@ -23,13 +23,13 @@ from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, PlanNode
 
 T = TypeVar("T")
 
-MOST_JOBS: Final = 10_000
+MAX_JOBS: Final = 10_000
 """Jobs of one cluster: with more nobody would look at all of them in time."""
 
-MOST_VERTICES: Final = 1000
+MAX_VERTICES: Final = 1000
 """Vertices of one job."""
 
-MOST_EDGES: Final = 10_000
+MAX_EDGES: Final = 10_000
 """Inputs of all vertices of one job together."""
 
 LONGEST_NAME: Final = 1 << 16
@@ -128,8 +128,8 @@ def job_listing(answer: object) -> JobListing:
     entries = JsonObject(answer, "jobs overview").get("jobs")
     if not isinstance(entries, list):
         raise type_error("jobs", "an array", entries)
-    if len(entries) > MOST_JOBS:
-        raise ResponseError(f"the list has {len(entries)} jobs, {MOST_JOBS} of a cluster are looked after at most")
+    if len(entries) > MAX_JOBS:
+        raise ResponseError(f"the list has {len(entries)} jobs, {MAX_JOBS} of a cluster are looked after at most")
     jobs: dict[str, JobOverview] = {}
     unreadable = []
     for place, entry in enumerate(entries):
@@ -198,10 +198,10 @@ def job_details(answer: object) -> JobDetails:
     """
     job = JsonObject(answer, "job details")
     timestamps = job.child("timestamps")
-    vertices = _require_few(job.children("vertices", "vertex"), MOST_VERTICES, "vertices")
-    nodes = _require_few(job.child("plan").children("nodes", "plan node"), MOST_VERTICES, "vertices in its plan")
+    vertices = _require_few(job.children("vertices", "vertex"), MAX_VERTICES, "vertices")
+    nodes = _require_few(job.child("plan").children("nodes", "plan node"), MAX_VERTICES, "vertices in its plan")
     plan = tuple(map(_plan_node, nodes))
-    _require_few([each for node in plan for each in node.inputs], MOST_EDGES, "inputs of vertices")
+    _require_few([each for node in plan for each in node.inputs], MAX_EDGES, "inputs of vertices")
     found = tuple(map(_vertex, vertices))
     _check_length(found, plan)
     return JobDetails(

@@ -18,7 +18,7 @@ _NESTING: Final = 8
 
 _EXACT: Final = 2**53
 
-_MOST_CORES: Final = 1_000_000
+_MAX_CORES: Final = 1_000_000
 
 _EXECUTING: Final = "Executing"
 
@@ -66,7 +66,7 @@ def _bytes(fields: JsonObject, name: str) -> int | None:
     return value if 0 <= value < _EXACT else None
 
 
-def checkpoint_interval(answer: object) -> int | None:
+def decode_checkpoint_interval(answer: object) -> int | None:
     """Decode the interval of ``/jobs/:jobid/checkpoints/config``; Flink shows "never" as a huge number."""
     interval = JsonObject(answer, "checkpoint configuration").integer("interval", 0)
     return interval if 0 < interval < _EXACT else None
@@ -98,7 +98,7 @@ def _memory(taskmanager: JsonObject, *names: str) -> int | None:
 
 
 def _cores(value: float | None) -> float | None:
-    return value if value is not None and 0 <= value <= _MOST_CORES else None
+    return value if value is not None and 0 <= value <= _MAX_CORES else None
 
 
 def restarts(answer: object) -> int | None:

@@ -14,7 +14,7 @@ from flink_autoscaler.core.error_boundary import try_await
 from flink_autoscaler.core.errors import AutoscalerError, RefusedError, ResponseError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.orders import MOST_PARALLELISM
+from flink_autoscaler.core.model.orders import MAX_PARALLELISM
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleAttempt, RescaleFacts
 from flink_autoscaler.core.model.topology import JobDetails
@@ -107,7 +107,7 @@ async def _requirements(client: FlinkRestClient, job_id: str) -> Mapping[VertexI
     """Return the bounds of all vertices. Flink refuses others than these: nobody can have asked for them."""
     found = await client.resource_requirements(job_id)
     for vertex_id, (lower, upper) in found.items():
-        if not 1 <= lower <= upper <= MOST_PARALLELISM:
+        if not 1 <= lower <= upper <= MAX_PARALLELISM:
             raise ResponseError(f"vertex {vertex_id}: nobody can have asked for {lower}..{upper} subtasks")
     return found
 

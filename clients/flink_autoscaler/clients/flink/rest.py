@@ -28,7 +28,7 @@ QUERY_LIMIT: Final = 3500
 _LONGEST_QUOTED: Final = 3
 """Characters that one of ASCII becomes in a URL at most."""
 
-MOST_EXCEPTIONS: Final = 20
+MAX_EXCEPTIONS: Final = 20
 """Entries of the exception history that are asked for."""
 
 _ID: Final = re.compile(r"[0-9a-fA-F]{32}")
@@ -201,7 +201,7 @@ class FlinkRestClient:
 
     async def exceptions(self, job_id: str) -> tuple[JobException, ...]:
         """Return the exception history of a job, newest first; ended attempts too."""
-        params = {"maxExceptions": str(MOST_EXCEPTIONS)}
+        params = {"maxExceptions": str(MAX_EXCEPTIONS)}
         return await self._get(f"{_job(job_id)}/exceptions", decode_facts.exceptions, params=params)
 
     async def checkpoints(self, job_id: str) -> CheckpointFacts:
@@ -210,7 +210,7 @@ class FlinkRestClient:
 
     async def checkpoint_interval(self, job_id: str) -> int | None:
         """Return the time between checkpoints of a job, milliseconds; None when it makes none by itself."""
-        return await self._get(f"{_job(job_id)}/checkpoints/config", decode_facts.checkpoint_interval)
+        return await self._get(f"{_job(job_id)}/checkpoints/config", decode_facts.decode_checkpoint_interval)
 
     async def taskmanagers(self) -> tuple[TaskManagerFacts, ...]:
         """Return all TaskManagers that are registered."""

@@ -34,7 +34,7 @@ _quickly: Callable[[bytes], object] | None = (
 )
 """None in a process that has been given the clients alone, such as an executor of Spark."""
 
-_MOST_DIGITS: Final = 400
+_MAX_DIGITS: Final = 400
 """Of a whole number; one with more is none that anything counts, and only its own entry is concerned."""
 
 _SERVER_ERROR: Final = 500
@@ -145,7 +145,7 @@ def _parse_in_python(body: bytes) -> object:
 
 
 def _number(digits: str) -> int | float:
-    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
+    return int(digits) if len(digits) <= _MAX_DIGITS else float(digits)
 
 
 def error_from_response(answer: Response, path: str, what: str, *, shown: Collection[str] = ()) -> FlinkRestError:

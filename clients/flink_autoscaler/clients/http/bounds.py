@@ -14,10 +14,10 @@ DEEPEST: Final = 64
 """Arrays and objects inside each other. Flink's answers have fewer than ten; those of a ResourceManager grow with the
 depth of its queues, by two for each."""
 
-MOST_VALUES: Final = 1_000_000
+MAX_VALUES: Final = 1_000_000
 """Values in one answer: each takes about 60 bytes once it is decoded, however short its text is."""
 
-MOST_ENTRIES: Final = 100_000
+MAX_ENTRIES: Final = 100_000
 """Entries of one list of objects."""
 
 _GZIP: Final = ("gzip", "x-gzip")
@@ -133,14 +133,14 @@ def check_json(body: bytes) -> None:
     """Refuse JSON that would take far more memory than its length, or that is nested without end, undecoded.
 
     Raises:
-        ResponseError: It has more than ``MOST_VALUES`` values, or is nested more deeply than ``DEEPEST``.
+        ResponseError: It has more than ``MAX_VALUES`` values, or is nested more deeply than ``DEEPEST``.
     """
-    if len(body) <= MOST_VALUES and body.count(b"[") + body.count(b"{") <= DEEPEST:
+    if len(body) <= MAX_VALUES and body.count(b"[") + body.count(b"{") <= DEEPEST:
         return
     brackets = body.translate(None, _NO_BRACKETS)
     # Those in texts count as well, which only makes the bound a little lower for a text full of them.
-    if len(brackets) // 2 + body.count(b",") > MOST_VALUES:
-        raise ResponseError(f"the answer has more than {MOST_VALUES} values")
+    if len(brackets) // 2 + body.count(b",") > MAX_VALUES:
+        raise ResponseError(f"the answer has more than {MAX_VALUES} values")
     if (
         len(brackets) > DEEPEST
         and _depth(brackets) > DEEPEST

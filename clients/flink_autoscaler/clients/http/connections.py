@@ -18,7 +18,7 @@ from flink_autoscaler.clients.http.pool import KEEP_ALIVE, ConnectionPool, Serve
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint
 
-MOST_COOKIES: Final = 20
+MAX_COOKIES: Final = 20
 LONGEST_COOKIE: Final = 4096
 """Characters of name and value; Hadoop's signed ``hadoop.auth`` has about 200, gateways' tokens up to 4,000."""
 
@@ -172,7 +172,7 @@ class CookieJar:
         self._cookies.extract_cookies(_with_dates(cookies, url))
         kept = 0
         for cookie in list(self._cookies.jar):
-            if kept < MOST_COOKIES and len(cookie.name) + len(cookie.value or "") <= LONGEST_COOKIE:
+            if kept < MAX_COOKIES and len(cookie.name) + len(cookie.value or "") <= LONGEST_COOKIE:
                 kept += 1
             else:
                 self._cookies.delete(cookie.name, cookie.domain, cookie.path)

@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
-from flink_autoscaler.clients.http.bounds import MOST_ENTRIES
+from flink_autoscaler.clients.http.bounds import MAX_ENTRIES
 from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import ResponseError
 
@@ -159,8 +159,8 @@ def objects_in(value: object, where: str, each: str | None = None) -> list[JsonO
     """Return the objects of a JSON array, each under a name of its own."""
     if not isinstance(value, list):
         raise type_error(where, "an array", value)
-    if len(value) > MOST_ENTRIES:
-        raise ResponseError(f"{where} has {len(value)} entries, {MOST_ENTRIES} are taken at most")
+    if len(value) > MAX_ENTRIES:
+        raise ResponseError(f"{where} has {len(value)} entries, {MAX_ENTRIES} are taken at most")
     for item in value:
         if not isinstance(item, dict):
             raise type_error(where, "an object", item)

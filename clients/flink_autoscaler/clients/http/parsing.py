@@ -20,7 +20,7 @@ LONGEST_LINE: Final = 8190
 LONGEST_HEAD: Final = 1 << 16
 """Bytes of a head, and of the fields that may follow a body in chunks."""
 
-MOST_INTERIM: Final = 16
+MAX_INTERIM: Final = 16
 """Answers ahead of the real one, which only tell that it is on its way."""
 
 _LONGEST_CHUNK_LINE: Final = 1024
@@ -159,7 +159,7 @@ class AnswerParser:
             if head.status >= _FINAL:
                 return _begin(head, self._limit)
             self._interim += 1
-            if head.status == _SWITCHING or self._interim > MOST_INTERIM:
+            if head.status == _SWITCHING or self._interim > MAX_INTERIM:
                 raise malformed_response(f"HTTP {head.status} is no answer")
         _check_beginning(self._buffer)
         return None

@@ -28,7 +28,7 @@ _FORBIDDEN: Final = 403
 _REFUSED: Final = frozenset(
     {"TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"}
 )
-_MOST_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 _LONGEST_GROUP: Final = 1000
 """Characters; the name may be the word of a job."""
 
@@ -324,5 +324,5 @@ def _partition_name(place: _Place) -> str:
 
 def _enumerate(places: Iterable[_Place]) -> str:
     names = [_partition_name(place) for place in places]
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ", ".join(names[:_MAX_NAMED]) + more

@@ -70,7 +70,7 @@ class PrometheusClient:
         await self._transport.aclose()
 
 
-MOST_JOBS: Final = 1000
+MAX_JOBS: Final = 1000
 """Jobs in one question, whose ids it names."""
 
 SETTLED: Final = 1.0
@@ -130,7 +130,7 @@ async def query_all(
 
 
 def _parts(jobs: Sequence[str]) -> Iterable[Sequence[str]]:
-    return (jobs[start : start + MOST_JOBS] for start in range(0, len(jobs), MOST_JOBS))
+    return (jobs[start : start + MAX_JOBS] for start in range(0, len(jobs), MAX_JOBS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,7 @@ _OF_SOURCES: Final = {
     "source_out": FlinkMetric.SOURCE_RECORDS_OUT,
     "source_in_rate": FlinkMetric.SOURCE_RECORDS_IN_RATE,
 }
-_MOST_SHOWN: Final = 3
+_MAX_SHOWN: Final = 3
 _UNKNOWN: Final = IoMetrics(busy_ms=math.nan, is_complete=False)
 """The counters of a vertex of which the server does not know all subtasks."""
 
@@ -207,8 +207,8 @@ def from_series(details: JobDetails, topology: JobTopology, figures: JobSamples)
 
 def gaps_text(gaps: tuple[str, ...]) -> str:
     """Return gaps for people: the first of them, and how many more there are."""
-    more = f"; and {len(gaps) - _MOST_SHOWN} more vertices" if len(gaps) > _MOST_SHOWN else ""
-    return "; ".join(gaps[:_MOST_SHOWN]) + more
+    more = f"; and {len(gaps) - _MAX_SHOWN} more vertices" if len(gaps) > _MAX_SHOWN else ""
+    return "; ".join(gaps[:_MAX_SHOWN]) + more
 
 
 def without_known_counters(details: JobDetails) -> JobDetails:

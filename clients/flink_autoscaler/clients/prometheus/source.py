@@ -46,7 +46,7 @@ ORIGIN: Final = "prometheus"
 _APART: Final = 2.0
 """Seconds that clocks which are set by the same servers may be apart."""
 
-_MOST_AHEAD: Final = 60.0
+_MAX_AHEAD: Final = 60.0
 """Seconds by which the server's clock may be ahead and is taken as it is: its answer may have taken as long."""
 
 
@@ -133,7 +133,7 @@ def _ahead(clock: float, now_ms: int) -> float:
     so is one that is ahead by less than an answer may take.
     """
     ahead = clock - now_ms / 1000
-    return 0.0 if -_APART <= ahead <= _MOST_AHEAD else float(round(ahead))
+    return 0.0 if -_APART <= ahead <= _MAX_AHEAD else float(round(ahead))
 
 
 def _failed_reading(error: AutoscalerError) -> ClusterReading:

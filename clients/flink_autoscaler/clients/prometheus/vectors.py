@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 from flink_autoscaler.clients.http.json_object import JsonObject
 from flink_autoscaler.core.errors import ResponseError
 
-MOST_SERIES: Final = 100_000
+MAX_SERIES: Final = 100_000
 """Series in one answer."""
 
 LONGEST_SERIES: Final = 64 << 10
 """Characters of one series with its labels, and of what comes before the first one."""
 
-MOST_SHOWN: Final = 20
+MAX_SHOWN: Final = 20
 """Warnings, and series that are not as documented, that are told of one answer."""
 
 _RESULT: Final = re.compile(r'"result"\s*:\s*\[')
@@ -138,8 +138,8 @@ class VectorReader:
 
     def _count(self, series: int) -> None:
         self._taken += series
-        if self._taken > MOST_SERIES:
-            raise TooManySeriesError(f"the answer has more than {MOST_SERIES} series")
+        if self._taken > MAX_SERIES:
+            raise TooManySeriesError(f"the answer has more than {MAX_SERIES} series")
 
     def _add(self, entry: object) -> None:
         self._count(1)
@@ -151,12 +151,12 @@ class VectorReader:
             self._note_skipped(entry)
 
     def _note_skipped(self, entry: object) -> None:
-        if len(self._strange) < MOST_SHOWN:
+        if len(self._strange) < MAX_SHOWN:
             self._strange.append(f"not a series with a number: {reprlib.repr(entry):.200}")
 
 
 def _warnings(value: object) -> tuple[str, ...]:
     """Return the warnings of an answer; anything else in their place is one, too."""
     found = value if isinstance(value, list) else [] if value is None else [value]
-    texts = [f"{each:.200}" if isinstance(each, str) else reprlib.repr(each) for each in found[:MOST_SHOWN]]
+    texts = [f"{each:.200}" if isinstance(each, str) else reprlib.repr(each) for each in found[:MAX_SHOWN]]
     return tuple(text for text in texts if not text.startswith(_NOTE))

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-from flink_autoscaler.clients.http.bounds import MOST_ENTRIES
+from flink_autoscaler.clients.http.bounds import MAX_ENTRIES
 from flink_autoscaler.clients.http.json_object import JsonObject, type_error
 from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import ResponseError
@@ -231,8 +231,8 @@ def _application_list(answer: object) -> list[object]:
         return []
     if isinstance(entries, dict):
         return [entries]
-    if not isinstance(entries, list) or len(entries) > MOST_ENTRIES:
-        raise type_error("apps.app", f"a list of at most {MOST_ENTRIES} objects", entries)
+    if not isinstance(entries, list) or len(entries) > MAX_ENTRIES:
+        raise type_error("apps.app", f"a list of at most {MAX_ENTRIES} objects", entries)
     return entries
 
 

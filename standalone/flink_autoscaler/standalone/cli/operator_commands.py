@@ -14,7 +14,7 @@ import typer
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.model.orders import MOST_PARALLELISM, PauseScope
+from flink_autoscaler.core.model.orders import MAX_PARALLELISM, PauseScope
 from flink_autoscaler.standalone.cli import command as cli
 from flink_autoscaler.standalone.cli import output as out
 
@@ -300,8 +300,8 @@ def _parse_pin(text: str) -> tuple[str, int]:
         parallelism = syntax.parse_int(number.strip())
     except ValueError:
         parallelism = 0
-    if not (pattern.strip() and equals) or not 1 <= parallelism <= MOST_PARALLELISM:
-        raise ConfigError(f"'{text}': expected VERTEX=PARALLELISM, such as 'Source: *=4', from 1 to {MOST_PARALLELISM}")
+    if not (pattern.strip() and equals) or not 1 <= parallelism <= MAX_PARALLELISM:
+        raise ConfigError(f"'{text}': expected VERTEX=PARALLELISM, such as 'Source: *=4', from 1 to {MAX_PARALLELISM}")
     return to_printable(pattern.strip()), parallelism
 
 

@@ -15,7 +15,7 @@ from flink_autoscaler.clients.prometheus.queries import NAMES, PUSHED_AT, QueryB
 from flink_autoscaler.clients.prometheus.samples import JobSamples, SampleReader
 from flink_autoscaler.clients.prometheus.vectors import (
     LONGEST_SERIES,
-    MOST_SERIES,
+    MAX_SERIES,
     TooManySeriesError,
     Vector,
     VectorReader,
@@ -107,7 +107,7 @@ def test_what_is_no_series_is_told_and_the_others_count(wrong: object) -> None:
 
 
 def test_an_answer_with_too_many_series_is_refused() -> None:
-    many = [SERIES[1]] * (vectors.MOST_SERIES + 1)
+    many = [SERIES[1]] * (vectors.MAX_SERIES + 1)
 
     with pytest.raises(TooManySeriesError):
         read([*many], COMPACT)
@@ -202,7 +202,7 @@ def test_more_series_than_are_taken_are_refused() -> None:
     head = b'{"status":"success","data":{"resultType":"vector","result":['
 
     with pytest.raises(TooManySeriesError):
-        decoded(head + b'{"metric":{},"value":[1,"1"]},' * (MOST_SERIES + 1))
+        decoded(head + b'{"metric":{},"value":[1,"1"]},' * (MAX_SERIES + 1))
 
 
 def test_a_series_without_end_is_refused() -> None:

@@ -228,7 +228,7 @@ def numbers_at(url: str, pointer: str) -> dict[str, str]:
     ("option", "pointer", "metric"),
     [
         ("arrival-rate.sources", "/arriving", FlinkMetric.ARRIVAL_RATE),
-        ("floor.sources", "/least", FlinkMetric.LEAST_PARALLELISM),
+        ("floor.sources", "/least", FlinkMetric.MIN_PARALLELISM),
     ],
 )
 def test_the_daemon_takes_other_numbers_from_there_and_says_so(

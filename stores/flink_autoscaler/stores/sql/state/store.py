@@ -43,7 +43,7 @@ log = structlog.get_logger(__name__)
 _FAILURE_COUNTS_FOR: Final = 300.0
 """Seconds for which a save that failed tells about the database, where nobody tries it again: its job may not run."""
 
-_MOST_UNWRITTEN: Final = 100
+_MAX_UNWRITTEN: Final = 100
 """Jobs that are gone whose state could not be written, and is kept in case they return."""
 
 
@@ -234,7 +234,7 @@ class SqlStateStore:
     def _keep_unwritten(self, job_key: JobKey) -> None:
         """Keep the state of one more job that is gone, and let go of the first of too many."""
         self._unwritten = {key: None for key in (*self._unwritten, job_key) if self._is_unwritten(key)}
-        for oldest in list(self._unwritten)[:-_MOST_UNWRITTEN]:
+        for oldest in list(self._unwritten)[:-_MAX_UNWRITTEN]:
             del self._unwritten[oldest], self._views[oldest]
 
     def _save_batch(self, states: Mapping[JobKey, JobState]) -> frozenset[JobKey]:

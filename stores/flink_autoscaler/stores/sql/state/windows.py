@@ -83,9 +83,9 @@ def _form(metrics: tuple[ScalingMetric, ...]) -> str:
     return "{" + ",".join(f"{_KEYS[metric]}%s" for metric in metrics) + "}"
 
 
-MOST_KEPT: Final = 256 << 20
+MAX_KEPT: Final = 256 << 20
 """Characters of all texts that are kept, one byte each: those of some twenty thousand jobs with ten vertices."""
-MOST_WHOLE: Final = 64 << 20
+MAX_WHOLE: Final = 64 << 20
 """Of these, up to which texts are kept whole: those of two thousand such jobs."""
 
 
@@ -140,7 +140,7 @@ class WindowTexts:
         most_whole: Characters from which on texts of further jobs are not kept whole.
     """
 
-    def __init__(self, *, most_kept: int = MOST_KEPT, most_whole: int = MOST_WHOLE) -> None:
+    def __init__(self, *, most_kept: int = MAX_KEPT, most_whole: int = MAX_WHOLE) -> None:
         self._most_kept = most_kept
         self._most_whole = most_whole
         self._lock = threading.Lock()
