@@ -37,7 +37,7 @@ from typing import Final
 from sqlalchemy import delete, insert, select
 
 from benchmarks.measuring import TICKS
-from flink_autoscaler.clients.prometheus.questions import CLOCK
+from flink_autoscaler.clients.prometheus.queries import CLOCK
 from flink_autoscaler.core.model.metrics import MetricSample, NonBusyTime, ScalingMetric
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.standalone.daemon.wiring import Wiring

@@ -23,7 +23,7 @@ from testkit.fakes.flink.driving import drive
 
 PICTURES: Final = Path(__file__).parents[2] / "docs" / "guide"
 WIDTH: Final = 1400
-MOST_BYTES: Final = 150_000
+MAX_BYTES: Final = 150_000
 _SLOTS: Final = 40
 _MINUTES: Final = 126
 _NAMES: Final = ("Source: events", "decode", "enrich", "Sink: lake")
@@ -117,8 +117,8 @@ def _keep(chrome: Chrome, name: str, height: int) -> None:
     picture = PICTURES / f"{name}.png"
     top_picture(chrome, picture, width=WIDTH, height=height)
     size = picture.stat().st_size
-    if size > MOST_BYTES:
-        raise HarnessError(f"{picture} has {size} bytes, and may have {MOST_BYTES}")
+    if size > MAX_BYTES:
+        raise HarnessError(f"{picture} has {size} bytes, and may have {MAX_BYTES}")
     print(f"pictures: {picture} has {size / 1000:.0f} kB")
 
 

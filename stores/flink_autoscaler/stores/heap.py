@@ -44,27 +44,27 @@ class HeapStateStore:
     def load(self, job_key: JobKey) -> JobState:
         """Return what was saved last, or an empty state."""
         with self._lock:
-            self._back(job_key)
+            self._mark_active(job_key)
             return self._states.get(job_key, EMPTY_STATE)
 
     def save(self, job_key: JobKey, state: JobState) -> None:
         """Replace the state of one job."""
         with self._lock:
-            self._back(job_key)
+            self._mark_active(job_key)
             self._states[job_key] = state
 
     def save_all(self, states: Mapping[JobKey, JobState]) -> frozenset[JobKey]:
         """Replace the states of many jobs."""
         with self._lock:
             for job_key in states:
-                self._back(job_key)
+                self._mark_active(job_key)
             self._states |= states
         return frozenset(states)
 
     def delete(self, job_key: JobKey) -> None:
         """Forget one job. Deleting an unknown job does nothing."""
         with self._lock:
-            self._back(job_key)
+            self._mark_active(job_key)
             self._states.pop(job_key, None)
 
     def release(self, job_key: JobKey) -> None:
@@ -72,7 +72,7 @@ class HeapStateStore:
         with self._lock:
             if job_key not in self._states:
                 return
-            self._back(job_key)
+            self._mark_active(job_key)
             self._whole[job_key] = None
             if len(self._whole) > self._most_whole:
                 oldest, _ = self._whole.popitem(last=False)
@@ -82,7 +82,7 @@ class HeapStateStore:
                 forgotten, _ = (self._bare or self._whole).popitem(last=False)
                 del self._states[forgotten]
 
-    def _back(self, job_key: JobKey) -> None:
+    def _mark_active(self, job_key: JobKey) -> None:
         """Count a job no longer among those that are gone."""
         self._whole.pop(job_key, None)
         self._bare.pop(job_key, None)

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flink_autoscaler.core.model.notifications import MAX_SENT, MAX_WAITING, Notification, NotificationBatch
-from flink_autoscaler.stores.clock import elapsed
+from flink_autoscaler.stores.clock import monotonic_seconds
 
 _KEPT = 86_400.0
 """Seconds for which is known what was settled."""
 
 
 @dataclass(slots=True)
-class _Kept:
+class _StoredNotification:
     """A notice and what became of it; instants in seconds of the clock.
 
     Attributes:
@@ -35,15 +35,15 @@ class HeapOutbox:
     """Keeps notices until the process ends (an ``Outbox``). Thread-safe.
 
     Args:
-        most_waiting: Notices of one target that wait at most.
+        max_waiting: Notices of one target that wait at most.
         clock: Seconds of a clock that never goes back.
     """
 
-    def __init__(self, *, most_waiting: int = MAX_WAITING, clock: Callable[[], float] = elapsed) -> None:
-        self._most_waiting = most_waiting
+    def __init__(self, *, max_waiting: int = MAX_WAITING, clock: Callable[[], float] = monotonic_seconds) -> None:
+        self._max_waiting = max_waiting
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: list[_Kept] = []
+        self._kept: list[_StoredNotification] = []
 
     def add(self, notices: Sequence[Notification]) -> None:
         """Keep notices that are no repetitions."""
@@ -51,7 +51,7 @@ class HeapOutbox:
             now = self._clock()
             for notice in notices:
                 if not any(_is_same(each, notice, now) for each in self._kept):
-                    self._kept.append(_Kept(notice, now))
+                    self._kept.append(_StoredNotification(notice, now))
 
     def lease(self, target: str, seconds: float) -> NotificationBatch | float:
         """Claim what is to be sent now; else return the seconds until there may be something."""
@@ -93,24 +93,24 @@ class HeapOutbox:
             settled = [each for each in self._kept if each.settled_at is not None]
             self._kept = [each for each in self._kept if each.settled_at is None]
             before = Counter(each.notice.target for each in self._kept)
-            self._kept = self._newest([each for each in self._kept if now - each.added_at < age])
+            self._kept = self._within_limit([each for each in self._kept if now - each.added_at < age])
             given_up = before - Counter(each.notice.target for each in self._kept)
             # In front: a list is walked to its end in any case, and the order of what waits is the one that counts.
             self._kept[:0] = [each for each in settled if _is_remembered(each, now)]
             return dict(given_up)
 
-    def _newest(self, kept: list[_Kept]) -> list[_Kept]:
+    def _within_limit(self, kept: list[_StoredNotification]) -> list[_StoredNotification]:
         """Return as many notices of each target as may wait."""
         counts: dict[str, int] = {}
         newest = []
         for each in reversed(kept):
             counts[each.notice.target] = counts.get(each.notice.target, 0) + 1
-            if counts[each.notice.target] <= self._most_waiting:
+            if counts[each.notice.target] <= self._max_waiting:
                 newest.append(each)
         return newest[::-1]
 
 
-def _is_same(kept: _Kept, notice: Notification, now: float) -> bool:
+def _is_same(kept: _StoredNotification, notice: Notification, now: float) -> bool:
     """Tell whether a notice repeats one that is kept, or is that one."""
     if kept.notice.target != notice.target:
         return False
@@ -118,6 +118,6 @@ def _is_same(kept: _Kept, notice: Notification, now: float) -> bool:
     return is_repetition or kept.notice.notice_id == notice.notice_id
 
 
-def _is_remembered(kept: _Kept, now: float) -> bool:
+def _is_remembered(kept: _StoredNotification, now: float) -> bool:
     settled_at = now if kept.settled_at is None else kept.settled_at
     return now < max(settled_at + _KEPT, kept.added_at + kept.notice.interval)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.schema import upgrade
+from flink_autoscaler.stores.sql.schema import upgrade_schema
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from testkit.scenarios.faults import BusyCluster, rounds
 from testkit.scenarios.runner.process import DaemonProcess
@@ -38,7 +38,7 @@ def server() -> Iterator[DatabaseServer]:
 def test_outages_of_the_database_stop_scaling_until_they_are_over(tmp_path: Path, server: DatabaseServer) -> None:
     settings = server.new_database()
     database = Database(settings)
-    upgrade(database)
+    upgrade_schema(database)
     puts_while_away, seconds_to_notice, seconds_to_recover = 0, [], []
     with (
         BusyCluster(tmp_path) as cluster,
@@ -76,7 +76,7 @@ def test_outages_of_the_database_stop_scaling_until_they_are_over(tmp_path: Path
     assert is_alive
     assert puts_while_away == 0
     assert failures == []
-    assert (store.set_aside_count, bool(state.overrides)) == (0, True)
+    assert (store.quarantined_count, bool(state.overrides)) == (0, True)
     database.close()
 
 
@@ -91,7 +91,7 @@ def until(daemon: DaemonProcess, event: str, count: int) -> float:
 def test_daemon_that_starts_before_its_database_waits_for_it(tmp_path: Path, server: DatabaseServer) -> None:
     settings = server.new_database()
     database = Database(settings)
-    upgrade(database)
+    upgrade_schema(database)
     database.close()
     server.stop()
     with (

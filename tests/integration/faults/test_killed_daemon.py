@@ -14,7 +14,7 @@ import pytest
 
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.schema import upgrade
+from flink_autoscaler.stores.sql.schema import upgrade_schema
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from testkit.scenarios.faults import BusyCluster, History, Put, StateChange, rounds
 from testkit.scenarios.runner.process import DaemonProcess
@@ -31,7 +31,7 @@ LONGEST_LIFE = 2.0
 @pytest.fixture
 def database(postgresql_server: DatabaseServer) -> Iterator[Database]:
     database = Database(postgresql_server.new_database())
-    upgrade(database)
+    upgrade_schema(database)
     yield database
     database.close()
 
@@ -40,7 +40,7 @@ def load(database: Database) -> JobState:
     """Load as a new process would; a value that cannot be read fails the test."""
     store = SqlStateStore(database)
     state = store.load(JOB)
-    assert store.set_aside_count == 0
+    assert store.quarantined_count == 0
     return state
 
 

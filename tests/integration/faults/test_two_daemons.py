@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.schema import upgrade
+from flink_autoscaler.stores.sql.schema import upgrade_schema
 from testkit.scenarios.faults import Pair, Put, rounds
 from testkit.scenarios.faults.pair import TTL
 from testkit.servers.databases import DatabaseServer
@@ -28,7 +28,7 @@ ROUNDS = rounds(40, short=4)
 def pair(tmp_path: Path, postgresql_server: DatabaseServer) -> Iterator[Pair]:
     settings = postgresql_server.new_database()
     database = Database(settings)
-    upgrade(database)
+    upgrade_schema(database)
     database.close()
     with ExitStack() as parts:
         yield Pair(tmp_path, settings, postgresql_server.port, parts)

@@ -19,8 +19,8 @@ OURS = "our installation"
 
 
 class TestHeapOutbox(OutboxContract):
-    def make_outbox(self, *, most_waiting: int = 100) -> Outbox:
-        return HeapOutbox(most_waiting=most_waiting)
+    def make_outbox(self, *, max_waiting: int = 100) -> Outbox:
+        return HeapOutbox(max_waiting=max_waiting)
 
 
 @every_database
@@ -29,8 +29,8 @@ class TestSqlOutbox(OutboxContract):
     def _database(self, database: Database) -> None:
         self.database = database
 
-    def make_outbox(self, *, most_waiting: int = 100) -> Outbox:
-        return SqlOutbox(self.database, writer=OURS, most_waiting=most_waiting)
+    def make_outbox(self, *, max_waiting: int = 100) -> Outbox:
+        return SqlOutbox(self.database, writer=OURS, max_waiting=max_waiting)
 
 
 def test_what_was_settled_long_ago_is_forgotten_in_memory() -> None:

@@ -51,12 +51,12 @@ _SHOWN: Final = {
 _TOKEN: Final = re.compile(r"(?:^|,)\s*negotiate\s+([A-Za-z0-9+/]+=*)\s*(?:,|$)", re.IGNORECASE)
 
 
-def asked_for(challenge: str) -> tuple[str, ...]:
+def requested_schemes(challenge: str) -> tuple[str, ...]:
     """Return the authentication schemes of a ``WWW-Authenticate`` header, in lower case; empty when it has none."""
     return tuple(dict.fromkeys(name.lower() for name in _SCHEME.findall(_QUOTED.sub("", challenge))))
 
 
-def shown_by(authorization: str, *, is_named: bool, is_kerberos: bool) -> set[str]:
+def credential_kinds(authorization: str, *, is_named: bool, is_kerberos: bool) -> set[str]:
     """Return the kinds of credentials of a request.
 
     Args:
@@ -69,7 +69,7 @@ def shown_by(authorization: str, *, is_named: bool, is_kerberos: bool) -> set[st
     return {kind for kind, is_there in kinds.items() if is_there}
 
 
-def what_to_do(challenge: str, shown: Collection[str], *, is_known: bool) -> str:
+def remedy_for(challenge: str, shown: Collection[str], *, is_known: bool) -> str:
     """Return what an operator should do about status 401 or 403.
 
     Args:
@@ -80,7 +80,7 @@ def what_to_do(challenge: str, shown: Collection[str], *, is_known: bool) -> str
     credentials = " and ".join(_SHOWN.get(kind, f"the credentials of kind {kind}") for kind in sorted(shown))
     if credentials and is_known:
         return f"{credentials} may not do this: grant the permission, or take others (auth)"
-    schemes = asked_for(challenge)
+    schemes = requested_schemes(challenge)
     if credentials and (not schemes or set(schemes) & set(shown)):
         return f"the server does not accept {credentials} (auth)"
     wishes = " or ".join(_KEYS.get(scheme, f"{scheme}, which is not supported") for scheme in schemes)
@@ -131,16 +131,16 @@ class KerberosAuthenticator:
             ConfigError: No ticket can be had as this is configured.
         """
         service = f"{self._kerberos.service}/{self._kerberos.host or urlsplit(url).hostname}"
-        if NEGOTIATE not in asked_for(challenge):
+        if NEGOTIATE not in requested_schemes(challenge):
             raise ConnectError(f"{url}: the server does not ask for Kerberos, as auth.kind says")
         await self._prepare(service)
-        conversation = await in_thread(lambda: self._found().conversation(service))
+        conversation = await in_thread(lambda: self._load_tickets().conversation(service))
         return KerberosProof(service, conversation)
 
     async def _prepare(self, service: str) -> None:
         """See to it that the ticket for the service is there, together with everybody else who needs it."""
         if self._underway is None or self._underway.future.done():
-            self._underway = _Preparation(in_thread(lambda: self._found().prepare(service)), time.monotonic())
+            self._underway = _Preparation(in_thread(lambda: self._load_tickets().prepare(service)), time.monotonic())
         preparation = self._underway
         left = preparation.started + self._patience - time.monotonic()
         done, _ = await wait({preparation.future}, timeout=max(0.0, left))
@@ -151,7 +151,7 @@ class KerberosAuthenticator:
             )
         preparation.future.result()
 
-    def _found(self) -> Tickets:
+    def _load_tickets(self) -> Tickets:
         """Return where tickets come from. Called in threads: importing the libraries takes 0.1 s."""
         if self._tickets is None:
             try:

@@ -130,20 +130,20 @@ class Tickets:
             ConnectError: There is none now.
         """
         # With the bare mechanism, because SPNEGO replaces the codes of errors by its own.
-        with self._translated(service):
+        with self._translate_errors(service):
             self._context(service, _KERBEROS).step()
 
     def conversation(self, service: str) -> Conversation:
         """Begin to talk to a service; errors as for :meth:`prepare`."""
-        with self._translated(service):
+        with self._translate_errors(service):
             return Conversation(self._context(service, _SPNEGO), service)
 
     @contextmanager
-    def _translated(self, service: str) -> Iterator[None]:
+    def _translate_errors(self, service: str) -> Iterator[None]:
         try:
             yield
         except (Krb5Error, GSSError) as exc:
-            raise explained(exc, service, self._kerberos) from exc
+            raise wrap_kerberos_error(exc, service, self._kerberos) from exc
 
     def _context(self, service: str, mech: gssapi.OID) -> gssapi.SecurityContext:
         return gssapi.SecurityContext(
@@ -213,10 +213,10 @@ class _KeytabLogin:
             if ticket is None or now >= ticket.ends_at:
                 ticket = self._fetch()
             elif now >= max(ticket.renew_at, self._retry_at):
-                ticket = self._renewed(ticket)
+                ticket = self._renew(ticket)
             return ticket.credentials
 
-    def _renewed(self, ticket: _Ticket) -> _Ticket:
+    def _renew(self, ticket: _Ticket) -> _Ticket:
         try:
             return self._fetch()
         except Krb5Error:  # said when it counts: the present ticket still is good
@@ -274,7 +274,7 @@ _lock: Final = threading.Lock()
 _by_keytab: Final[dict[tuple[int, str, str | None], _KeytabLogin]] = {}
 
 
-def explained(error: Krb5Error | GSSError, service: str, kerberos: Kerberos) -> AutoscalerError:
+def wrap_kerberos_error(error: Krb5Error | GSSError, service: str, kerberos: Kerberos) -> AutoscalerError:
     """Make our error of a library's: a :class:`ConfigError` for what only a person can end, else a ConnectError.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Final
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Tls
 
-MOST_CONTEXTS: Final = 64
+MAX_CONTEXTS: Final = 64
 """Contexts that are kept: one serves all connections with the same files."""
 
 _CIPHER_OF_OLD_FLINK: Final = "AES128-SHA"
@@ -26,7 +26,7 @@ _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 _KEY: Final = b"PRIVATE KEY-----"
 
 
-@lru_cache(maxsize=MOST_CONTEXTS)
+@lru_cache(maxsize=MAX_CONTEXTS)
 def client_context(tls: Tls) -> ssl.SSLContext:
     """Return the context for connections to servers, TLS 1.2 or later.
 
@@ -45,15 +45,15 @@ def client_context(tls: Tls) -> ssl.SSLContext:
     if tls.ca_file is None:
         context.load_default_certs()
     else:
-        _trust(context, tls.ca_file)
+        _load_ca_file(context, tls.ca_file)
     if tls.certificate_file is not None:
-        _show(context, tls.certificate_file, tls)
+        _load_certificate(context, tls.certificate_file, tls)
     elif tls.key_file is not None:
         raise ConfigError(f"tls.key-file {tls.key_file} is of no use without tls.certificate-file")
     return context
 
 
-def _trust(context: ssl.SSLContext, file: str) -> None:
+def _load_ca_file(context: ssl.SSLContext, file: str) -> None:
     _content("tls.ca-file", file, _CERTIFICATE)
     try:
         context.load_verify_locations(cafile=file)
@@ -61,7 +61,7 @@ def _trust(context: ssl.SSLContext, file: str) -> None:
         raise ConfigError(f"tls.ca-file {file} has a certificate that cannot be read ({_reason(exc)})") from exc
 
 
-def _show(context: ssl.SSLContext, file: str, tls: Tls) -> None:
+def _load_certificate(context: ssl.SSLContext, file: str, tls: Tls) -> None:
     _content("tls.certificate-file", file, _CERTIFICATE)
     key, named = (file, "tls.certificate-file") if tls.key_file is None else (tls.key_file, "tls.key-file")
     is_encrypted = b"ENCRYPTED" in _content(named, key, _KEY)
@@ -71,7 +71,7 @@ def _show(context: ssl.SSLContext, file: str, tls: Tls) -> None:
         # Without a password OpenSSL would ask for one at the terminal.
         context.load_cert_chain(file, key, password=tls.key_password or "")
     except (ssl.SSLError, OSError, ValueError) as exc:
-        raise ConfigError(_what_is_wrong_with(named, key, exc, file=file, is_encrypted=is_encrypted)) from exc
+        raise ConfigError(_file_problem(named, key, exc, file=file, is_encrypted=is_encrypted)) from exc
 
 
 def _content(named: str, file: str, expected: bytes) -> bytes:
@@ -96,7 +96,7 @@ def _instead_of_pem(content: bytes, expected: bytes) -> str:
     return f"holds no {wanted} in PEM (a line with {expected.decode()})"
 
 
-def _what_is_wrong_with(named: str, key: str, error: Exception, *, file: str, is_encrypted: bool) -> str:
+def _file_problem(named: str, key: str, error: Exception, *, file: str, is_encrypted: bool) -> str:
     reason = _reason(error)
     if reason == "KEY_VALUES_MISMATCH":
         return f"{named} {key} is not the key of the first certificate in {file}"

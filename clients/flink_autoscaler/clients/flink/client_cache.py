@@ -23,10 +23,10 @@ IDLE_SECONDS: Final = 600.0
 """Time unused after which a client goes: a YARN application has a new URL after every restart, a cluster another
 endpoint when its token was replaced. Longer than any request, so that nobody uses a client that is closed."""
 
-MOST_CLIENTS: Final = 4096
+MAX_CLIENTS: Final = 4096
 """Clients that are kept, whatever is in use; the one unused longest goes first."""
 
-MOST_CONNECTIONS: Final = 4096
+MAX_CONNECTIONS: Final = 4096
 """Connections of all clients together, where the system allows so many open files."""
 
 SHARE_OF_FILES: Final = 4
@@ -36,30 +36,30 @@ JOBS_AT_ONCE: Final = 64
 """Jobs under way, whatever the number of endpoints. At ten vertices and 0.5 ms per answer the loop is 0.3 s behind
 with so many; with a thousand of them requests time out because nobody gets round to their answers."""
 
-PATIENCE: Final = 2.0
+GRACE_SECONDS: Final = 2.0
 """Seconds after which a job no longer counts: it waits for its cluster, and jobs of others shall not wait with it."""
 
-BEHIND: Final = 0.25
+LOOP_LAG_LIMIT: Final = 0.25
 """Seconds that the loop has to be late for a job to count on: then it waits for us, not for its cluster."""
 
 
-class Admission:
+class ConcurrencyLimiter:
     """Lets jobs in one after the other. Belongs to one event loop.
 
     ``async with admission():`` waits until fewer than so many jobs are under way. A job that is under way for longer
-    than ``PATIENCE`` goes on without being counted, so that clusters that hang hold up the jobs of others but briefly.
+    than ``GRACE_SECONDS`` goes on without being counted, so that clusters that hang hold others up but briefly.
     """
 
-    def __init__(self, *, jobs: int = JOBS_AT_ONCE, patience: float = PATIENCE) -> None:
+    def __init__(self, *, jobs: int = JOBS_AT_ONCE, patience: float = GRACE_SECONDS) -> None:
         self._places = asyncio.Semaphore(jobs)
         self._patience = patience
 
     def __call__(self) -> AbstractAsyncContextManager[None]:
         """Return what holds a place while a job is read."""
-        return _Place(self._places, self._patience)
+        return _Permit(self._places, self._patience)
 
 
-class _Place:
+class _Permit:
     """A place of one job, until it ends or no longer counts."""
 
     __slots__ = ("_due", "_late", "_loop", "_patience", "_places")
@@ -86,7 +86,7 @@ class _Place:
 
     def _give_back(self) -> None:
         """Give the place back if the job waits for its cluster."""
-        if self._loop.time() - self._due > BEHIND:
+        if self._loop.time() - self._due > LOOP_LAG_LIMIT:
             self._wait()
         else:
             self._late = None
@@ -94,7 +94,7 @@ class _Place:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _CachedClient:
     client: FlinkRestClient
     connections: int
     used_at: float
@@ -130,13 +130,13 @@ class ClientCache:
             most_connections: Of all clients together; None takes what the system allows.
             clock: Seconds of a clock that never goes back.
         """
-        self.admission = Admission()
+        self.admission = ConcurrencyLimiter()
         self._loop = loop
         self._may_write = may_write
         self._most_connections = most_connections or _allowed_connections()
         self._clock = clock
-        self._clients: OrderedDict[Endpoint, _Kept] = OrderedDict()
-        self._retired: deque[_Kept] = deque()
+        self._clients: OrderedDict[Endpoint, _CachedClient] = OrderedDict()
+        self._retired: deque[_CachedClient] = deque()
 
     async def get(self, endpoint: Endpoint) -> FlinkRestClient:
         """Return the client of an endpoint.
@@ -149,7 +149,7 @@ class ClientCache:
             kept = self._replace(endpoint)
         kept.used_at = self._clock()
         self._clients.move_to_end(endpoint)
-        for outdated in self._outdated():
+        for outdated in self._take_unused():
             await outdated.aclose()
         return kept.client
 
@@ -175,17 +175,17 @@ class ClientCache:
         """Close all connections; the loop stays."""
         self._loop.run(self._aclose())
 
-    def _replace(self, endpoint: Endpoint) -> _Kept:
+    def _replace(self, endpoint: Endpoint) -> _CachedClient:
         """Make a client; one that others may still be using is closed later."""
         if endpoint in self._clients:
             self._retired.append(self._clients.pop(endpoint))
         connections = min(endpoint.max_connections, self._share(len(self._clients) + 1))
         transport = HttpTransport(replace(endpoint, max_connections=connections), may_write=self._may_write)
         client = FlinkRestClient(endpoint, transport)
-        self._clients[endpoint] = kept = _Kept(client, connections, self._clock(), _source_of(client))
+        self._clients[endpoint] = kept = _CachedClient(client, connections, self._clock(), _source_of(client))
         return kept
 
-    def _is_fit(self, kept: _Kept) -> bool:
+    def _is_fit(self, kept: _CachedClient) -> bool:
         """Tell whether a client's limit still is right; it is too low only where twice as many endpoints had more."""
         wanted = kept.client.endpoint.max_connections
         highest, lowest = (min(wanted, self._share(factor * len(self._clients))) for factor in (1, 2))
@@ -195,13 +195,13 @@ class ClientCache:
         """Return the connections of one of so many endpoints: a power of two, so that it seldom changes."""
         return 1 << (max(1, self._most_connections // max(1, endpoints)).bit_length() - 1)
 
-    def _outdated(self) -> list[_Kept]:
+    def _take_unused(self) -> list[_CachedClient]:
         """Take out the clients that nobody uses any more."""
         oldest = self._clock() - IDLE_SECONDS
         clients = []
         while self._retired and self._retired[0].used_at < oldest:
             clients.append(self._retired.popleft())
-        while len(self._clients) > MOST_CLIENTS or next(iter(self._clients.values())).used_at < oldest:
+        while len(self._clients) > MAX_CLIENTS or next(iter(self._clients.values())).used_at < oldest:
             clients.append(self._clients.popitem(last=False)[1])
         return clients
 
@@ -221,4 +221,4 @@ def _source_of(client: FlinkRestClient) -> MetricSource:
 
 def _allowed_connections() -> int:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, files // SHARE_OF_FILES)
+    return MAX_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, files // SHARE_OF_FILES)

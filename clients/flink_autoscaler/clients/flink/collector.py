@@ -47,7 +47,7 @@ SETTLED_MS: Final = 10_000
 """How long after a change of the job details have to be read to be kept: Flink serves copies that are up to 3 s old."""
 
 
-def kept_details(request: PassRequest) -> JobDetails | None:
+def cached_details(request: PassRequest) -> JobDetails | None:
     """Return the details of a job as they are now, but for its counters; None where they have to be read.
 
     They are not read again while the list of jobs shows no later change. Where it shows none at all, they are not kept.
@@ -60,7 +60,7 @@ def kept_details(request: PassRequest) -> JobDetails | None:
     return replace(kept.details, now_ms=None if told_ms is None else told_ms + passed_ms)
 
 
-def to_keep(request: PassRequest, details: JobDetails) -> CachedDetails | None:
+def cacheable_details(request: PassRequest, details: JobDetails) -> CachedDetails | None:
     """Return what to remember of details that were just read."""
     modified_ms = request.context.modified_ms
     return None if modified_ms is None else CachedDetails(details, modified_ms, reading_time(request))
@@ -106,7 +106,7 @@ def answers_counters(answer: Mapping[str, Aggregate]) -> bool:
     return all(name in answer for name in _NEEDED)
 
 
-def counted(details: JobDetails, answers: Mapping[VertexId, Mapping[str, Aggregate]]) -> JobDetails | None:
+def with_counters(details: JobDetails, answers: Mapping[VertexId, Mapping[str, Aggregate]]) -> JobDetails | None:
     """Return details with the counters that vertices have answered; None where one of them is not known.
 
     Those of vertices that have finished stay as they are.
@@ -124,7 +124,7 @@ def counted(details: JobDetails, answers: Mapping[VertexId, Mapping[str, Aggrega
 def _io(vertex: VertexDetails, answer: Mapping[str, Aggregate]) -> IoMetrics | None:
     found = [answer.get(name, Aggregate()) for name in COUNTERS]
     records_in, records_out, busy_ms, idle_ms, backpressured_ms = (each.total for each in found)
-    if records_in is None or records_out is None or busy_ms is None or not _is_whole(vertex, found):
+    if records_in is None or records_out is None or busy_ms is None or not _has_all_counters(vertex, found):
         return None
     counts = (records_in, records_out, 0.0 if math.isnan(busy_ms) else busy_ms, idle_ms or 0.0, backpressured_ms or 0.0)
     if not all(0 <= count < _MOST for count in counts):
@@ -138,7 +138,7 @@ def _io(vertex: VertexDetails, answer: Mapping[str, Aggregate]) -> IoMetrics | N
     )
 
 
-def _is_whole(vertex: VertexDetails, found: Collection[Aggregate]) -> bool:
+def _has_all_counters(vertex: VertexDetails, found: Collection[Aggregate]) -> bool:
     """Tell whether as many subtasks are in the sums as the vertex has; with sums of 0 nobody can tell."""
     known = [(each.total, each.average or 0.0) for each in found if each.total is not None and each.total > 0]
     return bool(known) and all(abs(avg * vertex.parallelism - total) <= _LIKELY * total for total, avg in known)
@@ -150,7 +150,7 @@ TASKMANAGERS: Final = "the metrics of the TaskManagers"
 _NOTHING: Final[Readable[Aggregate]] = Readable({}, {})
 _NO_TEXTS: Final[Readable[str]] = Readable({}, {})
 _SHOWN: Final = 40
-_MOST_SLOTS: Final = 2**31 - 1
+_MAX_SLOTS: Final = 2**31 - 1
 
 REFRESH_MS: Final = 300_000
 """How long the names of sources are used; new partitions and topics show up in them."""
@@ -205,7 +205,7 @@ def _counts(metrics: Readable[str]) -> Readable[str]:
 
 def _is_count(text: str) -> bool:
     try:
-        return 0 <= float(text) <= _MOST_SLOTS
+        return 0 <= float(text) <= _MAX_SLOTS
     except ValueError:
         return False
 
@@ -222,22 +222,22 @@ async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
         options = request.context.options
         is_cached = options.is_improved
         suits = partial(_are_counted, request.memory) if is_cached else _is_never
-        details, kept = await details_of(client, request, suits)
+        details, kept = await details_from_cache(client, request, suits)
         is_kept = kept is not None and kept is request.memory.kept
         memory = replace(current_memory(request, details), kept=kept if is_cached else None)
         topology = build_topology(details)
         asked = vertices_to_ask(topology, memory, now_ms=request.now_ms, is_cached=is_cached)
         offered = await client.all_vertex_metric_names(details.job_id, asked)
-        memory, missing = remember(topology, memory, offered, now_ms=request.now_ms, is_cached=is_cached)
+        memory, missing = choose_metric_names(topology, memory, offered, now_ms=request.now_ms, is_cached=is_cached)
         if missing is not None:
             raise missing
         more = COUNTERS if is_kept else ()
         chosen = {v: (*names, *more) for v, names in memory.names.items()}
         answers = await client.all_vertex_metrics(details.job_id, chosen)
-        if is_kept and (counts := counted(details, answers)) is not None:
+        if is_kept and (counts := with_counters(details, answers)) is not None:
             details = counts
         elif is_kept:
-            lacks_counters, memory = True, without_counters(memory, answers)
+            lacks_counters, memory = True, strip_counters(memory, answers)
             details = await read_details(client, request)
         aggregates = {v: by_metric(memory.names[v], answer) for v, answer in answers.items()}
     if boundary.error is not None:
@@ -260,7 +260,7 @@ def _is_always(_: JobDetails) -> bool:
     return True
 
 
-async def details_of(
+async def details_from_cache(
     client: FlinkRestClient, request: PassRequest, suits: Callable[[JobDetails], bool] = _is_always
 ) -> tuple[JobDetails, CachedDetails | None]:
     """Return the details of a job, read only where they are not kept, and what to remember of them.
@@ -274,11 +274,11 @@ async def details_of(
         NotReadyError: The job has not started, or the details contradict the list.
         FlinkRestError: They could not be read.
     """
-    known = kept_details(request)
+    known = cached_details(request)
     if known is not None and suits(known):
         return known, request.memory.kept
     details = await read_details(client, request)
-    return details, to_keep(request, details)
+    return details, cacheable_details(request, details)
 
 
 async def read_details(client: FlinkRestClient, request: PassRequest) -> JobDetails:
@@ -346,7 +346,7 @@ def _refresh_ms(topology: JobTopology, memory: CollectorMemory) -> int:
     return REFRESH_MS if all_report_lag else REFRESH_WITHOUT_LAG_MS
 
 
-def remember(
+def choose_metric_names(
     topology: JobTopology,
     memory: CollectorMemory,
     offered: Mapping[VertexId, Collection[str]],
@@ -401,7 +401,7 @@ def remember(
     return memory, missing
 
 
-def without_counters(memory: CollectorMemory, answers: Mapping[VertexId, Mapping[str, Aggregate]]) -> CollectorMemory:
+def strip_counters(memory: CollectorMemory, answers: Mapping[VertexId, Mapping[str, Aggregate]]) -> CollectorMemory:
     """Keep no details for the next pass, and ask no vertex for counters again that has not answered with them."""
     silent = {vertex_id for vertex_id in memory.counted if not answers_counters(answers.get(vertex_id, {}))}
     return replace(memory, kept=None, counted=memory.counted - silent)

@@ -14,7 +14,7 @@ from functools import partial
 from html import unescape
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from flink_autoscaler.clients.http.json_object import JsonObject, objects_in, or_unknown, wrong
+from flink_autoscaler.clients.http.json_object import JsonObject, objects_in, or_unknown, type_error
 from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, ResponseError
 from flink_autoscaler.core.model.metrics import Aggregate, VertexId
@@ -23,13 +23,13 @@ from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, PlanNode
 
 T = TypeVar("T")
 
-MOST_JOBS: Final = 10_000
+MAX_JOBS: Final = 10_000
 """Jobs of one cluster: with more nobody would look at all of them in time."""
 
-MOST_VERTICES: Final = 1000
+MAX_VERTICES: Final = 1000
 """Vertices of one job."""
 
-MOST_EDGES: Final = 10_000
+MAX_EDGES: Final = 10_000
 """Inputs of all vertices of one job together."""
 
 LONGEST_NAME: Final = 1 << 16
@@ -127,9 +127,9 @@ def job_listing(answer: object) -> JobListing:
     """Decode ``/jobs/overview``; an entry that is not as documented concerns no other."""
     entries = JsonObject(answer, "jobs overview").get("jobs")
     if not isinstance(entries, list):
-        raise wrong("jobs", "an array", entries)
-    if len(entries) > MOST_JOBS:
-        raise ResponseError(f"the list has {len(entries)} jobs, {MOST_JOBS} of a cluster are looked after at most")
+        raise type_error("jobs", "an array", entries)
+    if len(entries) > MAX_JOBS:
+        raise ResponseError(f"the list has {len(entries)} jobs, {MAX_JOBS} of a cluster are looked after at most")
     jobs: dict[str, JobOverview] = {}
     unreadable = []
     for place, entry in enumerate(entries):
@@ -154,7 +154,7 @@ def _unreadable(place: int, entry: object, error: AutoscalerError) -> Unreadable
 def _job_id(entry: JsonObject) -> str:
     job_id = entry.text("jid")
     if _JOB_ID.fullmatch(job_id) is None:
-        raise wrong("job.jid", "32 hex digits", job_id)
+        raise type_error("job.jid", "32 hex digits", job_id)
     return job_id
 
 
@@ -168,22 +168,22 @@ def _name(entry: JsonObject) -> str:
 def _overview(value: object) -> JobOverview:
     entry = JsonObject(value, "job")
     job_id, name = _job_id(entry), _name(entry)
-    entry = entry.named(f"job {job_id}")
+    entry = entry.with_name(f"job {job_id}")
     tasks = entry.child("tasks", f"job {job_id}: tasks")
     return JobOverview(
         job_id=job_id,
         name=name,
         state=entry.text("state"),
         tasks={state: tasks.count(state, 0) for state in tasks},
-        start_ms=when(entry, "start-time") or -1,
-        end_ms=when(entry, "end-time") or -1,
-        last_modification_ms=when(entry, "last-modification") or -1,
+        start_ms=optional_instant(entry, "start-time") or -1,
+        end_ms=optional_instant(entry, "end-time") or -1,
+        last_modification_ms=optional_instant(entry, "last-modification") or -1,
         job_type=or_unknown(lambda: entry.optional_text("jobType")),
         scheduler_type=or_unknown(lambda: entry.optional_text("schedulerType")),
     )
 
 
-def when(fields: JsonObject, name: str) -> int | None:
+def optional_instant(fields: JsonObject, name: str) -> int | None:
     """Return an instant that only helps."""
     try:
         return fields.instant(name)
@@ -198,10 +198,10 @@ def job_details(answer: object) -> JobDetails:
     """
     job = JsonObject(answer, "job details")
     timestamps = job.child("timestamps")
-    vertices = _few(job.children("vertices", "vertex"), MOST_VERTICES, "vertices")
-    nodes = _few(job.child("plan").children("nodes", "plan node"), MOST_VERTICES, "vertices in its plan")
+    vertices = _require_few(job.children("vertices", "vertex"), MAX_VERTICES, "vertices")
+    nodes = _require_few(job.child("plan").children("nodes", "plan node"), MAX_VERTICES, "vertices in its plan")
     plan = tuple(map(_plan_node, nodes))
-    _few([each for node in plan for each in node.inputs], MOST_EDGES, "inputs of vertices")
+    _require_few([each for node in plan for each in node.inputs], MAX_EDGES, "inputs of vertices")
     found = tuple(map(_vertex, vertices))
     _check_length(found, plan)
     return JobDetails(
@@ -211,13 +211,13 @@ def job_details(answer: object) -> JobDetails:
         running_at_ms=timestamps.instant("RUNNING"),
         vertices=found,
         plan=plan,
-        now_ms=when(job, "now"),
-        initialized_ms=when(timestamps, "INITIALIZING"),
-        created_ms=when(timestamps, "CREATED"),
+        now_ms=optional_instant(job, "now"),
+        initialized_ms=optional_instant(timestamps, "INITIALIZING"),
+        created_ms=optional_instant(timestamps, "CREATED"),
     )
 
 
-def _few(entries: Sequence[T], most: int, what: str) -> Sequence[T]:
+def _require_few(entries: Sequence[T], most: int, what: str) -> Sequence[T]:
     if len(entries) > most:
         raise ResponseError(f"job details: {len(entries)} {what}, {most} are taken at most")
     return entries
@@ -233,7 +233,7 @@ def _check_length(vertices: Sequence[VertexDetails], plan: Sequence[PlanNode]) -
 def _vertex(entry: JsonObject) -> VertexDetails:
     vertex_id = entry.text("id")
     where = f"vertex {vertex_id}"
-    entry = entry.named(where)
+    entry = entry.with_name(where)
     status = entry.text("status")
     return VertexDetails(
         vertex_id=vertex_id,
@@ -243,7 +243,7 @@ def _vertex(entry: JsonObject) -> VertexDetails:
         status=status,
         io=_io_metrics(entry.child("metrics")),
         slot_sharing_group=entry.optional_text("slotSharingGroupId"),
-        start_ms=when(entry, "start-time") or -1,
+        start_ms=optional_instant(entry, "start-time") or -1,
         is_settled=_is_settled(entry.child("tasks", where), status),
     )
 
@@ -275,8 +275,10 @@ def _is_counted(metrics: JsonObject, name: str) -> bool:
 def _plan_node(node: JsonObject) -> PlanNode:
     vertex_id = node.text("id")
     where = f"plan node {vertex_id}"
-    node = node.named(where)
-    inputs = [(each.text("id"), each.named(where).optional_text("ship_strategy")) for each in node.children("inputs")]
+    node = node.with_name(where)
+    inputs = [
+        (each.text("id"), each.with_name(where).optional_text("ship_strategy")) for each in node.children("inputs")
+    ]
     return PlanNode(
         vertex_id=vertex_id,
         parallelism=node.count("parallelism", least=1),
@@ -287,10 +289,10 @@ def _plan_node(node: JsonObject) -> PlanNode:
 def configuration(answer: object) -> dict[str, str]:
     """Decode an array of ``{"key", "value"}``; a null value leaves the key out."""
     pairs = objects_in(answer, "configuration")
-    return _bounded({pair.text("key"): _value(pair) for pair in pairs if pair.get("value") is not None})
+    return _bounded_options({pair.text("key"): _value(pair) for pair in pairs if pair.get("value") is not None})
 
 
-def _bounded(configuration: dict[str, str]) -> dict[str, str]:
+def _bounded_options(configuration: dict[str, str]) -> dict[str, str]:
     size = sum(len(key) + len(value) for key, value in configuration.items())
     if size > LARGEST_CONFIGURATION:
         raise ResponseError(f"a configuration of {size} characters, {LARGEST_CONFIGURATION} are taken at most")
@@ -298,13 +300,13 @@ def _bounded(configuration: dict[str, str]) -> dict[str, str]:
 
 
 def _value(pair: JsonObject) -> str:
-    return pair.named(f"configuration: {pair.get('key')}").text("value")
+    return pair.with_name(f"configuration: {pair.get('key')}").text("value")
 
 
 def user_configuration(answer: object) -> dict[str, str]:
     """Decode the job's global parameters from ``/jobs/:jobid/config``; empty where the job has none."""
     execution = JsonObject(answer, "job config").child("execution-config", "execution-config")
-    return _bounded(execution.child("user-config").texts("user-config"))
+    return _bounded_options(execution.child("user-config").texts("user-config"))
 
 
 def metric_names(answer: object) -> tuple[str, ...]:
@@ -348,7 +350,7 @@ def aggregates(answer: object) -> dict[str, Aggregate]:
 
 
 def _aggregate(entry: JsonObject) -> Aggregate:
-    entry = entry.named(f"metric {entry.get('id')}")
+    entry = entry.with_name(f"metric {entry.get('id')}")
     return Aggregate(
         minimum=entry.number("min"),
         maximum=entry.number("max"),
@@ -367,7 +369,7 @@ def resource_requirements(answer: object) -> dict[VertexId, ParallelismBounds]:
 
 
 def _bounds(value: object, where: str) -> ParallelismBounds:
-    bounds = JsonObject(JsonObject(value, where).get("parallelism"), f"{where}.parallelism").named(where)
+    bounds = JsonObject(JsonObject(value, where).get("parallelism"), f"{where}.parallelism").with_name(where)
     return ParallelismBounds(bounds.integer("lowerBound"), bounds.integer("upperBound"))
 
 

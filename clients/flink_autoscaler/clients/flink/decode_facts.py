@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from flink_autoscaler.clients.flink.decode import metric_values, when
-from flink_autoscaler.clients.http.json_object import JsonObject, objects_in, or_unknown, wrong
+from flink_autoscaler.clients.flink.decode import metric_values, optional_instant
+from flink_autoscaler.clients.http.json_object import JsonObject, objects_in, or_unknown, type_error
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobException, RescaleAttempt, TaskManagerFacts
 
 RESTARTS: Final = "numRestarts,numRescales"
@@ -18,7 +18,7 @@ _NESTING: Final = 8
 
 _EXACT: Final = 2**53
 
-_MOST_CORES: Final = 1_000_000
+_MAX_CORES: Final = 1_000_000
 
 _EXECUTING: Final = "Executing"
 
@@ -33,8 +33,8 @@ def exceptions(answer: object) -> tuple[JobException, ...]:
 
 
 def _exception(entry: JsonObject) -> JobException:
-    texts = [_condensed(trace) for trace in _traces(entry, _NESTING)]
-    return JobException(when(entry, "timestamp") or 0, "\n".join(texts)[:TEXT_LIMIT])
+    texts = [_condense_trace(trace) for trace in _traces(entry, _NESTING)]
+    return JobException(optional_instant(entry, "timestamp") or 0, "\n".join(texts)[:TEXT_LIMIT])
 
 
 def _traces(entry: JsonObject, depth: int) -> Iterator[str]:
@@ -44,7 +44,7 @@ def _traces(entry: JsonObject, depth: int) -> Iterator[str]:
             yield from _traces(other, depth - 1)
 
 
-def _condensed(trace: str) -> str:
+def _condense_trace(trace: str) -> str:
     """Keep the lines with messages; the frames between them would use up the limit before the root cause."""
     return "\n".join(line for line in trace.splitlines() if not line.lstrip().startswith(("at ", "... ")))
 
@@ -55,7 +55,7 @@ def checkpoints(answer: object) -> CheckpointFacts:
     if not completed:
         return CheckpointFacts()
     return CheckpointFacts(
-        completed_ms=when(completed, "latest_ack_timestamp"),
+        completed_ms=optional_instant(completed, "latest_ack_timestamp"),
         state_bytes=or_unknown(lambda: _bytes(completed, "state_size")),
     )
 
@@ -66,7 +66,7 @@ def _bytes(fields: JsonObject, name: str) -> int | None:
     return value if 0 <= value < _EXACT else None
 
 
-def checkpoint_interval(answer: object) -> int | None:
+def decode_checkpoint_interval(answer: object) -> int | None:
     """Decode the interval of ``/jobs/:jobid/checkpoints/config``; Flink shows "never" as a huge number."""
     interval = JsonObject(answer, "checkpoint configuration").integer("interval", 0)
     return interval if 0 < interval < _EXACT else None
@@ -81,7 +81,7 @@ def taskmanagers(answer: object) -> tuple[TaskManagerFacts, ...]:
 def _taskmanager(entry: JsonObject) -> TaskManagerFacts:
     identity = entry.text("id")
     where = f"TaskManager {identity[:80]}"
-    entry = entry.named(where)
+    entry = entry.with_name(where)
     return TaskManagerFacts(
         taskmanager_id=identity,
         slots=entry.count("slotsNumber", 0),
@@ -98,17 +98,17 @@ def _memory(taskmanager: JsonObject, *names: str) -> int | None:
 
 
 def _cores(value: float | None) -> float | None:
-    return value if value is not None and 0 <= value <= _MOST_CORES else None
+    return value if value is not None and 0 <= value <= _MAX_CORES else None
 
 
 def restarts(answer: object) -> int | None:
     """Decode restarts; from Flink 2 on rescales count as restarts and are told apart, too."""
     values = metric_values(answer)
-    count, rescales = (_whole(values.get(name)) for name in RESTARTS.split(","))
+    count, rescales = (_whole_number(values.get(name)) for name in RESTARTS.split(","))
     return None if count is None else max(0, count - (rescales or 0))
 
 
-def _whole(value: str | None) -> int | None:
+def _whole_number(value: str | None) -> int | None:
     try:
         number = None if value is None else float(value)
     except ValueError:
@@ -134,7 +134,7 @@ def _duration_ms(fields: JsonObject, name: str, *, most: int) -> int:
     value = fields.integer(name, 0)
     if 0 <= value <= most:
         return value
-    raise wrong(f"vertex.status-duration.{name}", "milliseconds since an instant after 1970", value)
+    raise type_error(f"vertex.status-duration.{name}", "milliseconds since an instant after 1970", value)
 
 
 def rescale_attempts(answer: object) -> tuple[RescaleAttempt, ...]:

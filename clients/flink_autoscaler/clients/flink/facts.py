@@ -14,7 +14,7 @@ from flink_autoscaler.core.error_boundary import try_await
 from flink_autoscaler.core.errors import AutoscalerError, RefusedError, ResponseError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.orders import MOST_PARALLELISM
+from flink_autoscaler.core.model.orders import MAX_PARALLELISM
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleAttempt, RescaleFacts
 from flink_autoscaler.core.model.topology import JobDetails
@@ -29,7 +29,9 @@ ReadMetrics = Callable[[FlinkRestClient, PassRequest], Awaitable[JobReading]]
 _NOT_FOUND: Final = 404
 
 
-async def read_followed(client: FlinkRestClient, request: PassRequest, read: ReadMetrics = read_job) -> JobReading:
+async def read_with_rescale_status(
+    client: FlinkRestClient, request: PassRequest, read: ReadMetrics = read_job
+) -> JobReading:
     """Read a job and, where its rescale is followed, what tells how that goes.
 
     Of a job that does not run only the latter is read. Failures are in the reading; never raises.
@@ -42,11 +44,13 @@ async def read_followed(client: FlinkRestClient, request: PassRequest, read: Rea
     wanted = required_facts(request)
     if request.context.status is not JobStatus.RUNNING:
         details = await _details(client, request)
-        return JobReading(details, memory=request.memory, facts=await read_facts(client, request, details, wanted))
+        return JobReading(
+            details, memory=request.memory, facts=await read_rescale_status(client, request, details, wanted)
+        )
     reading = await read(client, request)
     if wanted is RequiredFacts.NOTHING:
         return reading
-    return replace(reading, facts=await read_facts(client, request, reading.details, wanted))
+    return replace(reading, facts=await read_rescale_status(client, request, reading.details, wanted))
 
 
 async def _details(client: FlinkRestClient, request: PassRequest) -> JobDetails | None:
@@ -54,7 +58,7 @@ async def _details(client: FlinkRestClient, request: PassRequest) -> JobDetails 
     return details if isinstance(details, JobDetails) else None
 
 
-async def read_facts(
+async def read_rescale_status(
     client: FlinkRestClient, request: PassRequest, details: JobDetails | None, wanted: RequiredFacts
 ) -> RescaleFacts:
     """Return what is wanted about the rescale of a job. Never raises: what cannot be read is ``missing``."""
@@ -103,7 +107,7 @@ async def _requirements(client: FlinkRestClient, job_id: str) -> Mapping[VertexI
     """Return the bounds of all vertices. Flink refuses others than these: nobody can have asked for them."""
     found = await client.resource_requirements(job_id)
     for vertex_id, (lower, upper) in found.items():
-        if not 1 <= lower <= upper <= MOST_PARALLELISM:
+        if not 1 <= lower <= upper <= MAX_PARALLELISM:
             raise ResponseError(f"vertex {vertex_id}: nobody can have asked for {lower}..{upper} subtasks")
     return found
 

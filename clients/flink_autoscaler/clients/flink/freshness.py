@@ -44,7 +44,7 @@ QUIET_PATIENCE: Final = 1.0
 EMPTY_PATIENCE: Final = 2.0
 """The same where the store is empty, so that nobody has woken it before."""
 
-MOST_PATIENCE: Final = 11.0
+MAX_MOVE_TIMEOUT: Final = 11.0
 """The same where it is not known when the store was filled, as when a process has just begun. Somebody else may have
 woken it, such as an open page of Flink's web interface, and then it moves within an interval."""
 
@@ -86,7 +86,7 @@ class AsksForMetrics(Protocol):
         ...
 
 
-class _Look(Enum):
+class _Poll(Enum):
     """Difference between two readings of the metric store."""
 
     SAME = auto()
@@ -98,7 +98,7 @@ class _Look(Enum):
     """It was refused, or the cluster does not say what it would take to tell."""
 
 
-class MetricStoreWatch:
+class MetricFetcherMonitor:
     """One client's knowledge of the metric store behind it. Belongs to one event loop; calls may overlap.
 
     Args:
@@ -117,7 +117,7 @@ class MetricStoreWatch:
         self._first_at = -math.inf  # when it was first seen to say what it says now
         self._doubt: str | None = None
 
-    async def freshen(self, client: AsksForMetrics, seconds: float, *, is_provable: bool = False) -> Freshness:
+    async def refresh(self, client: AsksForMetrics, seconds: float, *, is_provable: bool = False) -> Freshness:
         """Wake the store, and wait until it has been filled. Never raises.
 
         A call that comes before the store takes the next wake-up asks nothing and waits for nothing.
@@ -145,20 +145,20 @@ class MetricStoreWatch:
     async def _visit(self, client: AsksForMetrics, since: float, seconds: float) -> tuple[str | None, float]:
         """Return what is in doubt now, and for how many seconds the store was waited for."""
         started = self._clock()
-        first = await self._look(client)
-        if first in (_Look.LATE, _Look.UNKNOWN):
-            return None if first is _Look.UNKNOWN else LATE, 0.0
+        first = await self._poll(client)
+        if first in (_Poll.LATE, _Poll.UNKNOWN):
+            return None if first is _Poll.UNKNOWN else LATE, 0.0
         self._woken_at = started
         if self._interval is None:
             self._interval = await _interval(client)
         is_quiet = since > OLD * self._interval
-        until = started + min(seconds, _patience(first, self._interval, since, is_quiet=is_quiet))
+        until = started + min(seconds, _move_timeout(first, self._interval, since, is_quiet=is_quiet))
         has_moved = await self._moves(client, until, is_quiet=is_quiet)
         if has_moved:
             self._woken_at = self._first_at  # it was one of these requests that came when the next one was due
         # After a quiet time another answer than the last one may be as old as that time: what somebody read at its
         # beginning has filled the store, and nobody has looked since.
-        is_recent = self._is_lately(self._interval) or (first is _Look.OTHER and not is_quiet)
+        is_recent = self._is_lately(self._interval) or (first is _Poll.OTHER and not is_quiet)
         return None if has_moved or is_recent else self._reason(), self._clock() - started
 
     async def _moves(self, client: AsksForMetrics, until: float, *, is_quiet: bool) -> bool:
@@ -166,7 +166,7 @@ class MetricStoreWatch:
         has_moved, pause = False, _FIRST_PAUSE
         while self._clock() < until:
             await asyncio.sleep(pause)
-            is_moving = await self._look(client) is _Look.OTHER
+            is_moving = await self._poll(client) is _Poll.OTHER
             if has_moved and not is_moving:
                 break
             has_moved |= is_moving
@@ -175,12 +175,12 @@ class MetricStoreWatch:
             pause = _FIRST_PAUSE if has_moved else min(2 * pause, _LONGEST_PAUSE)
         return has_moved
 
-    async def _look(self, client: AsksForMetrics) -> _Look:
+    async def _poll(self, client: AsksForMetrics) -> _Poll:
         """Ask once."""
         asked_at, before = self._clock(), self._asked_at
         answer = await _answer(client, CLOCK)
         if isinstance(answer, AutoscalerError):
-            return _Look.LATE if isinstance(answer, ConnectError) else _Look.UNKNOWN
+            return _Poll.LATE if isinstance(answer, ConnectError) else _Poll.UNKNOWN
         value = answer.values.get(CLOCK[0])
         if value is None:
             return await self._without_clock(client, asked_at)
@@ -188,18 +188,18 @@ class MetricStoreWatch:
         if not is_same:
             self._other_at, self._first_at = before, asked_at
         self._seen, self._asked_at = value, asked_at
-        return _Look.SAME if is_same or math.isinf(before) else _Look.OTHER
+        return _Poll.SAME if is_same or math.isinf(before) else _Poll.OTHER
 
-    async def _without_clock(self, client: AsksForMetrics, asked_at: float) -> _Look:
+    async def _without_clock(self, client: AsksForMetrics, asked_at: float) -> _Poll:
         """Find out whether the store is empty, or the cluster does not say what it would take to tell."""
         other = await _answer(client, ALWAYS_THERE)
         if isinstance(other, AutoscalerError):
-            return _Look.UNKNOWN
+            return _Poll.UNKNOWN
         if other.values:
             self._has_clock = self._seen is not None
-            return _Look.UNKNOWN
+            return _Poll.UNKNOWN
         self._seen, self._asked_at = None, asked_at
-        return _Look.EMPTY
+        return _Poll.EMPTY
 
     def _is_lately(self, interval: float) -> bool:
         """Tell whether what the store says was gathered within the last two intervals."""
@@ -226,12 +226,12 @@ async def _answer(client: AsksForMetrics, names: tuple[str, ...]) -> Readable[Ag
         return ConnectError(LATE)
 
 
-def _patience(first: _Look, interval: float, since: float, *, is_quiet: bool) -> float:
+def _move_timeout(first: _Poll, interval: float, since: float, *, is_quiet: bool) -> float:
     """Return the seconds that the store has to move in: few where it was lately seen to."""
-    if first is _Look.EMPTY:
+    if first is _Poll.EMPTY:
         return EMPTY_PATIENCE
-    if math.isinf(since) or (is_quiet and first is _Look.OTHER):
-        return min(MOST_PATIENCE, interval + QUIET_PATIENCE)
+    if math.isinf(since) or (is_quiet and first is _Poll.OTHER):
+        return min(MAX_MOVE_TIMEOUT, interval + QUIET_PATIENCE)
     return QUIET_PATIENCE if is_quiet else STEADY_PATIENCE
 
 

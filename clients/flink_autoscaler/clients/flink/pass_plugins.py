@@ -42,14 +42,14 @@ def installed_plugins() -> Plugins:
 
 
 def _by_name(group: str) -> Mapping[str, Any]:
-    return {entry.name: part for entry, part in _loaded(group).items()}
+    return {entry.name: part for entry, part in _load_group(group).items()}
 
 
 def _by_identity(group: str) -> Mapping[str, Any]:
-    return {entry.value.replace(":", "."): part for entry, part in _loaded(group).items()}
+    return {entry.value.replace(":", "."): part for entry, part in _load_group(group).items()}
 
 
-def _loaded(group: str) -> dict[EntryPoint, Any]:
+def _load_group(group: str) -> dict[EntryPoint, Any]:
     parts = {}
     for entry in entry_points(group=group):
         with ErrorBoundary() as boundary:  # the jobs that do not use it are not concerned

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from flink_autoscaler.clients.flink import decode, decode_facts
 from flink_autoscaler.clients.flink.decode import JobListing, JobOverview, ParallelismBounds, Readable
-from flink_autoscaler.clients.flink.freshness import MetricStoreWatch
-from flink_autoscaler.clients.http.json_object import decoded
+from flink_autoscaler.clients.flink.freshness import MetricFetcherMonitor
+from flink_autoscaler.clients.http.json_object import decode_answer
 from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import AutoscalerError, RealizeError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
@@ -28,7 +28,7 @@ QUERY_LIMIT: Final = 3500
 _LONGEST_QUOTED: Final = 3
 """Characters that one of ASCII becomes in a URL at most."""
 
-MOST_EXCEPTIONS: Final = 20
+MAX_EXCEPTIONS: Final = 20
 """Entries of the exception history that are asked for."""
 
 _ID: Final = re.compile(r"[0-9a-fA-F]{32}")
@@ -81,7 +81,7 @@ class FlinkRestClient:
 
     def __init__(self, endpoint: Endpoint, transport: Transport | None = None) -> None:
         self.endpoint = endpoint
-        self.store = MetricStoreWatch()
+        self.store = MetricFetcherMonitor()
         self._transport: Transport = transport or HttpTransport(endpoint)
 
     async def jobs_overview(self) -> tuple[JobOverview, ...]:
@@ -98,13 +98,15 @@ class FlinkRestClient:
 
     async def job_configuration(self, job_id: str) -> dict[str, str]:
         """Return the configuration of the job's JobManager. In a session cluster unknown jobs have it, too."""
-        return await self._in_force(await self._get(f"{_job(job_id)}/jobmanager/config", decode.configuration))
+        return await self._effective_configuration(
+            await self._get(f"{_job(job_id)}/jobmanager/config", decode.configuration)
+        )
 
     async def cluster_configuration(self) -> dict[str, str]:
         """Return the configuration of the JobManager; sensitive values are ``******``."""
-        return await self._in_force(await self._get("/jobmanager/config", decode.configuration))
+        return await self._effective_configuration(await self._get("/jobmanager/config", decode.configuration))
 
-    async def _in_force(self, configuration: dict[str, str]) -> dict[str, str]:
+    async def _effective_configuration(self, configuration: dict[str, str]) -> dict[str, str]:
         """Leave out what Flink 2 still reads and does not use any more: the least increase of parallelism."""
         key = FlinkOptions.min_parallelism_increase.key
         if key not in configuration:
@@ -137,7 +139,7 @@ class FlinkRestClient:
         paths = {vertex: _vertex_metrics(job_id, vertex) for vertex in vertices}
         answers = await self._transport.get_all_json([(path, {}) for path in paths.values()]) if paths else ()
         return {
-            vertex: decoded(answer, decode.metric_names, f"GET {self._transport.url}{path}")
+            vertex: decode_answer(answer, decode.metric_names, f"GET {self._transport.url}{path}")
             for (vertex, path), answer in zip(paths.items(), answers, strict=True)
         }
 
@@ -160,7 +162,7 @@ class FlinkRestClient:
         found: dict[VertexId, dict[str, Aggregate]] = {vertex: {} for vertex in names}
         silent = set()
         for (vertex, _), answer in zip(parts, answers, strict=True):
-            values = decoded(answer, decode.aggregates, f"GET {self._transport.url}{paths[vertex]}")
+            values = decode_answer(answer, decode.aggregates, f"GET {self._transport.url}{paths[vertex]}")
             found[vertex] |= values
             if not values:  # as in a single answer, one name without a value empties the whole
                 silent.add(vertex)
@@ -199,7 +201,7 @@ class FlinkRestClient:
 
     async def exceptions(self, job_id: str) -> tuple[JobException, ...]:
         """Return the exception history of a job, newest first; ended attempts too."""
-        params = {"maxExceptions": str(MOST_EXCEPTIONS)}
+        params = {"maxExceptions": str(MAX_EXCEPTIONS)}
         return await self._get(f"{_job(job_id)}/exceptions", decode_facts.exceptions, params=params)
 
     async def checkpoints(self, job_id: str) -> CheckpointFacts:
@@ -208,7 +210,7 @@ class FlinkRestClient:
 
     async def checkpoint_interval(self, job_id: str) -> int | None:
         """Return the time between checkpoints of a job, milliseconds; None when it makes none by itself."""
-        return await self._get(f"{_job(job_id)}/checkpoints/config", decode_facts.checkpoint_interval)
+        return await self._get(f"{_job(job_id)}/checkpoints/config", decode_facts.decode_checkpoint_interval)
 
     async def taskmanagers(self) -> tuple[TaskManagerFacts, ...]:
         """Return all TaskManagers that are registered."""
@@ -244,7 +246,7 @@ class FlinkRestClient:
         timeout: float | None = None,
     ) -> T:
         answer = await self._transport.get_json(path, params=params, timeout=timeout)
-        return decoded(answer, decoder, f"GET {self._transport.url}{path}")
+        return decode_answer(answer, decoder, f"GET {self._transport.url}{path}")
 
 
 def _job(job_id: str) -> str:

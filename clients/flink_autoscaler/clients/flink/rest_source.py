@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from flink_autoscaler.clients.flink.collector import read_cluster, wall_ms
-from flink_autoscaler.clients.flink.facts import read_followed
+from flink_autoscaler.clients.flink.facts import read_with_rescale_status
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.reading import ClusterReading
@@ -39,7 +39,7 @@ class RestMetricSource:
 
     async def prepare(self, requests: Sequence[PassRequest], seconds: float) -> ReadJob:  # noqa: ARG002 - the port's
         """Return what reads a job; there is nothing that many jobs could be asked for at once."""
-        return partial(read_followed, self._client)
+        return partial(read_with_rescale_status, self._client)
 
     async def aclose(self) -> None:
         """Do nothing: the client belongs to the caller."""
@@ -60,7 +60,7 @@ async def read_cluster_within(
         async with asyncio.timeout(seconds):
             if not is_fresh:
                 return await read_cluster(client)
-            store = await client.store.freshen(client, seconds * _SHARE_OF_WAITING, is_provable=is_provable)
+            store = await client.store.refresh(client, seconds * _SHARE_OF_WAITING, is_provable=is_provable)
             read_ms = wall_ms()
             return replace(
                 await read_cluster(client),

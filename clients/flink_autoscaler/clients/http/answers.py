@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import httpx
 
-from flink_autoscaler.clients.auth.authentication import what_to_do
+from flink_autoscaler.clients.auth.authentication import remedy_for
 from flink_autoscaler.clients.http.bounds import BodyReader, check_json
 from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import FlinkRestError, JobGoneError, RefusedError, ResponseError
@@ -34,7 +34,7 @@ _quickly: Callable[[bytes], object] | None = (
 )
 """None in a process that has been given the clients alone, such as an executor of Spark."""
 
-_MOST_DIGITS: Final = 400
+_MAX_DIGITS: Final = 400
 """Of a whole number; one with more is none that anything counts, and only its own entry is concerned."""
 
 _SERVER_ERROR: Final = 500
@@ -50,7 +50,7 @@ _OWNER: Final = re.compile(r"owned by (\S{1,64})")
 _LOGIN: Final = re.compile(r"\b(log ?in|log ?on|sign ?in|single sign-on|authenticat\w+)\b", re.IGNORECASE)
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """A complete HTTP answer.
 
     Attributes:
@@ -90,7 +90,7 @@ class Answer(NamedTuple):
         return self.is_page and _WARNING in _Page(self.body).text
 
 
-def json_of(answer: Answer, what: str) -> object:
+def json_of(answer: Response, what: str) -> object:
     """Decode the body of a successful answer, which may be anything; ``what`` is method and URL, for messages.
 
     Raises:
@@ -107,33 +107,33 @@ def json_of(answer: Answer, what: str) -> object:
         )
         raise ResponseError(f"{what}: expected JSON but got {kind}: {instead}")
     try:
-        return _decoded(answer.body)
+        return _decode(answer.body)
     except ResponseError as exc:
         raise ResponseError(f"{what}: {exc}") from exc
     except ValueError as exc:  # bad syntax, bad UTF-8, or a number with thousands of digits
         raise ResponseError(f"{what}: the answer is not valid JSON ({exc}): {_excerpt(answer.body)}") from exc
 
 
-def _decoded(body: bytes) -> object:
+def _decode(body: bytes) -> object:
     """Decode JSON within bounds. Raises ResponseError beyond them, and ValueError for what is no JSON."""
     check_json(body)
     try:
-        return _parsed(body)
+        return _parse(body)
     except RecursionError as exc:  # brackets in texts have hidden how deep it is
         raise ResponseError("the answer is nested too deeply") from exc
 
 
-def _parsed(body: bytes) -> object:
+def _parse(body: bytes) -> object:
     """Parse JSON, by pydantic's parser where it is and takes it, which needs half the time."""
     if _quickly is None:
-        return _parsed_by_python(body)
+        return _parse_in_python(body)
     try:
         return _quickly(body)
     except ValueError:  # half a character, more digits or depth than it takes, or no JSON
-        return _parsed_by_python(body)
+        return _parse_in_python(body)
 
 
-def _parsed_by_python(body: bytes) -> object:
+def _parse_in_python(body: bytes) -> object:
     decoded: object
     try:
         decoded = json.loads(body)
@@ -145,10 +145,10 @@ def _parsed_by_python(body: bytes) -> object:
 
 
 def _number(digits: str) -> int | float:
-    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
+    return int(digits) if len(digits) <= _MAX_DIGITS else float(digits)
 
 
-def refusal(answer: Answer, path: str, what: str, *, shown: Collection[str] = ()) -> FlinkRestError:
+def error_from_response(answer: Response, path: str, what: str, *, shown: Collection[str] = ()) -> FlinkRestError:
     """Make the error for an answer whose status is 300 or more.
 
     Args:
@@ -167,7 +167,7 @@ def refusal(answer: Answer, path: str, what: str, *, shown: Collection[str] = ()
     errors = _errors(answer)
     message = f"{what}: HTTP {answer.status}: {_headline(errors) if errors else _instead_of_errors(answer)}"
     if answer.status in (_UNAUTHORIZED, _FORBIDDEN):
-        message += f"; {what_to_do(answer.challenge, shown, is_known=answer.status == _FORBIDDEN)}"
+        message += f"; {remedy_for(answer.challenge, shown, is_known=answer.status == _FORBIDDEN)}"
     elif answer.status == _METHOD_NOT_ALLOWED and not errors:
         message += "; is this a proxy that passes only GET on? The JobManager has to be reached directly "
         message += "(yarn.access: direct)"
@@ -183,11 +183,11 @@ def _is_job_gone(status: int, path: str, body: str) -> bool:
     return status == _SERVER_ERROR and "FlinkJobNotFoundException" in body
 
 
-def _errors(answer: Answer) -> list[str]:
+def _errors(answer: Response) -> list[str]:
     if not answer.is_json:
         return []
     try:
-        decoded = _decoded(answer.body)
+        decoded = _decode(answer.body)
     except (ValueError, ResponseError):
         return []
     if not isinstance(decoded, dict):
@@ -209,7 +209,7 @@ def _first_line(text: str) -> str:
     return text.strip().partition("\n")[0].strip()[:500]
 
 
-def _instead_of_errors(answer: Answer) -> str:
+def _instead_of_errors(answer: Response) -> str:
     if not answer.body:
         return "no explanation"
     if answer.is_page:
@@ -313,10 +313,10 @@ async def read_body(response: httpx.Response, limit: int, what: str, take: Calla
     """
     try:
         reader = BodyReader(response.headers.get_list("content-encoding", split_commas=True), limit)
-        reader.announced(response.headers.get("content-length"))
+        reader.check_announced(response.headers.get("content-length"))
         async for piece in response.aiter_raw():
             reader.take(piece)
-            take(reader.taken())
+            take(reader.take_new())
         reader.whole()
     except ResponseError as exc:
         raise ResponseError(f"{what}: {exc}") from exc

@@ -14,10 +14,10 @@ DEEPEST: Final = 64
 """Arrays and objects inside each other. Flink's answers have fewer than ten; those of a ResourceManager grow with the
 depth of its queues, by two for each."""
 
-MOST_VALUES: Final = 1_000_000
+MAX_VALUES: Final = 1_000_000
 """Values in one answer: each takes about 60 bytes once it is decoded, however short its text is."""
 
-MOST_ENTRIES: Final = 100_000
+MAX_ENTRIES: Final = 100_000
 """Entries of one list of objects."""
 
 _GZIP: Final = ("gzip", "x-gzip")
@@ -66,18 +66,18 @@ class BodyReader:
         self._received += len(piece)
         if self._received > self._limit:
             raise self._too_long()
-        decoded = piece if self._encoding is None else self._inflated(piece)
+        decoded = piece if self._encoding is None else self._inflate(piece)
         self._size += len(decoded)
         if self._size > self._limit:
             raise self._too_long()
         self._parts.append(decoded)
 
-    def taken(self) -> bytes:
+    def take_new(self) -> bytes:
         """Return what has been taken since this was asked last, for those who decode an answer piece by piece."""
         parts, self._parts = self._parts, []
         return b"".join(parts)
 
-    def announced(self, length: str | None) -> None:
+    def check_announced(self, length: str | None) -> None:
         """Take the length that the answer announces. Raises ResponseError: That is longer than the limit."""
         if (
             length is not None
@@ -94,7 +94,7 @@ class BodyReader:
             raise ResponseError(_GOES_ON)
         return b"".join(self._parts)
 
-    def _inflated(self, piece: bytes) -> bytes:
+    def _inflate(self, piece: bytes) -> bytes:
         if not piece:
             return b""
         if self._inflater is None:
@@ -133,14 +133,14 @@ def check_json(body: bytes) -> None:
     """Refuse JSON that would take far more memory than its length, or that is nested without end, undecoded.
 
     Raises:
-        ResponseError: It has more than ``MOST_VALUES`` values, or is nested more deeply than ``DEEPEST``.
+        ResponseError: It has more than ``MAX_VALUES`` values, or is nested more deeply than ``DEEPEST``.
     """
-    if len(body) <= MOST_VALUES and body.count(b"[") + body.count(b"{") <= DEEPEST:
+    if len(body) <= MAX_VALUES and body.count(b"[") + body.count(b"{") <= DEEPEST:
         return
     brackets = body.translate(None, _NO_BRACKETS)
     # Those in texts count as well, which only makes the bound a little lower for a text full of them.
-    if len(brackets) // 2 + body.count(b",") > MOST_VALUES:
-        raise ResponseError(f"the answer has more than {MOST_VALUES} values")
+    if len(brackets) // 2 + body.count(b",") > MAX_VALUES:
+        raise ResponseError(f"the answer has more than {MAX_VALUES} values")
     if (
         len(brackets) > DEEPEST
         and _depth(brackets) > DEEPEST

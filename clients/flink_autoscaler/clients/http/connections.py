@@ -14,11 +14,11 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import httpx
 
 from flink_autoscaler.clients.auth.tls import client_context
-from flink_autoscaler.clients.http.kept import KEEP_ALIVE, KeptConnections, Server
+from flink_autoscaler.clients.http.pool import KEEP_ALIVE, ConnectionPool, Server
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint
 
-MOST_COOKIES: Final = 20
+MAX_COOKIES: Final = 20
 LONGEST_COOKIE: Final = 4096
 """Characters of name and value; Hadoop's signed ``hadoop.auth`` has about 200, gateways' tokens up to 4,000."""
 
@@ -39,7 +39,7 @@ class Address(NamedTuple):
     headers: httpx.Headers
 
 
-def address_of(endpoint: Endpoint) -> Address:
+def base_address(endpoint: Endpoint) -> Address:
     """Return where requests go.
 
     Raises:
@@ -55,7 +55,7 @@ def put_address_of(endpoint: Endpoint) -> Address | None:
     anybody else: a JobManager of YARN belongs to the user who started it.
 
     Raises:
-        ConfigError: As for :func:`address_of`.
+        ConfigError: As for :func:`base_address`.
     """
     if endpoint.put_url is None:
         return None
@@ -71,7 +71,7 @@ def _address(url: str, headers: Iterable[tuple[str, str]]) -> Address:
         raise _no_url(url) from None  # the cause may contain credentials
     if parts.scheme not in ("http", "https") or not host or "@" in parts.path:
         raise _no_url(url)
-    all_headers = {"accept": "application/json", "accept-encoding": "identity", **_checked(headers)}
+    all_headers = {"accept": "application/json", "accept-encoding": "identity", **_check_headers(headers)}
     _, at, host_and_port = parts.netloc.rpartition("@")
     if at:
         pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
@@ -84,7 +84,7 @@ def _origin(url: str) -> tuple[str, str]:
     return parts.scheme, parts.netloc.rpartition("@")[2]
 
 
-def _checked(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+def _check_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Refuse values that the libraries would refuse with the value, which may be secret, in their message."""
     for name, value in headers:
         if not (value.isascii() and value.isprintable()):
@@ -106,7 +106,7 @@ class Connections:
     """
 
     def __init__(self, endpoint: Endpoint, context: ssl.SSLContext | None) -> None:
-        self.reading = KeptConnections(_server(endpoint, context), limit=endpoint.max_response_bytes)
+        self.reading = ConnectionPool(_server(endpoint, context), limit=endpoint.max_response_bytes)
         self.writing = httpx_transport(context)
 
     @classmethod
@@ -137,24 +137,24 @@ async def context_of(endpoint: Endpoint) -> ssl.SSLContext | None:
 def httpx_transport(context: ssl.SSLContext | None, *, kept: int = 0) -> httpx.AsyncBaseTransport:
     """Make connections that httpx uses, of which so many are kept while they are idle."""
     # httpx would make a context of its own, which takes longer than a request.
-    verify = context or trusting_nobody()
+    verify = context or context_without_roots()
     limits = httpx.Limits(max_keepalive_connections=kept, keepalive_expiry=KEEP_ALIVE)
     return httpx.AsyncHTTPTransport(verify=verify, trust_env=False, limits=limits)
 
 
 def _server(endpoint: Endpoint, context: ssl.SSLContext | None) -> Server:
-    url = httpx.URL(address_of(endpoint).url)
+    url = httpx.URL(base_address(endpoint).url)
     is_tls = url.scheme == "https"
     return Server(url.raw_host.decode("ascii"), url.port or (443 if is_tls else 80), context if is_tls else None)
 
 
 @cache
-def trusting_nobody() -> ssl.SSLContext:
+def context_without_roots() -> ssl.SSLContext:
     """Return a context for where there is no TLS."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-class KeptCookies:
+class CookieJar:
     """Few and short cookies that a server has set, such as ``hadoop.auth``, so that it need not be convinced again.
 
     Attributes:
@@ -172,7 +172,7 @@ class KeptCookies:
         self._cookies.extract_cookies(_with_dates(cookies, url))
         kept = 0
         for cookie in list(self._cookies.jar):
-            if kept < MOST_COOKIES and len(cookie.name) + len(cookie.value or "") <= LONGEST_COOKIE:
+            if kept < MAX_COOKIES and len(cookie.name) + len(cookie.value or "") <= LONGEST_COOKIE:
                 kept += 1
             else:
                 self._cookies.delete(cookie.name, cookie.domain, cookie.path)

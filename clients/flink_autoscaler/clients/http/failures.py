@@ -9,7 +9,7 @@ from typing import Final
 
 import httpx
 
-from flink_autoscaler.clients.http.kept import CutOffError, HungUpError
+from flink_autoscaler.clients.http.pool import CutOffError, HungUpError
 from flink_autoscaler.core.errors import ConnectError, FlinkRestError, RefusedError, ResponseError, describe_error
 
 FOREIGN_ERRORS: Final = (
@@ -73,7 +73,7 @@ def is_transient(error: Exception) -> bool:
     return isinstance(error, RefusedError) and error.status in _TRANSIENT_STATUSES
 
 
-def wrapped(error: Exception, what: str, *, is_tls_untried: bool, has_certificate: bool) -> FlinkRestError:
+def wrap_transport_error(error: Exception, what: str, *, is_tls_untried: bool, has_certificate: bool) -> FlinkRestError:
     """Make our error of whatever sending a request and reading its answer raised.
 
     Args:
@@ -84,7 +84,7 @@ def wrapped(error: Exception, what: str, *, is_tls_untried: bool, has_certificat
     """
     chain = list(_chain(error))
     if not isinstance(error, FOREIGN_ERRORS) or any(isinstance(each, _UNREADABLE) for each in chain):
-        return ResponseError(f"{what}: the answer cannot be read ({_described(chain[-1])})")
+        return ResponseError(f"{what}: the answer cannot be read ({_description(chain[-1])})")
     for each in chain:
         if isinstance(each, ssl.SSLError):
             return ConnectError(f"{what}: {_tls_failure(each, has_certificate=has_certificate)}")
@@ -117,7 +117,7 @@ def _is_cut_off(error: BaseException) -> bool:
 
 def _cause(chain: Sequence[BaseException]) -> str:
     known = next(filter(None, map(_known_cause, chain)), "")
-    return known or ("the connection was closed" if _is_closed(chain) else _described(chain[-1]))
+    return known or ("the connection was closed" if _is_closed(chain) else _description(chain[-1]))
 
 
 def _known_cause(error: BaseException) -> str:
@@ -134,7 +134,7 @@ def _known_cause(error: BaseException) -> str:
     return ""
 
 
-def _described(error: BaseException) -> str:
+def _description(error: BaseException) -> str:
     kind, _, text = describe_error(error).partition(": ")
     return f"{kind}: {' '.join(text.split()) or 'no details'}"
 

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 import httpx
 
-from flink_autoscaler.clients.http.answers import Answer, read_body, refusal, whole_body
-from flink_autoscaler.clients.http.connections import address_of, context_of, httpx_transport
-from flink_autoscaler.clients.http.failures import is_transient, wrapped
+from flink_autoscaler.clients.http.answers import Response, error_from_response, read_body, whole_body
+from flink_autoscaler.clients.http.connections import base_address, context_of, httpx_transport
+from flink_autoscaler.clients.http.failures import is_transient, wrap_transport_error
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, FlinkRestError
 from flink_autoscaler.core.model.job import Endpoint
 
@@ -21,7 +21,7 @@ _WAIT: Final = 0.2
 """Seconds before a question that got no answer is asked for the second and last time."""
 
 
-class BodySink(Protocol):
+class BodyConsumer(Protocol):
     """Takes the body of an answer."""
 
     def take(self, piece: bytes) -> None:
@@ -29,14 +29,14 @@ class BodySink(Protocol):
         ...
 
 
-S = TypeVar("S", bound=BodySink)
+S = TypeVar("S", bound=BodyConsumer)
 
 
 _ESCAPES: Final = (*((each, f"%{ord(each):02X}") for each in "%&+;#=\r\n\t"), (" ", "+"))
 """What has a meaning in a form, and what stands for it; the sign of an escape is escaped first."""
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     """Return a value as it stands in a form: what has a meaning there is escaped, which is all that servers ask for.
 
     The standard library's function looks at every character by itself, and a question names a thousand jobs.
@@ -72,7 +72,7 @@ class FormTransport:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._address = address_of(endpoint)
+        self._address = base_address(endpoint)
         self.url = self._address.url
         self._places = asyncio.Semaphore(endpoint.max_connections)
         self._opening = asyncio.Lock()
@@ -94,10 +94,10 @@ class FormTransport:
             ConfigError: A file for TLS cannot be used.
         """
         what = f"POST {self.url}{path}"
-        content = "&".join(f"{name}={_escaped(value)}" for name, value in form.items()).encode("utf-8", "replace")
+        content = "&".join(f"{name}={_escape(value)}" for name, value in form.items()).encode("utf-8", "replace")
         try:
             async with asyncio.timeout(self._endpoint.timeout):
-                return await self._patiently(path, what, content, sink)
+                return await self._post_with_retry(path, what, content, sink)
         except TimeoutError as exc:
             raise ConnectError(f"{what}: no complete answer within {self._endpoint.timeout:g} s") from exc
 
@@ -107,7 +107,7 @@ class FormTransport:
             await self._transports.kept.aclose()
             await self._transports.fresh.aclose()
 
-    async def _patiently(self, path: str, what: str, content: bytes, sink: Callable[[], S]) -> S:
+    async def _post_with_retry(self, path: str, what: str, content: bytes, sink: Callable[[], S]) -> S:
         async with self._places:
             transports = self._transports or await self._open()
             try:
@@ -123,13 +123,13 @@ class FormTransport:
         request = httpx.Request("POST", self.url + path, headers=self._address.headers, content=content)
         request.headers["Content-Type"] = "application/x-www-form-urlencoded"
         try:
-            return await self._answered(over, request, what, sink)
+            return await self._read_response(over, request, what, sink)
         except AutoscalerError:
             raise
         except Exception as exc:  # the border of a server: httpx, httpcore and zlib raise what they like
             is_untried = not self._has_answered and self.url.startswith("https:")
             has_certificate = self._endpoint.tls.certificate_file is not None
-            raise wrapped(exc, what, is_tls_untried=is_untried, has_certificate=has_certificate) from exc
+            raise wrap_transport_error(exc, what, is_tls_untried=is_untried, has_certificate=has_certificate) from exc
 
     async def _open(self) -> _Transports:
         """Read files, once; other questions wait meanwhile."""
@@ -140,26 +140,26 @@ class FormTransport:
                 self._transports = _Transports(kept, httpx_transport(context))
         return self._transports
 
-    async def _answered(self, over: httpx.AsyncBaseTransport, request: httpx.Request, what: str, sink: S) -> S:
+    async def _read_response(self, over: httpx.AsyncBaseTransport, request: httpx.Request, what: str, sink: S) -> S:
         response = await over.handle_async_request(request)
         try:
             self._has_answered = True
             if response.status_code >= httpx.codes.MULTIPLE_CHOICES:
-                raise await _refused(response, request, what)
+                raise await _refusal_error(response, request, what)
             await read_body(response, self._endpoint.max_response_bytes, what, sink.take)
         finally:
             await response.aclose()
         return sink
 
 
-async def _refused(response: httpx.Response, request: httpx.Request, what: str) -> FlinkRestError:
+async def _refusal_error(response: httpx.Response, request: httpx.Request, what: str) -> FlinkRestError:
     body, headers = await whole_body(response, LONGEST_REFUSAL, what), response.headers
     shown = request.headers.get("authorization", "").partition(" ")[0].lower()
-    answer = Answer(
+    answer = Response(
         response.status_code,
         headers.get("content-type", ""),
         body,
         headers.get("location", ""),
         headers.get("www-authenticate", ""),
     )
-    return refusal(answer, request.url.path, what, shown=[shown] if shown else [])
+    return error_from_response(answer, request.url.path, what, shown=[shown] if shown else [])

@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
-from flink_autoscaler.clients.http.bounds import MOST_ENTRIES
+from flink_autoscaler.clients.http.bounds import MAX_ENTRIES
 from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import ResponseError
 
@@ -46,7 +46,7 @@ class JsonObject:
 
     def __init__(self, value: object, where: str) -> None:
         if not isinstance(value, dict):
-            raise wrong(where, "an object", value)
+            raise type_error(where, "an object", value)
         self._fields: Mapping[str, object] = value
         self._where = where
 
@@ -56,7 +56,7 @@ class JsonObject:
     def __len__(self) -> int:
         return len(self._fields)
 
-    def named(self, where: str) -> JsonObject:
+    def with_name(self, where: str) -> JsonObject:
         """Return the same object under another name."""
         return JsonObject(self._fields, where)
 
@@ -152,18 +152,18 @@ class JsonObject:
         return {name: _plain(value, f"{where}.{name}") for name, value in self._fields.items()}
 
     def _wrong(self, name: str, expected: str, value: object) -> ResponseError:
-        return wrong(f"{self._where}.{name}", expected, value)
+        return type_error(f"{self._where}.{name}", expected, value)
 
 
 def objects_in(value: object, where: str, each: str | None = None) -> list[JsonObject]:
     """Return the objects of a JSON array, each under a name of its own."""
     if not isinstance(value, list):
-        raise wrong(where, "an array", value)
-    if len(value) > MOST_ENTRIES:
-        raise ResponseError(f"{where} has {len(value)} entries, {MOST_ENTRIES} are taken at most")
+        raise type_error(where, "an array", value)
+    if len(value) > MAX_ENTRIES:
+        raise ResponseError(f"{where} has {len(value)} entries, {MAX_ENTRIES} are taken at most")
     for item in value:
         if not isinstance(item, dict):
-            raise wrong(where, "an object", item)
+            raise type_error(where, "an object", item)
     return [JsonObject(item, each or where) for item in value]
 
 
@@ -175,14 +175,14 @@ def or_unknown(read: Callable[[], T]) -> T | None:
         return None
 
 
-def decoded(answer: object, decoder: Callable[[object], T], what: str) -> T:
+def decode_answer(answer: object, decoder: Callable[[object], T], what: str) -> T:
     """Decode an answer; a :class:`ResponseError` then says which request it was of, too."""
     with ErrorBoundary(ResponseError, "the answer cannot be read") as boundary:
         return decoder(answer)
     raise ResponseError(f"{what}: {boundary.error}") from boundary.error
 
 
-def wrong(where: str, expected: str, value: object) -> ResponseError:
+def type_error(where: str, expected: str, value: object) -> ResponseError:
     """Make the error for a value of the wrong type."""
     if value is _MISSING:
         return ResponseError(f"{where} is missing, expected {expected}")
@@ -198,7 +198,7 @@ def _plain(value: object, where: str) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return str(value)
-    raise wrong(where, "text", value)
+    raise type_error(where, "text", value)
 
 
 def _as_float(value: int) -> float:

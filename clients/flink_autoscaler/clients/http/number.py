@@ -28,7 +28,7 @@ _VALUE: Final = 2
 """An instant and a number, as Prometheus writes a sample."""
 
 
-class HttpNumber:
+class HttpLagSource:
     """A ``LagSource`` that asks a service. Which service is up to the daemon's configuration; jobs only fill in words.
 
     Connections are kept from pass to pass, as long as the service is reached in the same way.
@@ -58,12 +58,12 @@ class HttpNumber:
             ConfigError: A word has no value, or one that fits no URL.
             FlinkRestError: The service did not answer, or not with a number from 0 on.
         """
-        words = words_of(query)
+        words = placeholders(query)
         if self._query:
-            params = {"query": promql(self._query, words)}
+            params = {"query": render_promql(self._query, words)}
             number = sample_of(self._get(self._path + PROMQL_PATH, params))
         else:
-            number = number_at(self._get(filled(self._path, words, _in_path), {}), self._pointer)
+            number = json_pointer_number(self._get(render(self._path, words, _in_path), {}), self._pointer)
         if not (math.isfinite(number) and number >= 0):
             raise ResponseError(f"the answer is {number:g}, which is no {query.kind.value.replace('-', ' ')}")
         return {"all": number}
@@ -71,32 +71,32 @@ class HttpNumber:
     def close(self) -> None:
         """Close the connections."""
         with suppress(ConnectError):  # the loop has been closed, and they with it
-            self._loop.run(self._forget(), _CLOSING)
+            self._loop.run(self._close_transport(), _CLOSING)
 
     def _get(self, path: str, params: Mapping[str, str]) -> object:
         endpoint = self._endpoint()
-        return self._loop.run(self._asked(endpoint, path, params), 2 * endpoint.timeout)
+        return self._loop.run(self._fetch(endpoint, path, params), 2 * endpoint.timeout)
 
-    async def _asked(self, endpoint: Endpoint, path: str, params: Mapping[str, str]) -> object:
+    async def _fetch(self, endpoint: Endpoint, path: str, params: Mapping[str, str]) -> object:
         if self._kept is not None and self._kept[0] != endpoint:  # a secret was replaced
-            await self._forget()
+            await self._close_transport()
         if self._kept is None:
             self._kept = (endpoint, HttpTransport(endpoint))
         return await self._kept[1].get_json(path, params=params)
 
-    async def _forget(self) -> None:
+    async def _close_transport(self) -> None:
         kept, self._kept = self._kept, None
         if kept is not None:
             await kept[1].aclose()
 
 
-def words_of(query: LagQuery) -> dict[str, str]:
+def placeholders(query: LagQuery) -> dict[str, str]:
     """Return what may stand in braces: the job's parameters, and who it is, which no parameter replaces."""
     own = {"job": query.job_name, "cluster": query.cluster, "group": query.group, "vertex": query.pattern}
     return {**dict(query.parameters), **own}
 
 
-def filled(template: str, words: Mapping[str, str], quoted: Callable[[str], str]) -> str:
+def render(template: str, words: Mapping[str, str], quoted: Callable[[str], str]) -> str:
     """Return a template with its words filled in, quoted so that they stay inside the part that they are in.
 
     Raises:
@@ -111,7 +111,7 @@ def filled(template: str, words: Mapping[str, str], quoted: Callable[[str], str]
     return _WORD.sub(fill, template)
 
 
-def promql(template: str, words: Mapping[str, str]) -> str:
+def render_promql(template: str, words: Mapping[str, str]) -> str:
     """Return a query with its words filled in: each is the word itself, also in a string of ``=~`` or ``!~``.
 
     Raises:
@@ -120,9 +120,9 @@ def promql(template: str, words: Mapping[str, str]) -> str:
     strings = (found.span() for found in _PATTERN.finditer(template))
     parts, place = list[str](), 0
     for begin, end in strings:
-        parts += [filled(template[place:begin], words, _in_string), filled(template[begin:end], words, _in_pattern)]
+        parts += [render(template[place:begin], words, _in_string), render(template[begin:end], words, _in_pattern)]
         place = end
-    return "".join([*parts, filled(template[place:], words, _in_string)])
+    return "".join([*parts, render(template[place:], words, _in_string)])
 
 
 def _in_path(word: str) -> str:
@@ -140,7 +140,7 @@ def _in_pattern(word: str) -> str:
     return _in_string(_OF_PATTERNS.sub(r"\\\g<0>", word))
 
 
-def number_at(document: object, pointer: str) -> float:
+def json_pointer_number(document: object, pointer: str) -> float:
     """Return the number at a JSON pointer; a text is none.
 
     Raises:

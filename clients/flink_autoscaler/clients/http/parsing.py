@@ -20,7 +20,7 @@ LONGEST_LINE: Final = 8190
 LONGEST_HEAD: Final = 1 << 16
 """Bytes of a head, and of the fields that may follow a body in chunks."""
 
-MOST_INTERIM: Final = 16
+MAX_INTERIM: Final = 16
 """Answers ahead of the real one, which only tell that it is on its way."""
 
 _LONGEST_CHUNK_LINE: Final = 1024
@@ -83,7 +83,7 @@ class Head(NamedTuple):
         return [_text(value) for value in self.fields.get(name, ())]
 
 
-class Received(NamedTuple):
+class RawResponse(NamedTuple):
     """A complete answer; the body is decompressed."""
 
     head: Head
@@ -102,7 +102,7 @@ class AnswerParser:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._buffer = b""
-        self._begun: _Begun | None = None
+        self._begun: _PartialResponse | None = None
         self._interim = 0
 
     @property
@@ -110,7 +110,7 @@ class AnswerParser:
         """True once any part of an answer has arrived."""
         return bool(self._buffer or self._interim or self._begun)
 
-    def feed(self, data: bytes) -> Received | None:
+    def feed(self, data: bytes) -> RawResponse | None:
         """Take the next bytes; return the answer when it is complete.
 
         Raises:
@@ -129,14 +129,14 @@ class AnswerParser:
         if not is_complete:
             return None
         if not self._buffer:
-            return Received(head, body.whole())
+            return RawResponse(head, body.whole())
         if head.status < REFUSALS:
-            raise unreadable("it goes on after its end")
-        return Received(
+            raise malformed_response("it goes on after its end")
+        return RawResponse(
             head._replace(is_kept=False), body.whole()
         )  # as Flink sends whoever speaks HTTP to its TLS away
 
-    def end(self) -> Received | None:
+    def end(self) -> RawResponse | None:
         """Return the answer where it ends with the connection; None where it is cut off by that.
 
         Raises:
@@ -144,9 +144,9 @@ class AnswerParser:
         """
         if self._begun is None or not isinstance(self._begun.framing, _Unended):
             return None
-        return Received(self._begun.head, self._begun.body.whole())
+        return RawResponse(self._begun.head, self._begun.body.whole())
 
-    def _read_head(self, known: int) -> _Begun | None:
+    def _read_head(self, known: int) -> _PartialResponse | None:
         """Read heads up to that of the real answer; return None while that is not there.
 
         Of what was there before, ``known`` bytes, nothing is looked at twice but the start and the end.
@@ -159,8 +159,8 @@ class AnswerParser:
             if head.status >= _FINAL:
                 return _begin(head, self._limit)
             self._interim += 1
-            if head.status == _SWITCHING or self._interim > MOST_INTERIM:
-                raise unreadable(f"HTTP {head.status} is no answer")
+            if head.status == _SWITCHING or self._interim > MAX_INTERIM:
+                raise malformed_response(f"HTTP {head.status} is no answer")
         _check_beginning(self._buffer)
         return None
 
@@ -173,7 +173,7 @@ class _Framing(Protocol):
         ...
 
 
-class _Begun(NamedTuple):
+class _PartialResponse(NamedTuple):
     """An answer whose head is known."""
 
     head: Head
@@ -239,7 +239,7 @@ class _Chunked:
         found = _LINE_END.match(data, at)
         if found is None:
             if data[at : at + 2] not in (b"", b"\r"):
-                raise unreadable("a piece of it is longer than announced")
+                raise malformed_response("a piece of it is longer than announced")
             return at
         self._left = None
         return found.end()
@@ -248,7 +248,7 @@ class _Chunked:
         found = _CHUNK.match(data, at)
         if found is None:
             if len(data) - at > _LONGEST_CHUNK_LINE or b"\n" in data[at:]:
-                raise unreadable("a piece of it has no length")
+                raise malformed_response("a piece of it has no length")
             return at
         self._left = int(found[1], 16)
         self._is_last = self._left == 0
@@ -261,11 +261,11 @@ class _Chunked:
         if found is not None:
             return data[found.end() :], True
         if len(data) > LONGEST_HEAD or _END_OF_HEAD.search(data):
-            raise unreadable("what follows its last piece is none of it")
+            raise malformed_response("what follows its last piece is none of it")
         return data, False
 
 
-def _in_one_piece(data: bytes, limit: int) -> Received | None:
+def _in_one_piece(data: bytes, limit: int) -> RawResponse | None:
     """Return an answer that came at once and is as plain as nearly all are; None for any other."""
     start = data.find(_PLAIN_END) + len(_PLAIN_END)
     plain = _plain_head(data[:start])
@@ -273,17 +273,17 @@ def _in_one_piece(data: bytes, limit: int) -> Received | None:
         return None
     if plain.length is None:
         return _in_one_chunk(plain.head, data, start, limit)
-    return Received(plain.head, data[start:]) if len(data) - start == plain.length <= limit else None
+    return RawResponse(plain.head, data[start:]) if len(data) - start == plain.length <= limit else None
 
 
-def _in_one_chunk(head: Head, data: bytes, start: int, limit: int) -> Received | None:
+def _in_one_chunk(head: Head, data: bytes, start: int, limit: int) -> RawResponse | None:
     """Return an answer whose body, from ``start`` on, is one chunk; None for any other."""
     line = _CHUNK.match(data, start)
     if line is None:
         return None
     length, start = int(line[1], 16), line.end()
     is_whole = 0 < length <= limit and data[start + length :] == _LAST_CHUNK
-    return Received(head, data[start : start + length]) if is_whole else None
+    return RawResponse(head, data[start : start + length]) if is_whole else None
 
 
 class _PlainHead(NamedTuple):
@@ -307,15 +307,15 @@ def _plain_head(data: bytes) -> _PlainHead | None:
     return None if coding or _LENGTH.fullmatch(length) is None else _PlainHead(head, int(length))
 
 
-def unreadable(why: str) -> ResponseError:
+def malformed_response(why: str) -> ResponseError:
     """Make the error for what is no answer."""
     return ResponseError(f"the answer cannot be read ({why})")
 
 
-def _begin(head: Head, limit: int) -> _Begun:
+def _begin(head: Head, limit: int) -> _PartialResponse:
     body = BodyReader(head.text(b"content-encoding").split(","), limit)
     framing = _framing(head, body)
-    return _Begun(head._replace(is_kept=False) if isinstance(framing, _Unended) else head, body, framing)
+    return _PartialResponse(head._replace(is_kept=False) if isinstance(framing, _Unended) else head, body, framing)
 
 
 def _framing(head: Head, body: BodyReader) -> _Framing:
@@ -325,14 +325,14 @@ def _framing(head: Head, body: BodyReader) -> _Framing:
         return _Sized(0)
     if coding:
         if coding != "chunked" or length:
-            raise unreadable("it does not tell clearly where it ends")
+            raise malformed_response("it does not tell clearly where it ends")
         return _Chunked()
     if not length:
         return _Unended()
     [known, *others] = {each.strip() for each in length.split(",")}
-    body.announced(known)
+    body.check_announced(known)
     if others or _LENGTH.fullmatch(known) is None:
-        raise unreadable("it does not tell clearly how long it is")
+        raise malformed_response("it does not tell clearly how long it is")
     return _Sized(int(known))
 
 
@@ -355,17 +355,17 @@ def _head(data: bytes) -> Head | None:
 
 def _check_lines(data: bytes) -> None:
     if len(data) > LONGEST_HEAD:
-        raise unreadable(f"its head has more than {LONGEST_HEAD} bytes")
+        raise malformed_response(f"its head has more than {LONGEST_HEAD} bytes")
     if len(data) > LONGEST_LINE and _LONG_LINE.search(data):
-        raise unreadable(f"a line of its head has more than {LONGEST_LINE} bytes")
+        raise malformed_response(f"a line of its head has more than {LONGEST_LINE} bytes")
 
 
 def _check_beginning(data: bytes) -> None:
     """Refuse what will never be a head, however it goes on."""
     if len(data) > LONGEST_HEAD:
-        raise unreadable(f"its head has more than {LONGEST_HEAD} bytes")
+        raise malformed_response(f"its head has more than {LONGEST_HEAD} bytes")
     if not data.startswith(b"HTTP/1."[: len(data)]) or _END_OF_HEAD.search(data):
-        raise unreadable("it is no HTTP")
+        raise malformed_response("it is no HTTP")
 
 
 def _text(value: bytes) -> str:

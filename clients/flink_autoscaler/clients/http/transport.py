@@ -1,6 +1,6 @@
 """Requests to a JobManager, bounded in time, size and number.
 
-A GET goes over kept connections of our own, see :mod:`.kept`; a PUT goes by httpx, which the modules of this package
+A GET goes over kept connections of our own, see :mod:`.pool`; a PUT goes by httpx, which the modules of this package
 alone know.
 """
 
@@ -22,16 +22,16 @@ from flink_autoscaler.clients.auth.authentication import (
     NEGOTIATE,
     KerberosAuthenticator,
     KerberosProof,
-    asked_for,
     authenticator_for,
-    shown_by,
+    credential_kinds,
+    requested_schemes,
 )
-from flink_autoscaler.clients.http.answers import APPROVAL, Answer, json_of, refusal, whole_body
-from flink_autoscaler.clients.http.connections import Address, Connections, KeptCookies, address_of, put_address_of
+from flink_autoscaler.clients.http.answers import APPROVAL, Response, error_from_response, json_of, whole_body
+from flink_autoscaler.clients.http.connections import Address, Connections, CookieJar, base_address, put_address_of
 from flink_autoscaler.clients.http.event_loop import run_all
-from flink_autoscaler.clients.http.failures import is_transient, wrapped
-from flink_autoscaler.clients.http.kept import KeptConnections, Lane, Round
-from flink_autoscaler.clients.http.parsing import Received
+from flink_autoscaler.clients.http.failures import is_transient, wrap_transport_error
+from flink_autoscaler.clients.http.parsing import RawResponse
+from flink_autoscaler.clients.http.pool import BatchWorker, ConnectionPool, RequestBatch
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, FlinkRestError, NotLeaderError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 
@@ -44,7 +44,7 @@ _PLAIN_PATH: Final = re.compile(r"(?:/(?!\.)[A-Za-z0-9_.,~-]*)+")
 _LONGEST_TARGET: Final = 1 << 15
 
 
-class Sending(NamedTuple):
+class HttpRequest(NamedTuple):
     """One way to send a request.
 
     Attributes:
@@ -97,7 +97,7 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and not text.encode("ascii").translate(None, _PLAIN)
 
 
-def url_of(sending: Sending) -> httpx.URL:
+def url_of(sending: HttpRequest) -> httpx.URL:
     """Return the URL of a request. Raises ResponseError: A metric name of the cluster may be absurdly long."""
     try:
         return httpx.URL(sending.url)
@@ -107,7 +107,7 @@ def url_of(sending: Sending) -> httpx.URL:
         ) from exc
 
 
-def target_of(sending: Sending) -> str:
+def target_of(sending: HttpRequest) -> str:
     """Return path and query as they go over the wire; httpx looks only at paths that are not plain."""
     target = sending.target
     if len(target) <= _LONGEST_TARGET and _PLAIN_PATH.fullmatch(sending.path):
@@ -142,7 +142,7 @@ _retries = stamina.AsyncRetryingCaller(
 )
 
 
-_Outcome = Answer | AutoscalerError | None
+_Outcome = Response | AutoscalerError | None
 """What came of a request: an answer of whatever status, why there is none; None where it was not sent."""
 
 
@@ -166,7 +166,7 @@ class HttpTransport:
     def __init__(self, endpoint: Endpoint, *, may_write: MayWrite = lambda _: True) -> None:
         self._endpoint = endpoint
         self._may_write = may_write
-        self._address = address_of(endpoint)
+        self._address = base_address(endpoint)
         self._put_address = put_address_of(endpoint)
         self.url = self._address.url
         self._base_path, self._head = head_of(self._address)
@@ -174,7 +174,7 @@ class HttpTransport:
         self._lanes = 0  # that were opened where several connections were free
         self._opening = asyncio.Lock()
         self._connections: Connections | None = None
-        self._cookies = KeptCookies()
+        self._cookies = CookieJar()
         self._answered: set[str] = set()
         self._authenticator: KerberosAuthenticator | None = None
         self._user = {"user.name": endpoint.user_name} if endpoint.user_name else {}
@@ -197,7 +197,7 @@ class HttpTransport:
             ConfigError: A file for TLS or Kerberos cannot be used.
         """
         sending = self._sending(path, params or {}, None, timeout)
-        return json_of(await _in_time(sending, self._patiently(sending)), sending.what)
+        return json_of(await _in_time(sending, self._send_with_retries(sending)), sending.what)
 
     async def get_all_json(
         self, asked: Sequence[tuple[str, Mapping[str, str]]], *, timeout: float | None = None
@@ -216,14 +216,14 @@ class HttpTransport:
             ConfigError: As for :meth:`get_json`.
         """
         sendings = [self._sending(path, params, None, timeout) for path, params in asked]
-        found: list[_Outcome] = await self._together(sendings) if len(sendings) > 1 else [None] * len(sendings)
+        found: list[_Outcome] = await self._send_batch(sendings) if len(sendings) > 1 else [None] * len(sendings)
         late = {
-            place: _in_time(sending, self._patiently(sending, outcome))
+            place: _in_time(sending, self._send_with_retries(sending, outcome))
             for place, (sending, outcome) in enumerate(zip(sendings, found, strict=True))
             if not self._is_final(outcome)
         }
         answers = {**dict(enumerate(found)), **(await run_all(late) if late else {})}
-        return [json_of(cast("Answer", answers[place]), sending.what) for place, sending in enumerate(sendings)]
+        return [json_of(cast("Response", answers[place]), sending.what) for place, sending in enumerate(sendings)]
 
     async def put_json(self, path: str, body: object, *, timeout: float | None = None) -> object:
         """Return the decoded answer of a PUT, None when it is empty.
@@ -253,11 +253,11 @@ class HttpTransport:
         if self._connections is not None:
             await self._connections.aclose()
 
-    def _sending(self, path: str, params: Mapping[str, str], body: bytes | None, timeout: float | None) -> Sending:
+    def _sending(self, path: str, params: Mapping[str, str], body: bytes | None, timeout: float | None) -> HttpRequest:
         seconds = self._endpoint.timeout if timeout is None else timeout
-        return Sending(self._address, path, {**params, **self._user}, body, seconds)
+        return HttpRequest(self._address, path, {**params, **self._user}, body, seconds)
 
-    async def _together(self, sendings: Sequence[Sending]) -> list[_Outcome]:
+    async def _send_batch(self, sendings: Sequence[HttpRequest]) -> list[_Outcome]:
         """Return what came of requests that were sent as one round.
 
         Raises:
@@ -266,8 +266,8 @@ class HttpTransport:
         connections = self._connections or await self._open()
         if self._authenticator is not None and not self._cookies.are_any:
             return [None] * len(sendings)  # each has to show who this side is
-        round_ = Round([self._request_of(each) for each in sendings])
-        await self._sent(connections.reading, round_, sendings)
+        round_ = RequestBatch([self._request_of(each) for each in sendings])
+        await self._run_batch(connections.reading, round_, sendings)
         outcomes: list[_Outcome] = [
             None if received is None else self._answer_of(sending, received)
             for sending, received in zip(sendings, round_.received, strict=True)
@@ -278,14 +278,16 @@ class HttpTransport:
             outcomes[round_.failure.place] = round_.failure.error
         return outcomes
 
-    async def _sent(self, connections: KeptConnections, round_: Round, sendings: Sequence[Sending]) -> None:
+    async def _run_batch(
+        self, connections: ConnectionPool, round_: RequestBatch, sendings: Sequence[HttpRequest]
+    ) -> None:
         """Send a round over the connections that are free; with many jobs that is one for each."""
         count = min(len(sendings), self._endpoint.max_connections - self._lanes)
         if count <= 1 or self._slots.locked():
-            await self._lane(connections, round_, sendings)
+            await self._run_worker(connections, round_, sendings)
             return
         self._lanes += count  # before the slots are taken: else rounds that begin together take all of them each
-        lanes = [asyncio.ensure_future(self._lane(connections, round_, sendings)) for _ in range(count)]
+        lanes = [asyncio.ensure_future(self._run_worker(connections, round_, sendings)) for _ in range(count)]
         try:
             await round_.settled.wait()
             await asyncio.sleep(0)  # so that those which have had their answer keep their connection
@@ -297,10 +299,12 @@ class HttpTransport:
             if unneeded:
                 await asyncio.gather(*unneeded, return_exceptions=True)
 
-    async def _lane(self, connections: KeptConnections, round_: Round, sendings: Sequence[Sending]) -> None:
+    async def _run_worker(
+        self, connections: ConnectionPool, round_: RequestBatch, sendings: Sequence[HttpRequest]
+    ) -> None:
         seconds = sendings[0].seconds
         limit = asyncio.timeout(seconds)
-        lane = Lane(round_, limit, seconds)
+        lane = BatchWorker(round_, limit, seconds)
         try:
             async with limit, self._slots:
                 await connections.serve(lane)
@@ -312,11 +316,11 @@ class HttpTransport:
 
     def _is_final(self, outcome: _Outcome) -> bool:
         """Tell whether an answer is what was asked for."""
-        if not isinstance(outcome, Answer) or outcome.status >= httpx.codes.MULTIPLE_CHOICES:
+        if not isinstance(outcome, Response) or outcome.status >= httpx.codes.MULTIPLE_CHOICES:
             return False
         return not (self._endpoint.approves_proxy and outcome.is_proxy_warning)
 
-    async def _patiently(self, sending: Sending, first: _Outcome = None) -> Answer:
+    async def _send_with_retries(self, sending: HttpRequest, first: _Outcome = None) -> Response:
         """Ask again while that may help. Retries are prepared when they are needed: that takes 20 µs per request.
 
         Args:
@@ -333,10 +337,10 @@ class HttpTransport:
         await asyncio.sleep(_FIRST_WAIT)
         return await _retries(is_transient, self._exchange, sending)
 
-    async def _exchange(self, sending: Sending, answer: Answer | None = None) -> Answer:
+    async def _exchange(self, sending: HttpRequest, answer: Response | None = None) -> Response:
         async with self._slots:
             answer = answer or await self._send(sending)
-            while (again := await self._again(sending, answer)) is not None:
+            while (again := await self._next_attempt(sending, answer)) is not None:
                 sending = again
                 answer = await self._send(sending)
                 if sending.proof is not None:
@@ -344,11 +348,11 @@ class HttpTransport:
         if answer.status >= httpx.codes.MULTIPLE_CHOICES:
             authorization = sending.address.headers.get("authorization", "")
             is_named = sending.is_own and self._endpoint.user_name is not None
-            shown = shown_by(authorization, is_named=is_named, is_kerberos=sending.proof is not None)
-            raise refusal(answer, sending.path, sending.what, shown=shown)
+            shown = credential_kinds(authorization, is_named=is_named, is_kerberos=sending.proof is not None)
+            raise error_from_response(answer, sending.path, sending.what, shown=shown)
         return answer
 
-    async def _again(self, sending: Sending, answer: Answer) -> Sending | None:
+    async def _next_attempt(self, sending: HttpRequest, answer: Response) -> HttpRequest | None:
         """Return how to send a request anew that did nothing so far; None when the answer is final."""
         if not sending.is_own:
             return None
@@ -357,21 +361,25 @@ class HttpTransport:
         if answer.status == httpx.codes.METHOD_NOT_ALLOWED and sending.body is not None:
             return self._direct(sending)
         if self._endpoint.approves_proxy and answer.is_proxy_warning:
-            return self._approved(sending)
+            return self._with_approval(sending)
         return None
 
-    async def _with_credentials(self, sending: Sending, answer: Answer) -> Sending | None:
-        if self._authenticator is None or sending.proof is not None or NEGOTIATE not in asked_for(answer.challenge):
+    async def _with_credentials(self, sending: HttpRequest, answer: Response) -> HttpRequest | None:
+        if (
+            self._authenticator is None
+            or sending.proof is not None
+            or NEGOTIATE not in requested_schemes(answer.challenge)
+        ):
             return None
         return sending._replace(proof=await self._authenticator.answer(sending.address.url, answer.challenge))
 
-    def _direct(self, sending: Sending) -> Sending | None:
+    def _direct(self, sending: HttpRequest) -> HttpRequest | None:
         """Return the same PUT past a proxy that carries none."""
         if self._put_address is None:
             return None
-        return Sending(self._put_address, sending.path, {}, sending.body, sending.seconds, is_own=False)
+        return HttpRequest(self._put_address, sending.path, {}, sending.body, sending.seconds, is_own=False)
 
-    def _approved(self, sending: Sending) -> Sending:
+    def _with_approval(self, sending: HttpRequest) -> HttpRequest:
         """Confirm YARN's warning page, whose cookie has been kept."""
         if APPROVAL.keys() <= sending.query.keys():
             raise ResponseError(
@@ -380,7 +388,7 @@ class HttpTransport:
             )
         return sending._replace(query={**sending.query, **APPROVAL}, proof=None)
 
-    async def _send(self, sending: Sending) -> Answer:
+    async def _send(self, sending: HttpRequest) -> Response:
         connections = self._connections or await self._open()
         try:
             if sending.body is None:
@@ -391,13 +399,13 @@ class HttpTransport:
         except Exception as exc:  # the border of an endpoint: httpx, httpcore, ssl and zlib raise what they like
             raise self._failure(sending, exc) from exc
 
-    def _failure(self, sending: Sending, error: Exception) -> AutoscalerError:
+    def _failure(self, sending: HttpRequest, error: Exception) -> AutoscalerError:
         """Return what it means that a request has failed."""
         if isinstance(error, ResponseError):
             return ResponseError(f"{sending.what}: {error}")
         if isinstance(error, AutoscalerError):
             return error
-        return wrapped(
+        return wrap_transport_error(
             error,
             sending.what,
             is_tls_untried=sending.address.url not in self._answered and sending.address.url.startswith("https:"),
@@ -412,22 +420,22 @@ class HttpTransport:
                 self._connections = await Connections.open(self._endpoint)
         return self._connections
 
-    def _request(self, sending: Sending) -> httpx.Request:
+    def _request(self, sending: HttpRequest) -> httpx.Request:
         """Make a PUT."""
         url, headers = url_of(sending), sending.address.headers
         request = httpx.Request(sending.method, url, headers=headers, content=sending.body)
-        request.headers.update(self._shown(sending))
+        request.headers.update(self._own_headers(sending))
         request.headers["Content-Type"] = "application/json"
         request.extensions["trace"] = self._guard(sending)
         return request
 
-    def _shown(self, sending: Sending) -> dict[str, str]:
+    def _own_headers(self, sending: HttpRequest) -> dict[str, str]:
         """Return the headers of a request that are not the same for all: proof of who this side is, and cookies."""
         headers = {} if sending.proof is None else dict(sending.proof.headers)
         cookies = self._cookies.of(sending.url) if sending.is_own and self._cookies.are_any else ""
         return {**headers, "Cookie": cookies} if cookies else headers
 
-    def _guard(self, sending: Sending) -> Callable[[str, object], Awaitable[None]]:
+    def _guard(self, sending: HttpRequest) -> Callable[[str, object], Awaitable[None]]:
         """Make what httpcore calls at each step: a process may have been paused since it was decided to send."""
 
         async def step(name: str, _: object) -> None:
@@ -436,7 +444,7 @@ class HttpTransport:
 
         return step
 
-    async def _read(self, connections: KeptConnections, sending: Sending) -> Answer:
+    async def _read(self, connections: ConnectionPool, sending: HttpRequest) -> Response:
         """Send a GET and read its answer."""
         request = self._request_of(sending)
         try:
@@ -445,22 +453,22 @@ class HttpTransport:
             raise self._failure(sending, exc) from exc
         return self._answer_of(sending, received)
 
-    def _request_of(self, sending: Sending) -> bytes:
+    def _request_of(self, sending: HttpRequest) -> bytes:
         """Return a GET as it goes over the wire."""
-        lines = "".join(f"{name}: {value}\r\n" for name, value in self._shown(sending).items())
+        lines = "".join(f"{name}: {value}\r\n" for name, value in self._own_headers(sending).items())
         return f"GET {self._base_path}{target_of(sending)}{self._head}{lines}\r\n".encode("ascii")
 
-    def _answer_of(self, sending: Sending, received: Received) -> Answer:
+    def _answer_of(self, sending: HttpRequest, received: RawResponse) -> Response:
         """Return what came, and keep its cookies."""
         head, body = received
         self._answered.add(sending.address.url)
         if cookies := head.texts(b"set-cookie"):
             self._cookies.take(cookies, sending.url)
-        return Answer(
+        return Response(
             head.status, head.text(b"content-type"), body, head.text(b"location"), head.text(b"www-authenticate")
         )
 
-    async def _write(self, transport: httpx.AsyncBaseTransport, sending: Sending) -> Answer:
+    async def _write(self, transport: httpx.AsyncBaseTransport, sending: HttpRequest) -> Response:
         """Send a PUT and read its answer."""
         response = await transport.handle_async_request(self._request(sending))
         try:
@@ -472,10 +480,10 @@ class HttpTransport:
         if sending.is_own:
             self._cookies.take(headers.get_list("set-cookie"), sending.url)
         content_type, location = headers.get("content-type", ""), headers.get("location", "")
-        return Answer(response.status_code, content_type, body, location, headers.get("www-authenticate", ""))
+        return Response(response.status_code, content_type, body, location, headers.get("www-authenticate", ""))
 
 
-async def _in_time(sending: Sending, answer: Awaitable[Answer]) -> Answer:
+async def _in_time(sending: HttpRequest, answer: Awaitable[Response]) -> Response:
     try:
         async with asyncio.timeout(sending.seconds):
             return await answer
@@ -483,5 +491,5 @@ async def _in_time(sending: Sending, answer: Awaitable[Answer]) -> Answer:
         raise _too_late(sending) from exc
 
 
-def _too_late(sending: Sending) -> ConnectError:
+def _too_late(sending: HttpRequest) -> ConnectError:
     return ConnectError(f"{sending.what}: no complete answer within {sending.seconds:g} s")

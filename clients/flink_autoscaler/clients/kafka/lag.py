@@ -28,7 +28,7 @@ _FORBIDDEN: Final = 403
 _REFUSED: Final = frozenset(
     {"TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"}
 )
-_MOST_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 _LONGEST_GROUP: Final = 1000
 """Characters; the name may be the word of a job."""
 
@@ -114,17 +114,17 @@ class KafkaLag:
         _check(query)
         address, client = self._client()
         library = importlib.import_module(LIBRARY)
-        asked = _Asked(library, client, address, query.group)
+        asked = _OffsetReader(library, client, address, query.group)
         of_topic = partial(_of_topic, library, address, query.group)
-        with _as_ours(library, address, query.group):
+        with _translate_errors(library, address, query.group):
             committed = asked.committed()
             names = query.topics or sorted({topic for topic, _ in committed})
             read = {topic: of_topic(partial(asked.partitions, topic)) for topic in names}
             known = {topic: places for topic, places in read.items() if not isinstance(places, AutoscalerError)}
-            ends = asked.questions([place for places in known.values() for place in places], "latest")
+            ends = asked.request_offsets([place for places in known.values() for place in places], "latest")
 
         def lags(places: list[_Place]) -> Mapping[str, float]:
-            mine = asked.answers({place: ends[place] for place in places})
+            mine = asked.await_offsets({place: ends[place] for place in places})
             return lags_of(committed, mine, asked.offsets, query.group)
 
         return [
@@ -143,7 +143,7 @@ class KafkaLag:
         with self._lock:
             address = self._address()
             if self._kept is None or self._kept[0] != address:
-                self._kept = (address, _connected(address))
+                self._kept = (address, _connect(address))
             return self._kept
 
 
@@ -184,14 +184,17 @@ def lags_of(
     starts = offsets(missing, "earliest") if missing else {}
     unread = [place for place in missing if starts.get(place) != ends[place]]
     if unread:
-        raise ResponseError(f"the group {group} has no committed offset for {_listed(unread)}")
+        raise ResponseError(f"the group {group} has no committed offset for {_enumerate(unread)}")
     beyond = [place for place, end in ends.items() if committed.get(place, 0) > end and place in committed]
     if beyond:
-        raise ResponseError(f"the group {group} has committed offsets above the end of {_listed(beyond)}")
-    return {_named(place): float(end - committed[place]) if place in committed else 0.0 for place, end in ends.items()}
+        raise ResponseError(f"the group {group} has committed offsets above the end of {_enumerate(beyond)}")
+    return {
+        _partition_name(place): float(end - committed[place]) if place in committed else 0.0
+        for place, end in ends.items()
+    }
 
 
-class _Asked:
+class _OffsetReader:
     """One question: a group and the partitions of its topics."""
 
     def __init__(self, library: Any, client: Any, address: KafkaAddress, group: str) -> None:
@@ -221,9 +224,9 @@ class _Asked:
         return [(topic, number) for number in found.partitions]
 
     def offsets(self, places: Iterable[_Place], which: str) -> dict[_Place, int]:
-        return self.answers(self.questions(places, which))
+        return self.await_offsets(self.request_offsets(places, which))
 
-    def questions(self, places: Iterable[_Place], which: str) -> dict[_Place, Future[Any]]:
+    def request_offsets(self, places: Iterable[_Place], which: str) -> dict[_Place, Future[Any]]:
         """Ask for offsets, all at once."""
         admin = importlib.import_module(f"{LIBRARY}.admin")
         spec = admin.OffsetSpec.latest() if which == "latest" else admin.OffsetSpec.earliest()
@@ -231,7 +234,7 @@ class _Asked:
         futures = self._client.list_offsets(asked, request_timeout=self._timeout) if asked else {}
         return {(each.topic, each.partition): future for each, future in futures.items()}
 
-    def answers(self, questions: Mapping[_Place, Future[Any]]) -> dict[_Place, int]:
+    def await_offsets(self, questions: Mapping[_Place, Future[Any]]) -> dict[_Place, int]:
         """Return the offsets that were asked for."""
         return {place: self._result(future).offset for place, future in questions.items()}
 
@@ -242,7 +245,7 @@ class _Asked:
             raise ConnectError(f"the brokers did not answer within {self._timeout:g} s") from error
 
 
-def _connected(address: KafkaAddress) -> Any:
+def _connect(address: KafkaAddress) -> Any:
     """Make a client; nothing is sent yet.
 
     Raises:
@@ -258,13 +261,13 @@ def _connected(address: KafkaAddress) -> Any:
         "client.id": "flink-autoscaler",
         "socket.timeout.ms": max(10, round(1000 * address.timeout)),
     }
-    found = try_call(lambda: admin.AdminClient(properties, logger=_silent()), ConfigError)
+    found = try_call(lambda: admin.AdminClient(properties, logger=_silent_logger()), ConfigError)
     if isinstance(found, AutoscalerError):  # the library tells values of properties
-        raise ConfigError(f"{address.name}: {_without(str(found), address)}")
+        raise ConfigError(f"{address.name}: {_redact(str(found), address)}")
     return found
 
 
-def _silent() -> logging.Logger:
+def _silent_logger() -> logging.Logger:
     """Return a logger for the library's own lines: that brokers are away is told once, by us."""
     logger = logging.Logger("flink_autoscaler.kafka", level=logging.CRITICAL)
     logger.addHandler(logging.NullHandler())
@@ -278,26 +281,26 @@ def _of_topic(library: Any, address: KafkaAddress, group: str, asked: Callable[[
         ConnectError: The brokers did not answer; nothing else will be known, either.
     """
     try:
-        with _as_ours(library, address, group):
+        with _translate_errors(library, address, group):
             return asked()
     except (RefusedError, ResponseError) as error:
         return error
 
 
 @contextmanager
-def _as_ours(library: Any, address: KafkaAddress, group: str) -> Iterator[None]:
+def _translate_errors(library: Any, address: KafkaAddress, group: str) -> Iterator[None]:
     """Turn errors of the library into ours."""
     try:
         yield
     except library.KafkaException as error:
-        raise _wrapped(error, address, group) from error
+        raise _wrap_error(error, address, group) from error
 
 
-def _wrapped(error: Any, address: KafkaAddress, group: str) -> AutoscalerError:
+def _wrap_error(error: Any, address: KafkaAddress, group: str) -> AutoscalerError:
     """Return what an error of the library means, without values of properties."""
     cause = error.args[0] if error.args else error
     name = cause.name() if hasattr(cause, "name") else type(cause).__name__
-    text = _without(cause.str() if hasattr(cause, "str") else str(cause), address)
+    text = _redact(cause.str() if hasattr(cause, "str") else str(cause), address)
     if name in _REFUSED:
         text = f"the group {group} or its topics may not be described: {text}; grant DESCRIBE on both"
         return RefusedError(f"{address.name}: {text}", _FORBIDDEN)
@@ -308,18 +311,18 @@ def _wrapped(error: Any, address: KafkaAddress, group: str) -> AutoscalerError:
     return ResponseError(f"{address.name}: {text}")
 
 
-def _without(text: str, address: KafkaAddress) -> str:
+def _redact(text: str, address: KafkaAddress) -> str:
     """Return a text without the values of properties, which may be secrets."""
     for value in sorted(address.properties.values(), key=len, reverse=True):
         text = text.replace(value, "******") if value else text
     return text[:_SHOWN]
 
 
-def _named(place: _Place) -> str:
+def _partition_name(place: _Place) -> str:
     return f"{place[0]}-{place[1]}"
 
 
-def _listed(places: Iterable[_Place]) -> str:
-    names = [_named(place) for place in places]
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
+def _enumerate(places: Iterable[_Place]) -> str:
+    names = [_partition_name(place) for place in places]
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ", ".join(names[:_MAX_NAMED]) + more

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Final, TypeVar
 
 from flink_autoscaler.clients.http.forms import FormTransport
-from flink_autoscaler.clients.prometheus.figures import FigureReader, JobFigures
-from flink_autoscaler.clients.prometheus.questions import CLOCK, Questions
+from flink_autoscaler.clients.prometheus.queries import CLOCK, QueryBuilder
+from flink_autoscaler.clients.prometheus.samples import JobSamples, SampleReader
 from flink_autoscaler.clients.prometheus.vectors import TooManySeriesError, Vector, VectorReader
 from flink_autoscaler.core.error_boundary import try_await
 from flink_autoscaler.core.errors import AutoscalerError, ResponseError
@@ -70,7 +70,7 @@ class PrometheusClient:
         await self._transport.aclose()
 
 
-MOST_JOBS: Final = 1000
+MAX_JOBS: Final = 1000
 """Jobs in one question, whose ids it names."""
 
 SETTLED: Final = 1.0
@@ -80,7 +80,7 @@ _Write = Callable[[Sequence[str]], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class QueryResults:
     """Answers of one pass.
 
     Attributes:
@@ -89,11 +89,11 @@ class Gathered:
     """
 
     now: float
-    jobs: dict[str, JobFigures]
+    jobs: dict[str, JobSamples]
 
-    def take(self, job_id: str) -> JobFigures:
+    def take(self, job_id: str) -> JobSamples:
         """Return what was answered about a job, and hold it no longer: there may be ten thousand, each read once."""
-        return self.jobs.pop(job_id, JobFigures())
+        return self.jobs.pop(job_id, JobSamples())
 
 
 async def clock_of(client: PrometheusClient) -> float:
@@ -104,9 +104,9 @@ async def clock_of(client: PrometheusClient) -> float:
     return series[0].value
 
 
-async def gather(
-    client: PrometheusClient, questions: Questions, now: float, jobs: Sequence[str], with_partitions: Sequence[str]
-) -> Gathered:
+async def query_all(
+    client: PrometheusClient, questions: QueryBuilder, now: float, jobs: Sequence[str], with_partitions: Sequence[str]
+) -> QueryResults:
     """Ask for everything that is known about jobs.
 
     Args:
@@ -120,44 +120,44 @@ async def gather(
         What was answered; what failed is in the figures.
     """
     at = now - SETTLED
-    figures = {job: JobFigures() for job in jobs}
-    asking = _Asking(client, questions, at, figures)
+    figures = {job: JobSamples() for job in jobs}
+    asking = _QueryRun(client, questions, at, figures)
     parts = [*_parts(jobs)]
     kinds = (questions.loads, questions.counters, questions.rates)
-    each = [asking.ask(kind, part) for part in parts for kind in kinds]
-    await asyncio.gather(*each, *(asking.ask(questions.partitions, part) for part in _parts(with_partitions)))
-    return Gathered(now, figures)
+    each = [asking.query(kind, part) for part in parts for kind in kinds]
+    await asyncio.gather(*each, *(asking.query(questions.partitions, part) for part in _parts(with_partitions)))
+    return QueryResults(now, figures)
 
 
 def _parts(jobs: Sequence[str]) -> Iterable[Sequence[str]]:
-    return (jobs[start : start + MOST_JOBS] for start in range(0, len(jobs), MOST_JOBS))
+    return (jobs[start : start + MAX_JOBS] for start in range(0, len(jobs), MAX_JOBS))
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _QueryRun:
     """Asks questions about jobs, all at one instant, and sorts the answers."""
 
     client: PrometheusClient
-    questions: Questions
+    questions: QueryBuilder
     at: float
-    figures: dict[str, JobFigures]
+    figures: dict[str, JobSamples]
 
-    async def ask(self, write: _Write, jobs: Sequence[str]) -> None:
+    async def query(self, write: _Write, jobs: Sequence[str]) -> None:
         """Ask one question; where the answer would be too long, about one half of the jobs after the other."""
-        reader = partial(FigureReader, self.questions, jobs)
+        reader = partial(SampleReader, self.questions, jobs)
         answer = await try_await(self.client.read(write(jobs), self.at, reader), ResponseError)
         if isinstance(answer, TooManySeriesError) and len(jobs) > 1:
             half = len(jobs) // 2
-            await self.ask(write, jobs[:half])
-            await self.ask(write, jobs[half:])
+            await self.query(write, jobs[:half])
+            await self.query(write, jobs[half:])
         elif isinstance(answer, AutoscalerError):
             for job in jobs:
                 self.figures[job].error = self.figures[job].error or answer
         else:
             self._take(*answer, jobs)
 
-    def _take(self, reader: FigureReader, answer: Vector, jobs: Sequence[str]) -> None:
-        for doubt in (*answer.warnings, *answer.strange):
+    def _take(self, reader: SampleReader, answer: Vector, jobs: Sequence[str]) -> None:
+        for doubt in (*answer.warnings, *answer.skipped):
             for job in jobs:
                 self.figures[job].doubts.append(doubt)
         for job, found in reader.found.items():

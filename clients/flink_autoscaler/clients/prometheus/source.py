@@ -11,12 +11,19 @@ from typing import Final
 
 import structlog
 
-from flink_autoscaler.clients.flink.collector import REFRESH_MS, current_memory, details_of, reading_time
-from flink_autoscaler.clients.flink.facts import read_followed
+from flink_autoscaler.clients.flink.collector import REFRESH_MS, current_memory, details_from_cache, reading_time
+from flink_autoscaler.clients.flink.facts import read_with_rescale_status
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.clients.prometheus.client import Gathered, PrometheusClient, clock_of, gather
-from flink_autoscaler.clients.prometheus.figures import Figures, JobFigures, Told, shown, told, without_counters
-from flink_autoscaler.clients.prometheus.questions import CLUSTERS, FIGURE, JOBMANAGER, TASKMANAGER, TOPIC, Questions
+from flink_autoscaler.clients.prometheus.client import PrometheusClient, QueryResults, clock_of, query_all
+from flink_autoscaler.clients.prometheus.queries import CLUSTERS, FIGURE, JOBMANAGER, TASKMANAGER, TOPIC, QueryBuilder
+from flink_autoscaler.clients.prometheus.samples import (
+    JobFromSeries,
+    JobSamples,
+    VertexSamples,
+    from_series,
+    gaps_text,
+    without_known_counters,
+)
 from flink_autoscaler.core.error_boundary import ErrorBoundary, try_await
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, ResponseError
 from flink_autoscaler.core.log_once import LogOnce
@@ -39,7 +46,7 @@ ORIGIN: Final = "prometheus"
 _APART: Final = 2.0
 """Seconds that clocks which are set by the same servers may be apart."""
 
-_MOST_AHEAD: Final = 60.0
+_MAX_AHEAD: Final = 60.0
 """Seconds by which the server's clock may be ahead and is taken as it is: its answer may have taken as long."""
 
 
@@ -60,7 +67,7 @@ class PrometheusMetricSource:
         self._source = source
         self._flink = flink
         self._client = PrometheusClient(source.endpoint)
-        self._questions = Questions(source)
+        self._questions = QueryBuilder(source)
         self._told = LogOnce()
 
     async def read_cluster(
@@ -75,14 +82,14 @@ class PrometheusMetricSource:
             async with asyncio.timeout(seconds):
                 return await self._cluster()
         except TimeoutError:
-            return _without(ConnectError(f"{self._client.url}: not asked within {seconds:.3g} s"))
+            return _failed_reading(ConnectError(f"{self._client.url}: not asked within {seconds:.3g} s"))
 
     async def prepare(self, requests: Sequence[PassRequest], seconds: float) -> ReadJob:
         """Ask for the metrics of all jobs that run, and return what reads each of them."""
         running = [each for each in requests if each.context.status is JobStatus.RUNNING and each.context.job_id]
         jobs = list(dict.fromkeys(each.context.job_id or "" for each in running))
         counted = list(dict.fromkeys(each.context.job_id or "" for each in running if _wants_partitions(each)))
-        gathered: Gathered | AutoscalerError = Gathered(0.0, {})
+        gathered: QueryResults | AutoscalerError = QueryResults(0.0, {})
         try:
             async with asyncio.timeout(seconds):
                 if jobs:
@@ -90,14 +97,16 @@ class PrometheusMetricSource:
         except TimeoutError:
             gathered = ConnectError(f"{self._client.url}: the metrics of the jobs were not read within {seconds:.3g} s")
         reading = _Reading(self._source, self._flink, gathered, frozenset(counted), self._told)
-        return reading.followed
+        return reading.read_with_rescale_status
 
-    async def _gather(self, running: Sequence[PassRequest], jobs: Sequence[str], counted: Sequence[str]) -> Gathered:
+    async def _gather(
+        self, running: Sequence[PassRequest], jobs: Sequence[str], counted: Sequence[str]
+    ) -> QueryResults:
         """Ask for everything as it was at the instant of the pass."""
         latest = max(running, key=lambda each: each.now_ms)
         asked_ms = reading_time(latest)  # the pass may have begun long ago; an answer that takes long is no clock ahead
         ahead = _ahead(await clock_of(self._client), asked_ms)
-        return await gather(self._client, self._questions, latest.now_ms / 1000 + ahead, jobs, counted)
+        return await query_all(self._client, self._questions, latest.now_ms / 1000 + ahead, jobs, counted)
 
     async def aclose(self) -> None:
         """Close the connections to the server; those to Flink belong to others."""
@@ -106,10 +115,10 @@ class PrometheusMetricSource:
     async def _cluster(self) -> ClusterReading:
         answer = await try_await(self._client.query(self._questions.cluster()), ResponseError, METRICS)
         if isinstance(answer, AutoscalerError):
-            return _without(answer)
+            return _failed_reading(answer)
         values = {labels.get(FIGURE, ""): value for labels, value in answer.series if 0 <= value < math.inf}
         if values.get(CLUSTERS, 0) > 1:
-            return _without(ResponseError(f"{self._client.url} has more than one JobManager; set a selector"))
+            return _failed_reading(ResponseError(f"{self._client.url} has more than one JobManager; set a selector"))
         managers = {name: Aggregate(maximum=values[each]) for each, name in TASKMANAGER.items() if each in values}
         slots = {name: f"{values[each]:.0f}" for each, name in JOBMANAGER.items() if each in values}
         problems = dict.fromkeys([METRICS] if answer.warnings else [], "; ".join(answer.warnings))
@@ -124,10 +133,10 @@ def _ahead(clock: float, now_ms: int) -> float:
     so is one that is ahead by less than an answer may take.
     """
     ahead = clock - now_ms / 1000
-    return 0.0 if -_APART <= ahead <= _MOST_AHEAD else float(round(ahead))
+    return 0.0 if -_APART <= ahead <= _MAX_AHEAD else float(round(ahead))
 
 
-def _without(error: AutoscalerError) -> ClusterReading:
+def _failed_reading(error: AutoscalerError) -> ClusterReading:
     return ClusterReading(error=error, missing={METRICS: str(error)})
 
 
@@ -155,49 +164,51 @@ class _Reading:
 
     source: PrometheusSource
     flink: FlinkRestClient
-    gathered: Gathered | AutoscalerError
+    gathered: QueryResults | AutoscalerError
     counted: frozenset[str]
     log_once: LogOnce
 
-    async def followed(self, request: PassRequest) -> JobReading:
+    async def read_with_rescale_status(self, request: PassRequest) -> JobReading:
         """Read a job and, where its rescale is followed, what tells how that goes."""
-        return await read_followed(self.flink, request, self.read)
+        return await read_with_rescale_status(self.flink, request, self.read)
 
     async def read(self, flink: FlinkRestClient, request: PassRequest) -> JobReading:
         """Read a job that runs. Never raises."""
         details: JobDetails | None = None
         memory, reading = request.memory, None
         with ErrorBoundary(what=f"job {request.context.job_key}") as boundary:
-            details, kept = await details_of(flink, request)
+            details, kept = await details_from_cache(flink, request)
             memory = replace(_memory(request, details), kept=kept)
             if isinstance(self.gathered, AutoscalerError):
                 raise self.gathered
-            reading = self._told(request, details, memory, self.gathered)
+            reading = self._reading_from(request, details, memory, self.gathered)
         if reading is None:
-            known = None if details is None else without_counters(details)
+            known = None if details is None else without_known_counters(details)
             reading = JobReading(known, memory=memory, error=boundary.error)
-        self._tell(request, reading.doubt or ("" if reading.error is None else str(reading.error)))
+        self._log_problem(request, reading.doubt or ("" if reading.error is None else str(reading.error)))
         return reading
 
-    def _told(
-        self, request: PassRequest, details: JobDetails, memory: CollectorMemory, gathered: Gathered
+    def _reading_from(
+        self, request: PassRequest, details: JobDetails, memory: CollectorMemory, gathered: QueryResults
     ) -> JobReading:
         figures = gathered.take(request.context.job_id or "")
         if figures.error is not None:
             raise figures.error
-        found = told(details, build_topology(details), figures)
+        found = from_series(details, build_topology(details), figures)
         reading = JobReading(
             found.details,
             found.aggregates,
-            self._counted(request, details, memory, figures),
+            self._with_counting_vertices(request, details, memory, figures),
             at_ms=_at_ms(request, gathered, figures),
-            doubt=self._doubt(request, gathered, figures, found),
+            doubt=self._staleness_problem(request, gathered, figures, found),
             origins={v: _from_here(tuple(aggregates)) for v, aggregates in found.aggregates.items() if aggregates},
         )
-        self._tell(request, shown(found.gaps))
+        self._log_problem(request, gaps_text(found.gaps))
         return replace(reading, error=found.missing) if found.missing is not None and not reading.doubt else reading
 
-    def _doubt(self, request: PassRequest, gathered: Gathered, figures: JobFigures, found: Told) -> str:
+    def _staleness_problem(
+        self, request: PassRequest, gathered: QueryResults, figures: JobSamples, found: JobFromSeries
+    ) -> str:
         """Return why the metrics of a job are no sample; empty where they are one."""
         if figures.doubts:
             return f"Prometheus answered only partly: {figures.doubts[0]}"
@@ -207,11 +218,11 @@ class _Reading:
         if not age <= self.source.max_age:
             return f"the metrics that Prometheus has of the job are {age:.0f} s old"
         if found.gaps and (not request.context.options.is_improved or not any(found.aggregates.values())):
-            return f"Prometheus does not have the job as it is: {shown(found.gaps)}"
+            return f"Prometheus does not have the job as it is: {gaps_text(found.gaps)}"
         return ""
 
-    def _counted(
-        self, request: PassRequest, details: JobDetails, memory: CollectorMemory, figures: JobFigures
+    def _with_counting_vertices(
+        self, request: PassRequest, details: JobDetails, memory: CollectorMemory, figures: JobSamples
     ) -> CollectorMemory:
         if request.context.job_id not in self.counted or figures.at is None:
             return memory
@@ -237,13 +248,13 @@ class _Reading:
             names_at_ms=request.now_ms,
         )
 
-    def _tell(self, request: PassRequest, problem: str) -> None:
+    def _log_problem(self, request: PassRequest, problem: str) -> None:
         error = ResponseError(problem) if problem else None
         if self.log_once.is_news(request.context.job_key, error) and error is not None:
             log.warning("metrics_unknown", job_key=request.context.job_key, reason=problem)
 
 
-def _splits(figures: Figures) -> VertexAggregates:
+def _splits(figures: VertexSamples) -> VertexAggregates:
     return {FlinkMetric.ACTIVE_SPLITS: Aggregate(average=figures.get("splits_avg"), total=figures.get("splits"))}
 
 
@@ -253,7 +264,7 @@ def _from_here(metrics: tuple[FlinkMetric, ...]) -> Mapping[FlinkMetric, str]:
     return dict.fromkeys(metrics, ORIGIN)
 
 
-def _at_ms(request: PassRequest, gathered: Gathered, figures: JobFigures) -> int | None:
+def _at_ms(request: PassRequest, gathered: QueryResults, figures: JobSamples) -> int | None:
     """Return the instant of the metrics by the clock of the pass: the server's own may be another."""
     if figures.at is None or not math.isfinite(figures.at):
         return None

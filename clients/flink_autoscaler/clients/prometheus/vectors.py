@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 from flink_autoscaler.clients.http.json_object import JsonObject
 from flink_autoscaler.core.errors import ResponseError
 
-MOST_SERIES: Final = 100_000
+MAX_SERIES: Final = 100_000
 """Series in one answer."""
 
 LONGEST_SERIES: Final = 64 << 10
 """Characters of one series with its labels, and of what comes before the first one."""
 
-MOST_SHOWN: Final = 20
+MAX_SHOWN: Final = 20
 """Warnings, and series that are not as documented, that are told of one answer."""
 
 _RESULT: Final = re.compile(r'"result"\s*:\s*\[')
@@ -33,7 +33,7 @@ class TooManySeriesError(ResponseError):
     """An answer has more series than are taken; fewer jobs at once may help."""
 
 
-class Series(NamedTuple):
+class LabeledSample(NamedTuple):
     """One series of an answer.
 
     Attributes:
@@ -51,12 +51,12 @@ class Vector(NamedTuple):
     Attributes:
         series: In the order of the server.
         warnings: Why it may not be all; empty where it is.
-        strange: Series that are not as documented and were left out, of a bounded number.
+        skipped: Series that are not as documented and were left out, of a bounded number.
     """
 
-    series: list[Series]
+    series: list[LabeledSample]
     warnings: tuple[str, ...]
-    strange: tuple[str, ...]
+    skipped: tuple[str, ...]
 
 
 class VectorReader:
@@ -70,7 +70,7 @@ class VectorReader:
         self._text = ""
         self._before: str | None = None
         self._has_ended = False
-        self._series: list[Series] = []
+        self._series: list[LabeledSample] = []
         self._strange: list[str] = []
         self._taken = 0
 
@@ -134,12 +134,12 @@ class VectorReader:
 
     def _take_entry(self, labels: Mapping[str, str], value: float) -> None:
         """Take one series."""
-        self._series.append(Series(labels, value))
+        self._series.append(LabeledSample(labels, value))
 
     def _count(self, series: int) -> None:
         self._taken += series
-        if self._taken > MOST_SERIES:
-            raise TooManySeriesError(f"the answer has more than {MOST_SERIES} series")
+        if self._taken > MAX_SERIES:
+            raise TooManySeriesError(f"the answer has more than {MAX_SERIES} series")
 
     def _add(self, entry: object) -> None:
         self._count(1)
@@ -148,15 +148,15 @@ class VectorReader:
             "".join(labels.values())  # all of them are texts
             self._take_entry(labels, float(text))
         except (KeyError, TypeError, ValueError, AttributeError):
-            self._note_strange(entry)
+            self._note_skipped(entry)
 
-    def _note_strange(self, entry: object) -> None:
-        if len(self._strange) < MOST_SHOWN:
+    def _note_skipped(self, entry: object) -> None:
+        if len(self._strange) < MAX_SHOWN:
             self._strange.append(f"not a series with a number: {reprlib.repr(entry):.200}")
 
 
 def _warnings(value: object) -> tuple[str, ...]:
     """Return the warnings of an answer; anything else in their place is one, too."""
     found = value if isinstance(value, list) else [] if value is None else [value]
-    texts = [f"{each:.200}" if isinstance(each, str) else reprlib.repr(each) for each in found[:MOST_SHOWN]]
+    texts = [f"{each:.200}" if isinstance(each, str) else reprlib.repr(each) for each in found[:MAX_SHOWN]]
     return tuple(text for text in texts if not text.startswith(_NOTE))

@@ -106,7 +106,7 @@ class MetricSourceContract(ABC):
         assert found.error is None
 
     def test_the_cluster_tells_its_heap_and_its_slots(self, site: Site) -> None:
-        cluster = read_cluster(site)
+        cluster = read_site_cluster(site)
 
         assert cluster.error is None
         assert cluster.has_taskmanagers
@@ -115,7 +115,7 @@ class MetricSourceContract(ABC):
     def test_nobody_there_is_an_error_in_the_readings(self, site: Site) -> None:
         site.vanish()
 
-        reading, cluster = read(site, site.request), read_cluster(site)
+        reading, cluster = read(site, site.request), read_site_cluster(site)
 
         assert isinstance(reading.error, AutoscalerError)
         assert isinstance(cluster.error, AutoscalerError)
@@ -133,7 +133,7 @@ def read(site: Site, request: PassRequest) -> JobReading:
     return run(site, lambda source: _both(source, [request]))[0]
 
 
-def read_cluster(site: Site) -> ClusterReading:
+def read_site_cluster(site: Site) -> ClusterReading:
     """Read the cluster, without waiting for fresh metrics."""
     return run(site, lambda source: source.read_cluster(SECONDS, is_fresh=False))
 

@@ -15,8 +15,8 @@ from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-from flink_autoscaler.clients.http.bounds import MOST_ENTRIES
-from flink_autoscaler.clients.http.json_object import JsonObject, wrong
+from flink_autoscaler.clients.http.bounds import MAX_ENTRIES
+from flink_autoscaler.clients.http.json_object import JsonObject, type_error
 from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import ResponseError
 
@@ -89,7 +89,7 @@ class ApplicationFilter:
     tags: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
 
-    def takes(self, application: Application) -> bool:
+    def accepts(self, application: Application) -> bool:
         """Tell whether an application is looked after, in whatever state it is."""
         return (
             (not self.types or application.application_type.casefold() in {each.casefold() for each in self.types})
@@ -177,7 +177,7 @@ class ListedApplications(NamedTuple):
     unreadable: Mapping[str, ResponseError]
 
 
-def applications(answer: object) -> ListedApplications:
+def decode_applications(answer: object) -> ListedApplications:
     """Decode ``/ws/v1/cluster/apps``. An application that is listed twice is there once, as it is most complete.
 
     Raises:
@@ -185,7 +185,7 @@ def applications(answer: object) -> ListedApplications:
     """
     found: dict[str, Application] = {}
     unreadable: dict[str, ResponseError] = {}
-    for number, entry in enumerate(_listed(answer)):
+    for number, entry in enumerate(_application_list(answer)):
         decoded = try_call(partial(_application, entry), ResponseError)
         if isinstance(decoded, Application):
             known = found.get(decoded.application_id)
@@ -203,7 +203,7 @@ def _id_of(entry: object) -> str | None:
     return found if isinstance(found, str) and _APPLICATION_ID.fullmatch(found) else None
 
 
-def application(answer: object) -> Application:
+def decode_application(answer: object) -> Application:
     """Decode ``/ws/v1/cluster/apps/<id>``.
 
     Raises:
@@ -219,29 +219,29 @@ def ha_state(answer: object) -> str | None:
     return state.upper() if isinstance(state, str) and state else None
 
 
-def _listed(answer: object) -> list[object]:
+def _application_list(answer: object) -> list[object]:
     if answer == {}:
         return []
     fields = JsonObject(answer, "the list of applications")
     if "apps" not in fields:
-        raise wrong("the list of applications", "an object with apps", sorted(fields)[:3])
+        raise type_error("the list of applications", "an object with apps", sorted(fields)[:3])
     apps = fields.get("apps")
     entries = None if apps in _NOTHING else JsonObject(apps, "apps").get("app")
     if entries in _NOTHING:
         return []
     if isinstance(entries, dict):
         return [entries]
-    if not isinstance(entries, list) or len(entries) > MOST_ENTRIES:
-        raise wrong("apps.app", f"a list of at most {MOST_ENTRIES} objects", entries)
+    if not isinstance(entries, list) or len(entries) > MAX_ENTRIES:
+        raise type_error("apps.app", f"a list of at most {MAX_ENTRIES} objects", entries)
     return entries
 
 
 def _application(value: object) -> Application:
     entry = JsonObject(value, "apps.app")
-    application_id = entry.named("application").plain_text("id")
+    application_id = entry.with_name("application").plain_text("id")
     if _APPLICATION_ID.fullmatch(application_id) is None:
-        raise wrong("application.id", "application_<number>_<number>", entry.get("id"))
-    entry = entry.named(application_id)
+        raise type_error("application.id", "application_<number>_<number>", entry.get("id"))
+    entry = entry.with_name(application_id)
     return Application(
         application_id=application_id,
         name=entry.plain_text("name"),

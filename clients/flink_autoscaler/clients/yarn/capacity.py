@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final, NamedTuple, Protocol
 
-from flink_autoscaler.clients.http.json_object import JsonObject, objects_in, wrong
+from flink_autoscaler.clients.http.json_object import JsonObject, objects_in, type_error
 from flink_autoscaler.core.model.job import Headroom
 
 SCHEDULER_PATH: Final = "/ws/v1/cluster/scheduler"
@@ -48,30 +48,30 @@ class JsonSource(Protocol):
         ...
 
 
-class Amount(NamedTuple):
+class Resources(NamedTuple):
     """Memory in MB, as YARN counts it, and virtual cores."""
 
     memory_mb: int
     vcores: int
 
-    def plus(self, other: Amount) -> Amount:
+    def plus(self, other: Resources) -> Resources:
         """Return both together."""
-        return Amount(self.memory_mb + other.memory_mb, self.vcores + other.vcores)
+        return Resources(self.memory_mb + other.memory_mb, self.vcores + other.vcores)
 
-    def minus(self, other: Amount) -> Amount:
+    def minus(self, other: Resources) -> Resources:
         """Return what is left, negative where there is too little."""
-        return Amount(self.memory_mb - other.memory_mb, self.vcores - other.vcores)
+        return Resources(self.memory_mb - other.memory_mb, self.vcores - other.vcores)
 
-    def lesser(self, other: Amount) -> Amount:
+    def component_min(self, other: Resources) -> Resources:
         """Return the lesser memory and the lesser cores."""
-        return Amount(min(self.memory_mb, other.memory_mb), min(self.vcores, other.vcores))
+        return Resources(min(self.memory_mb, other.memory_mb), min(self.vcores, other.vcores))
 
-    def times(self, factor: float) -> Amount:
+    def times(self, factor: float) -> Resources:
         """Return a multiple, rounded down."""
-        return Amount(int(self.memory_mb * factor), int(self.vcores * factor))
+        return Resources(int(self.memory_mb * factor), int(self.vcores * factor))
 
 
-_NOTHING: Final = Amount(0, 0)
+_NOTHING: Final = Resources(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +90,17 @@ class Queue:
 
     path: str
     parent: str | None = None
-    used: Amount = _NOTHING
-    most: Amount | None = None
-    most_per_user: Amount | None = None
-    users: Mapping[str, Amount] = field(default_factory=dict)
+    used: Resources = _NOTHING
+    most: Resources | None = None
+    most_per_user: Resources | None = None
+    users: Mapping[str, Resources] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
 
 
 class _Limit(NamedTuple):
     """Rest below one limit, and a description of the limit."""
 
-    left: Amount
+    left: Resources
     name: str
 
 
@@ -115,7 +115,7 @@ class YarnCapacity:
         memory_step_mb: Containers get a multiple of this; 1 where it is not known.
     """
 
-    available: Amount
+    available: Resources
     queues: Mapping[str, Queue] = field(default_factory=dict)
     counts_cpu: bool = False
     memory_step_mb: int = 1
@@ -134,7 +134,7 @@ class YarnCapacity:
         if found is None:
             return None
         limits = [*self._limits(found, user), _Limit(self.available, _NODES)]
-        left = reduce(Amount.lesser, (limit.left for limit in limits))
+        left = reduce(Resources.component_min, (limit.left for limit in limits))
         tightest = min(limits, key=lambda limit: limit.left.memory_mb).name
         return Headroom(
             source=f"YARN queue {found.path}" + ("" if tightest == found.path else f" (limited by {tightest})"),
@@ -175,25 +175,25 @@ async def yarn_capacity(rm: JsonSource) -> YarnCapacity:
 class _Nodes(NamedTuple):
     """All nodes together, and whether some container has more than one virtual core."""
 
-    total: Amount
-    available: Amount
+    total: Resources
+    available: Resources
     has_large_containers: bool
 
 
 def _nodes(answer: object) -> _Nodes:
     """Decode ``/ws/v1/cluster/metrics``."""
     metrics = JsonObject(JsonObject(answer, "cluster metrics").get("clusterMetrics"), "clusterMetrics")
-    available = Amount(metrics.integer("availableMB"), metrics.integer("availableVirtualCores"))
-    used = Amount(
+    available = Resources(metrics.integer("availableMB"), metrics.integer("availableVirtualCores"))
+    used = Resources(
         metrics.integer("allocatedMB", 0) + metrics.integer("reservedMB", 0),
         metrics.integer("allocatedVirtualCores", 0) + metrics.integer("reservedVirtualCores", 0),
     )
-    total = Amount(metrics.integer("totalMB"), metrics.integer("totalVirtualCores"))
+    total = Resources(metrics.integer("totalMB"), metrics.integer("totalVirtualCores"))
     containers = metrics.integer("containersAllocated", 0)
     return _Nodes(
         total=total,
         # Only the capacity scheduler takes what is reserved off what is available.
-        available=available.lesser(total.minus(used)),
+        available=available.component_min(total.minus(used)),
         has_large_containers=metrics.integer("allocatedVirtualCores", 0) > containers,
     )
 
@@ -225,33 +225,33 @@ def _capacity_scheduler(info: JsonObject, nodes: _Nodes) -> YarnCapacity:
     pending = [(_ROOT, entry) for entry in _entries(info, "queues", "queue")]
     while pending:
         parent, entry = pending.pop()
-        path = f"{parent}.{entry.named('queue').text('queueName')}"
-        entry = entry.named(path)
+        path = f"{parent}.{entry.with_name('queue').text('queueName')}"
+        entry = entry.with_name(path)
         queues[path] = _capacity_queue(path, parent if parent != _ROOT else None, entry, nodes.total)
         masters = _amount(entry, "AMResourceLimit")
         counts_cpu = counts_cpu or (masters is not None and masters.vcores > 1)
-        step = max(step, _least_allocation(entry, path))
+        step = max(step, _min_allocation(entry, path))
         pending += [(path, child) for child in _entries(entry, "queues", "queue")]
     return YarnCapacity(nodes.available, queues, counts_cpu, step)
 
 
-def _capacity_queue(path: str, parent: str | None, entry: JsonObject, total: Amount) -> Queue:
-    users = {user.named(path).text("username"): user.named(path) for user in _entries(entry, "users", "user")}
+def _capacity_queue(path: str, parent: str | None, entry: JsonObject, total: Resources) -> Queue:
+    users = {user.with_name(path).text("username"): user.with_name(path) for user in _entries(entry, "users", "user")}
     weights = {name: user.number("userWeight") for name, user in users.items()}
     return Queue(
         path=path,
         parent=parent,
         used=_amount(entry, "resourcesUsed") or _NOTHING,
         most=_limit(entry, "maxEffectiveCapacity", "absoluteMaxCapacity", total),
-        most_per_user=_most_per_user(entry, total),
+        most_per_user=_max_per_user(entry, total),
         users={name: _amount(user, "resourcesUsed") or _NOTHING for name, user in users.items()},
         weights={name: weight for name, weight in weights.items() if weight not in (None, 1.0)},
     )
 
 
-def _limit(entry: JsonObject, effective: str, share: str, total: Amount) -> Amount | None:
+def _limit(entry: JsonObject, effective: str, share: str, total: Resources) -> Resources | None:
     """Return a limit that is given in MB and cores, or as percents of the cluster, as before Hadoop 3.1."""
-    entry = entry.named(_WHERE)
+    entry = entry.with_name(_WHERE)
     amount = _amount(entry, effective)
     if amount is not None and amount.memory_mb > 0:
         return amount
@@ -259,7 +259,7 @@ def _limit(entry: JsonObject, effective: str, share: str, total: Amount) -> Amou
     return None if percent is None else total.times(percent / 100)
 
 
-def _most_per_user(entry: JsonObject, total: Amount) -> Amount | None:
+def _max_per_user(entry: JsonObject, total: Resources) -> Resources | None:
     """Return the part of the queue's guaranteed capacity that a user may have, often all of it.
 
     ``userResourceLimit`` is of no use: it moves along with what is used.
@@ -272,13 +272,13 @@ def _most_per_user(entry: JsonObject, total: Amount) -> Amount | None:
     return guaranteed.times(factor)
 
 
-def _least_allocation(entry: JsonObject, path: str) -> int:
+def _min_allocation(entry: JsonObject, path: str) -> int:
     """Return the least memory of a container, 0 where it is not told."""
     for partition in _entries(entry.child("capacities"), "queueCapacitiesByPartition"):
-        least = partition.named(path).child("configuredMinResource")
+        least = partition.with_name(path).child("configuredMinResource")
         for resource in _entries(least, "resourceInformations", "resourceInformation"):
             if resource.get("name") == "memory-mb":
-                return resource.named(path).integer("minimumAllocation", 0)
+                return resource.with_name(path).integer("minimumAllocation", 0)
     return 0
 
 
@@ -292,8 +292,8 @@ def _fair_scheduler(info: JsonObject, nodes: _Nodes) -> YarnCapacity:
     pending: list[tuple[str | None, JsonObject]] = [(None, JsonObject(info.get("rootQueue"), "rootQueue"))]
     while pending:
         parent, entry = pending.pop()
-        path = entry.named("queue").text("queueName")
-        entry = entry.named(path)
+        path = entry.with_name("queue").text("queueName")
+        entry = entry.with_name(path)
         used = _amount(entry, "usedResources") or _NOTHING
         step = math.gcd(step, used.memory_mb)
         used = used.plus(_amount(entry, "reservedResources") or _NOTHING)
@@ -302,9 +302,9 @@ def _fair_scheduler(info: JsonObject, nodes: _Nodes) -> YarnCapacity:
     return YarnCapacity(nodes.available, queues, counts_cpu=True, memory_step_mb=step)
 
 
-def _amount(entry: JsonObject, name: str) -> Amount | None:
+def _amount(entry: JsonObject, name: str) -> Resources | None:
     resource = entry.child(name)
-    return Amount(resource.integer("memory"), resource.integer("vCores", 0)) if resource else None
+    return Resources(resource.integer("memory"), resource.integer("vCores", 0)) if resource else None
 
 
 def _entries(entry: JsonObject, outer: str, inner: str | None = None) -> list[JsonObject]:
@@ -318,4 +318,4 @@ def _entries(entry: JsonObject, outer: str, inner: str | None = None) -> list[Js
         return [JsonObject(value, outer)]
     if isinstance(value, list):
         return objects_in(value, outer)
-    raise wrong(outer, "a list", value)
+    raise type_error(outer, "a list", value)

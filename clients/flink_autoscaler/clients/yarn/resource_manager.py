@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
-from flink_autoscaler.clients.http.json_object import JsonObject, decoded
+from flink_autoscaler.clients.http.json_object import JsonObject, decode_answer
 from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.clients.yarn import applications
 from flink_autoscaler.clients.yarn.applications import Application, ApplicationFilter, ListedApplications
@@ -59,8 +59,8 @@ class ResourceManagerClient:
             FlinkRestError: No ResourceManager gave a list.
         """
         # The filter again: which parameters a ResourceManager knows depends on its version.
-        listed = await self._decoded(APPS, applications.applications, wanted.query())
-        taken = (each for each in listed.applications if each.state in ("RUNNING", "") and wanted.takes(each))
+        listed = await self._get_decoded(APPS, applications.decode_applications, wanted.query())
+        taken = (each for each in listed.applications if each.state in ("RUNNING", "") and wanted.accepts(each))
         return ListedApplications(tuple(taken), listed.unreadable)
 
     async def application(self, application_id: str) -> Application | None:
@@ -70,7 +70,9 @@ class ResourceManagerClient:
             FlinkRestError: No ResourceManager answered.
         """
         try:
-            return await self._decoded(f"{APPS}/{application_id}", applications.application, is_answer=_is_not_found)
+            return await self._get_decoded(
+                f"{APPS}/{application_id}", applications.decode_application, is_answer=_is_not_found
+            )
         except RefusedError as error:
             if _is_not_found(error):
                 return None
@@ -86,14 +88,14 @@ class ResourceManagerClient:
         Raises:
             FlinkRestError: None is active, or the active one refused; the message names every URL and what it said.
         """
-        return await self._decoded(path, lambda answer: answer, params)
+        return await self._get_decoded(path, lambda answer: answer, params)
 
     async def aclose(self) -> None:
         """Close all connections. May be called more than once."""
         for transport in self._transports.values():
             await transport.aclose()
 
-    async def _decoded(
+    async def _get_decoded(
         self,
         path: str,
         decoder: Callable[[object], T],
@@ -107,7 +109,7 @@ class ResourceManagerClient:
             async for url in candidates:
                 try:
                     answer = await self._transports[url].get_json(path, params=params)
-                    decoded_answer = decoded(answer, decoder, f"GET {url}{path}")
+                    decoded_answer = decode_answer(answer, decoder, f"GET {url}{path}")
                 except FlinkRestError as error:
                     if is_answer(error):
                         raise
@@ -115,7 +117,7 @@ class ResourceManagerClient:
                 else:
                     self.active_url = url
                     return decoded_answer
-        raise _nobody(failures)
+        raise _no_active_error(failures)
 
     async def _candidates(self, failures: dict[str, FlinkRestError]) -> AsyncGenerator[str, None]:
         """Give out who may be active, one after the other; ``failures`` is read and completed in between."""
@@ -160,7 +162,7 @@ def _is_not_found(error: FlinkRestError) -> bool:
     return isinstance(error, RefusedError) and error.status == _NOT_FOUND
 
 
-def _nobody(failures: Mapping[str, FlinkRestError]) -> FlinkRestError:
+def _no_active_error(failures: Mapping[str, FlinkRestError]) -> FlinkRestError:
     """Make the error out of what every one said; the error itself where there is only one to ask."""
     if len(failures) == 1:
         (only,) = failures.values()
@@ -174,7 +176,7 @@ CONF_PATH: Final = "/conf"
 _PROXY: Final = "yarn.web-proxy.address"
 
 
-async def vouched_hosts(rm: JsonSource) -> frozenset[str]:
+async def trusted_hosts(rm: JsonSource) -> frozenset[str]:
     """Return host names in lower case; those of the proxy only where the ResourceManager tells its configuration.
 
     Raises:

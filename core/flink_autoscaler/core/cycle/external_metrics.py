@@ -35,7 +35,7 @@ UNKNOWN: Final = Aggregate()
 
 _METRICS: Final = {
     ExternalMetricKind.ARRIVAL_RATE: (FlinkMetric.ARRIVAL_RATE, "arrival rate", "ARRIVAL_RATE_UNKNOWN"),
-    ExternalMetricKind.FLOOR: (FlinkMetric.LEAST_PARALLELISM, "least parallelism", "FLOOR_UNKNOWN"),
+    ExternalMetricKind.FLOOR: (FlinkMetric.MIN_PARALLELISM, "least parallelism", "FLOOR_UNKNOWN"),
 }
 """What a number is in a reading, for people, and the reason where it is unknown."""
 

@@ -336,7 +336,7 @@ def is_residual(lag: float, growth: float, partitions: int) -> bool:
 
 STANDING: Final = 1.0 / 3600.0
 """Records/s below which a lag stands still: slopes are not exact."""
-LEAST_GROWTH: Final = 0.05
+MIN_GROWTH: Final = 0.05
 """Records by which lag grows per record read, from which on it shows that a source is at its limit: below, what is on
 its way grows with the load."""
 WAITING: Final = 0.5
@@ -345,7 +345,7 @@ HELD_BACK: Final = 0.5
 """Share of time that a source of unknown lag is backpressured, from which on it falls behind if it never waits."""
 NEVER_WAITS: Final = 0.1
 """Share of time that a source waits for records, up to which there always are some."""
-_LEAST_LAGS: Final = 3
+_MIN_LAGS: Final = 3
 
 
 def observed_capacity(vertex_id: VertexId, topology: JobTopology, window: MetricWindow) -> float:
@@ -356,7 +356,7 @@ def observed_capacity(vertex_id: VertexId, topology: JobTopology, window: Metric
     have to wait for it (watermark alignment).
     """
     rate, growth = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex_id), window.rate(ScalingMetric.LAG, vertex_id)
-    is_falling_behind = rate > 0 and growth > LEAST_GROWTH * rate
+    is_falling_behind = rate > 0 and growth > MIN_GROWTH * rate
     if not (is_falling_behind and grows_throughout(window.values(ScalingMetric.LAG, vertex_id))):
         return INFINITY
     sources = (v for v, vertex in topology.vertices.items() if vertex.is_source and not vertex.is_finished)
@@ -394,7 +394,7 @@ def grows_throughout(lags: Sequence[float]) -> bool:
     A burst, the commit of a transaction or one wrong answer makes a step, which is no growth.
     """
     known = [lag for lag in lags if math.isfinite(lag)]
-    if len(known) < _LEAST_LAGS:
+    if len(known) < _MIN_LAGS:
         return False
     total, middle = known[-1] - known[0], known[len(known) // 2]
     least = total / 4

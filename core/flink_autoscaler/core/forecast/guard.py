@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 from flink_autoscaler.core.forecast.online import RECENT, Bucket, OpenBucket, add_sample, correction, expected_rate
 from flink_autoscaler.core.model.codec import Key, Rounded, row
-from flink_autoscaler.core.model.load_profile import BUCKET, DAY, LEAST_WEEKS, LoadProfile, bucket_start
+from flink_autoscaler.core.model.load_profile import BUCKET, DAY, MIN_WEEKS, LoadProfile, bucket_start
 from flink_autoscaler.core.model.numbers import divide
 from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.options.forecast import ForecastParams
@@ -21,9 +21,9 @@ LEAD: Final = 1800
 """Seconds between issuing a forecast and the quarter hour it is about."""
 OLDEST: Final = 2 * DAY
 """Age from which a profile is not used any more."""
-MOST_EXCEEDED: Final = 0.20
-MOST_BIASED: Final = 0.35
-MOST_MISSING: Final = 0.20
+MAX_EXCEEDED: Final = 0.20
+MAX_BIASED: Final = 0.35
+MAX_MISSING: Final = 0.20
 FULL_DAY: Final = 77
 """Scores within 24 hours from which on they speak for themselves: four in five of the quarter hours."""
 
@@ -157,15 +157,15 @@ def _wape_problem(wape: float | None, limit: float, source: str) -> str | None:
 
 
 def _exceed_problem(exceed: float | None, source: str) -> str | None:
-    if exceed is None or exceed <= MOST_EXCEEDED:
+    if exceed is None or exceed <= MAX_EXCEEDED:
         return None
-    return f"in {exceed:.0%} of {source} more arrived than the upper quantile, more than {MOST_EXCEEDED:.0%}"
+    return f"in {exceed:.0%} of {source} more arrived than the upper quantile, more than {MAX_EXCEEDED:.0%}"
 
 
 def _bias_problem(scores: Sequence[ForecastScore]) -> str | None:
     missed = sum(each.rate - each.f50 for each in scores)
     bias = divide(missed, sum(each.rate for each in scores)) if missed else 0.0
-    if abs(bias) <= MOST_BIASED:
+    if abs(bias) <= MAX_BIASED:
         return None
     return f"the last hour was {_percent(abs(bias))} {'above' if bias > 0 else 'below'} what was forecast"
 
@@ -175,12 +175,10 @@ def _age_problem(age: float) -> str | None:
 
 
 def _history_problem(profile: LoadProfile) -> str | None:
-    if profile.missing <= MOST_MISSING:
+    if profile.missing <= MAX_MISSING:
         return None
-    kind = "week" if profile.weeks >= LEAST_WEEKS else "days"
-    return (
-        f"{profile.missing:.0%} of the last {kind} before the profile were not measured, more than {MOST_MISSING:.0%}"
-    )
+    kind = "week" if profile.weeks >= MIN_WEEKS else "days"
+    return f"{profile.missing:.0%} of the last {kind} before the profile were not measured, more than {MAX_MISSING:.0%}"
 
 
 def _percent(share: float) -> str:

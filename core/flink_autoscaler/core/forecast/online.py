@@ -11,18 +11,18 @@ from statistics import median
 from typing import Final
 
 from flink_autoscaler.core.model.codec import Rounded, row
-from flink_autoscaler.core.model.load_profile import AHEAD, BUCKET, LEAST_MINUTES, LoadProfile, bucket_start
+from flink_autoscaler.core.model.load_profile import AHEAD, BUCKET, MIN_MINUTES, LoadProfile, bucket_start
 from flink_autoscaler.core.model.policy_values import Outage, SourceForecast
 from flink_autoscaler.core.model.value import value
 from flink_autoscaler.core.options.forecast import ForecastParams
 
 RECENT: Final = 4
 """Quarter hours that the correction looks back."""
-LEAST_RECENT: Final = 2
+MIN_RECENT: Final = 2
 """With fewer of them there is no correction."""
 STEP: Final = 300
 """Seconds between the instants at which a maximum is looked for."""
-LEAST_DOWN: Final = 3600.0
+MIN_DOWN: Final = 3600.0
 """Shortest horizon of a scale-down, seconds."""
 
 
@@ -54,7 +54,7 @@ class Horizons:
         They end after a day: the load of a day later is that of another day.
         """
         up = min(outage.delay + outage.q90 + catch_up, AHEAD)
-        return cls(up, max(up, LEAST_DOWN))
+        return cls(up, max(up, MIN_DOWN))
 
 
 def correction(profile: LoadProfile, recent: Sequence[Bucket], now: float, settings: ForecastParams) -> float:
@@ -83,7 +83,7 @@ def _is_recent(bucket: Bucket, now: float) -> bool:
 
 def bounded_median(ratios: Sequence[float], bounds: tuple[float, float]) -> float:
     """Return the median within bounds, 1 when there are too few ratios to tell."""
-    if len(ratios) < LEAST_RECENT:
+    if len(ratios) < MIN_RECENT:
         return 1.0
     return min(max(median(ratios), bounds[0]), bounds[1])
 
@@ -162,7 +162,7 @@ class OpenBucket:
 
     def complete(self) -> Bucket | None:
         """Return the quarter hour as complete; None when too many minutes are missing."""
-        if self.minutes.bit_count() < LEAST_MINUTES:
+        if self.minutes.bit_count() < MIN_MINUTES:
             return None
         return Bucket(self.start, self.total / self.count)
 

@@ -34,13 +34,13 @@ BUCKETS_PER_WEEK: Final = 672
 DAY: Final = 86_400.0
 WEEK: Final = 604_800.0
 
-LEAST_MINUTES: Final = 10
+MIN_MINUTES: Final = 10
 """Minutes of a quarter hour with a sample; with fewer it counts as missing."""
-LEAST_OF_WEEK: Final = math.ceil(0.8 * BUCKETS_PER_WEEK)
+MIN_OF_WEEK: Final = math.ceil(0.8 * BUCKETS_PER_WEEK)
 """Quarter hours of a week with which it counts as usable."""
-LEAST_OF_DAYS: Final = 3 * BUCKETS_PER_DAY
+MIN_OF_DAYS: Final = 3 * BUCKETS_PER_DAY
 """Quarter hours within a week from which a time-of-day profile can be made."""
-LEAST_WEEKS: Final = 2
+MIN_WEEKS: Final = 2
 """Usable weeks from which on days of the week are told apart."""
 FULL_WEEKS: Final = 4
 """Usable weeks from which on a week speaks for itself, and growth is estimated."""

@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.supervision import Supervision
 from flink_autoscaler.core.model.vertex_patterns import Named, matches
 
-MOST_PARALLELISM: Final = 1 << 15
+MAX_PARALLELISM: Final = 1 << 15
 """The greatest parallelism that Flink knows, and the most that somebody may pin."""
 
 

@@ -13,7 +13,7 @@ from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 
-MOST_PATTERNS: Final = 1_000
+MAX_PATTERNS: Final = 1_000
 LONGEST_PATTERN: Final = 1_000
 """Characters; what is beyond is longer than people write, and takes long to compile."""
 
@@ -37,7 +37,7 @@ def matches(vertex: Named, pattern: str) -> bool:
     return vertex.vertex_id == pattern or _compile(pattern).match(vertex.name) is not None
 
 
-@lru_cache(maxsize=4 * MOST_PATTERNS)
+@lru_cache(maxsize=4 * MAX_PATTERNS)
 def _compile(pattern: str) -> re.Pattern[str]:
     # Names of Flink SQL have brackets ("Calc[2]"): they stand for themselves, not for one of several characters.
     return re.compile(fnmatch.translate(pattern.replace("[", "[[]")))
@@ -89,8 +89,8 @@ def parse_vertex_bounds(text: str) -> tuple[VertexBounds, ...]:
 
 def _entries(text: str) -> tuple[str, ...]:
     entries = syntax.parse_list(text)
-    if len(entries) > MOST_PATTERNS:
-        raise ValueError(f"at most {MOST_PATTERNS} patterns, not {len(entries)}")
+    if len(entries) > MAX_PATTERNS:
+        raise ValueError(f"at most {MAX_PATTERNS} patterns, not {len(entries)}")
     return entries
 
 

@@ -45,7 +45,7 @@ _FINISHED: VertexAggregates = {
 }
 _MS_PER_SECOND = 1000.0
 
-LEAST_OF_BUSY_RATE: Final = 0.5
+MIN_OF_BUSY_RATE: Final = 0.5
 """Least share of the rate that follows from the busy share of a sample to which a rate observed in it may lower it."""
 
 
@@ -225,7 +225,7 @@ def _observed_rate(
             # Lag alone does not tell that a source is at its limit: its records may wait for other sources, or not be
             # there yet. A source that is idle while they wait could do more: not far below what its busy share says.
             busy = _load(aggregates, conversion.aggregator) if conversion.is_improved else NAN
-            return observed if math.isnan(busy) else max(observed, LEAST_OF_BUSY_RATE * divide(rate, busy))
+            return observed if math.isnan(busy) else max(observed, MIN_OF_BUSY_RATE * divide(rate, busy))
     return conversion.window.average(ScalingMetric.OBSERVED_TPR, vertex_id, conversion.min_observations)
 
 

@@ -20,7 +20,7 @@ from flink_autoscaler.core.ports.passes import PassRequest
 OLD: Final = 2
 """Intervals after which what a cluster says is old."""
 
-MOST_LATE_MS: Final = 900_000
+MAX_LATE_MS: Final = 900_000
 """By how much an answer may be later than its pass, which waits for a worker and may begin again in another process.
 
 What is further off is by another clock, as in a simulation.
@@ -36,7 +36,7 @@ _READING_MS: Final = 2000
 def staleness_ms(at_ms: int, than_ms: int) -> int:
     """Return how much later an instant is than another one; 0 where that cannot be by one clock."""
     late = at_ms - than_ms
-    return late if 0 < late < MOST_LATE_MS else 0
+    return late if 0 < late < MAX_LATE_MS else 0
 
 
 def at_reading_time(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> PassRequest:

@@ -22,7 +22,7 @@ MOST: Final = 2.0**53 - 1
 """A double counts no further: what is read as more may have been anything. No counter, lag or size in bytes of a job
 comes near it."""
 
-MOST_MS_PER_SECOND: Final = 2000.0
+MAX_MS_PER_SECOND: Final = 2000.0
 """A subtask is busy or held up for 1,000 ms of a second; clocks that are read one after the other add a little."""
 
 _CLOCKS_APART_MS: Final = 3_600_000
@@ -50,7 +50,7 @@ def possible_aggregates(answers: VertexAggregates, max_rate: float, parallelism:
     found: dict[FlinkMetric, Aggregate] = {}
     for metric, aggregate in answers.items():
         # The most that one subtask may report, and all of them together.
-        most = max_rate if metric in _RATES else MOST_MS_PER_SECOND if metric in _SHARES else MOST
+        most = max_rate if metric in _RATES else MAX_MS_PER_SECOND if metric in _SHARES else MOST
         together = MOST if most is MOST else most * parallelism
         low, high, average, total, skew = aggregate
         if not (

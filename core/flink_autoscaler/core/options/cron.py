@@ -22,7 +22,7 @@ _FROM_LAST = re.compile(r"L(?:-(\d{1,2}))?(W)?", re.ASCII)
 _NTH = re.compile(r"(\w{1,3})#(\d)", re.ASCII)
 _LAST_DAY = re.compile(r"(\w{1,3})L", re.ASCII)
 _NUMBER = re.compile(r"\d++", re.ASCII)
-_MOST_DIGITS = 4
+_MAX_DIGITS = 4
 """Of the greatest number that a field knows, a year."""
 
 
@@ -38,7 +38,7 @@ def _number(text: str, low: int, high: int, names: Mapping[str, int] = _NO_NAMES
     number = names.get(text)
     if number is None:
         digits = text.lstrip("0") or text[-1:]
-        if not _NUMBER.fullmatch(text) or len(digits) > _MOST_DIGITS:
+        if not _NUMBER.fullmatch(text) or len(digits) > _MAX_DIGITS:
             raise _InvalidError(text)
         number = int(digits)
     if not low <= number <= high:

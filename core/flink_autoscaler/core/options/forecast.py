@@ -7,7 +7,7 @@ from datetime import date
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.model.load_profile import LEAST_WEEKS
+from flink_autoscaler.core.model.load_profile import MIN_WEEKS
 from flink_autoscaler.core.model.value import value
 from flink_autoscaler.core.options.declare import limits_text, number_from, option, positive_duration, time_zone
 from flink_autoscaler.core.options.option import OptionSet
@@ -30,7 +30,7 @@ class ForecastParams:
     wape_disable: float = 0.25
 
 
-_MOST_WEEKS = 52
+_MAX_WEEKS = 52
 
 
 def _quantile(text: str) -> float:
@@ -42,8 +42,8 @@ def _quantile(text: str) -> float:
 
 def _weeks(text: str) -> int:
     value = syntax.parse_int(text)
-    if not LEAST_WEEKS <= value <= _MOST_WEEKS:
-        raise ValueError(f"a whole number from {LEAST_WEEKS} to {_MOST_WEEKS}")
+    if not MIN_WEEKS <= value <= _MAX_WEEKS:
+        raise ValueError(f"a whole number from {MIN_WEEKS} to {_MAX_WEEKS}")
     return value
 
 
@@ -69,7 +69,7 @@ class ForecastOptions(OptionSet):
     forecast_enabled = option("forecast.enabled", syntax.parse_bool, "false")
     forecast_cap_factor = option("forecast.cap-factor", number_from(1.0), "3.0")
     forecast_quantile = option("forecast.quantile", _quantile, "0.9", allowed="[0.5, 1.0)")
-    forecast_weeks = option("forecast.weeks", _weeks, "8", allowed=limits_text(LEAST_WEEKS, _MOST_WEEKS))
+    forecast_weeks = option("forecast.weeks", _weeks, "8", allowed=limits_text(MIN_WEEKS, _MAX_WEEKS))
     forecast_decay_time = option("forecast.decay-time", positive_duration, "2 h")
     forecast_correction_bounds = option(
         "forecast.correction-bounds", _around_one, "[0.5, 2]", allowed="[minimum, maximum] with 1 in between"

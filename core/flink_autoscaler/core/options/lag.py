@@ -10,7 +10,7 @@ from flink_autoscaler.core.options.declare import option, optional_option, posit
 from flink_autoscaler.core.options.option import OptionSet
 
 ALL = "*"
-_MOST_ENTRIES = 100
+_MAX_ENTRIES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ def parse_for_vertices(text: str) -> tuple[VertexSetting, ...]:
         ValueError: It cannot be read, or there are too many entries.
     """
     entries = syntax.parse_list(text)
-    if len(entries) > _MOST_ENTRIES:
-        raise ValueError(f"at most {_MOST_ENTRIES} entries, not {len(entries)}")
+    if len(entries) > _MAX_ENTRIES:
+        raise ValueError(f"at most {_MAX_ENTRIES} entries, not {len(entries)}")
     return tuple(map(_entry, entries))
 
 

@@ -23,7 +23,7 @@ from flink_autoscaler.core.options.declare import number_from
 _UTC: Final = ZoneInfo("UTC")
 _ALWAYS: Final = Period()
 EVERY_VERTEX: Final = "*"
-MOST_PLANS: Final = 1_000
+MAX_PLANS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ def parse_plans(text: str) -> tuple[SchedulePlan, ...]:
         ValueError: It cannot be read, or a plan says nothing.
     """
     parts = [part for part in syntax.parse_list(text) if part.strip()]
-    if len(parts) > MOST_PLANS:
-        raise ValueError(f"at most {MOST_PLANS} plans, not {len(parts)}")
+    if len(parts) > MAX_PLANS:
+        raise ValueError(f"at most {MAX_PLANS} plans, not {len(parts)}")
     return tuple(map(_plan, parts))
 
 

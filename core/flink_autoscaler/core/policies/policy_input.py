@@ -42,7 +42,7 @@ from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 _MS: Final = 1000.0
-_LEAST_FOR_SLOPE: Final = 2
+_MIN_FOR_SLOPE: Final = 2
 
 
 def policy_input(job: EvaluatedJob) -> PolicyInput:
@@ -283,7 +283,7 @@ class ObservationBuilder:
         instants = [sample.at_ms / _MS for sample in self._window.samples]
         lags = self._window.values(ScalingMetric.LAG, vertex.vertex_id)
         known = [(at, lag) for at, lag in zip(instants, lags, strict=True) if math.isfinite(lag)]
-        if len(known) < _LEAST_FOR_SLOPE:
+        if len(known) < _MIN_FOR_SLOPE:
             return None
         return slope_of(known, instants[-1] - instants[0])
 

@@ -26,7 +26,7 @@ from flink_autoscaler.core.policies.base.quantities import (
 SCHEDULE: Final = "schedule"
 """Under which the memory of plans is kept, beside that of the policy."""
 
-_LEAST_TARGET: Final = 0.01
+_MIN_TARGET: Final = 0.01
 """Stands for a utilization target below it."""
 
 _N = TypeVar("_N", int, float)
@@ -135,7 +135,7 @@ def _sizes_for_rates(
         return {}, ()
     arriving = {**present_arrivals(given.obs), **sources}
     needs = vertex_demands(given.obs, memory, arriving)
-    target = max(AutoscalerOptions.of(given.config).utilization_target, _LEAST_TARGET)
+    target = max(AutoscalerOptions.of(given.config).utilization_target, _MIN_TARGET)
     wanted = {v: _wanted(need, target) for v, need in needs.items()}
     lacking = tuple(
         missing_metric_reason(needs[v].vertex, "true processing rate") for v, number in wanted.items() if number is None

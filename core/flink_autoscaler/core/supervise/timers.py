@@ -14,15 +14,15 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 SLACK_MS: Final = 30_000
 """For passes, caches of the JobManager, and machines that are slow today."""
 
-LEAST_ACCEPT_MS: Final = 120_000
+MIN_ACCEPT_MS: Final = 120_000
 _TIMEOUTS_TO_ACCEPT: Final = 6
-_LEAST_WINDOW_MS: Final = 600_000
+_MIN_WINDOW_MS: Final = 600_000
 _CHECKPOINTS_IN_WINDOW: Final = 3
 
 
 def accept_ms(context: JobAutoScalerContext) -> int:
     """Return how long the cluster may take to take over resource requirements."""
-    return max(LEAST_ACCEPT_MS, round(_TIMEOUTS_TO_ACCEPT * context.endpoint.timeout * 1000))
+    return max(MIN_ACCEPT_MS, round(_TIMEOUTS_TO_ACCEPT * context.endpoint.timeout * 1000))
 
 
 def allowed_ms(context: JobAutoScalerContext, facts: RescaleFacts, estimate: Outage) -> int:
@@ -57,7 +57,7 @@ def observation_ms(context: JobAutoScalerContext, facts: RescaleFacts) -> int:
     window = context.options.rollback_observation_window
     if window is not None:
         return window.ms
-    return max(_LEAST_WINDOW_MS, _CHECKPOINTS_IN_WINDOW * (interval_ms(context, facts) or 0))
+    return max(_MIN_WINDOW_MS, _CHECKPOINTS_IN_WINDOW * (interval_ms(context, facts) or 0))
 
 
 def expected_downtime(supervision: Supervision, record: RescaleRecord, facts: RescaleFacts) -> Outage:

@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final, TypeGuard
 
-from flink_autoscaler.core.model.load_profile import BUCKET, LEAST_MINUTES, MINUTE, MINUTES, slot_of, zone_named
+from flink_autoscaler.core.model.load_profile import BUCKET, MIN_MINUTES, MINUTE, MINUTES, slot_of, zone_named
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.value import value
 from flink_autoscaler.pipeline.profiles import ProfileSettings
@@ -100,7 +100,7 @@ class QuarterHours:
                 sums[index] = (total + each.arrival * len(covered), count + len(covered))
                 minutes[index].update(covered)
             late.update({first // MINUTES} - {last // MINUTES})
-        kept = sorted(index for index, each in minutes.items() if len(each) >= LEAST_MINUTES)
+        kept = sorted(index for index, each in minutes.items() if len(each) >= MIN_MINUTES)
         means = (sums[index][0] / sums[index][1] for index in kept)
         return cls(tuple(kept), tuple(means), tuple(sorted(late.intersection(kept))))
 

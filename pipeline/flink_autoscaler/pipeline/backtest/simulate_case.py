@@ -100,7 +100,7 @@ def _part(piece: SimulationTask, result: BacktestResult, since: float, until: fl
     least = work_area(piece.subject.model, piece.subject.workload.part(since, until))
     limit = AutoscalerOptions(piece.options).slo_lag.seconds
     part = result.trace.part(since, until)
-    return measure(part, rescales, slo_lag=limit, least_slot_seconds=least)
+    return measure(part, rescales, slo_lag=limit, min_slot_seconds=least)
 
 
 def training_seconds(duration: float) -> float | None:

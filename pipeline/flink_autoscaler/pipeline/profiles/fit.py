@@ -16,9 +16,9 @@ from flink_autoscaler.core.model.load_profile import (
     BUCKETS_PER_DAY,
     BUCKETS_PER_WEEK,
     FULL_WEEKS,
-    LEAST_OF_DAYS,
-    LEAST_OF_WEEK,
-    LEAST_WEEKS,
+    MIN_OF_DAYS,
+    MIN_OF_WEEK,
+    MIN_WEEKS,
     base_rate,
     upper_quantile,
 )
@@ -182,8 +182,8 @@ class SourceHistory:
     def fit(self, origin: int) -> LoadFit | None:
         """Return what was known at an origin; None when it was too little."""
         weeks = dict(enumerate(self.weeks(origin)))
-        usable = sum(_counts(week, LEAST_OF_WEEK) for week in weeks.values())
-        least = LEAST_OF_WEEK if usable >= LEAST_WEEKS else LEAST_OF_DAYS
+        usable = sum(_counts(week, MIN_OF_WEEK) for week in weeks.values())
+        least = MIN_OF_WEEK if usable >= MIN_WEEKS else MIN_OF_DAYS
         levels = {age: week.level for age, week in weeks.items() if _counts(week, least)}
         if not levels:
             return None
@@ -255,7 +255,7 @@ class WeeklyShape:
     def at(self, slot: int) -> Quantiles | None:
         """Return the profile at a quarter hour of the week; None when nothing was known about it."""
         weekly = daily = None
-        if self._fit.weeks >= LEAST_WEEKS:
+        if self._fit.weeks >= MIN_WEEKS:
             before, after = (slot - 1) % BUCKETS_PER_WEEK, (slot + 1) % BUCKETS_PER_WEEK
             weekly = self._quantiles([*self._ratios(before), *self._ratios(slot), *self._ratios(after)])
         if weekly is None or self._fit.weeks < FULL_WEEKS:

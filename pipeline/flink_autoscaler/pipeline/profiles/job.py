@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from flink_autoscaler.core.model.load_profile import (
     BUCKET,
     BUCKETS_PER_WEEK,
-    LEAST_MINUTES,
+    MIN_MINUTES,
     MINUTE,
     MINUTES,
     LoadProfile,
@@ -90,7 +90,7 @@ def quarter_hours(samples: DataFrame, settings: ProfileSettings) -> DataFrame:
         "rate",
         F.floor((settings.asof // BUCKET - 1 - F.col("index")) / BUCKETS_PER_WEEK).cast("int").alias("week"),
         F.expr("(weekday(local) * 24 + hour(local)) * 4 + minute(local) div 15").cast("int").alias("slot"),
-        (F.col("minutes") >= LEAST_MINUTES).alias("is_kept"),
+        (F.col("minutes") >= MIN_MINUTES).alias("is_kept"),
         F.to_date("local").isin([F.lit(day) for day in settings.excluded]).alias("is_excluded"),
     )
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from flink_autoscaler.core.forecast.guard import ForecastScore, exceed_of, wape_of
 from flink_autoscaler.core.forecast.online import RECENT, bounded_median, decayed
-from flink_autoscaler.core.model.load_profile import BUCKET, BUCKETS_PER_WEEK, LEAST_OF_DAYS, VERSION
+from flink_autoscaler.core.model.load_profile import BUCKET, BUCKETS_PER_WEEK, MIN_OF_DAYS, VERSION
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.fit import LoadFit, LoadSeries, Quantiles, SourceHistory, WeeklyShape
 
@@ -170,6 +170,6 @@ def missing_share(first: int | None, recent: int, end: int) -> float:
 
 def _problem(history: SourceHistory, end: int) -> str:
     most = max(week.size for week in history.weeks(end))
-    if most >= LEAST_OF_DAYS:
+    if most >= MIN_OF_DAYS:
         return "in most quarter hours nothing arrived, so there is no level to forecast from"
-    return f"too little history: {most} of the {LEAST_OF_DAYS} quarter hours within seven days that a profile needs"
+    return f"too little history: {most} of the {MIN_OF_DAYS} quarter hours within seven days that a profile needs"

@@ -27,7 +27,7 @@ SHOWN_RESCALES: Final = 200
 
 FAILED: Final = ("refused", "partially reached")
 """Stages of rescales that did not come to stay."""
-_LEAST_GAP: Final = 600.0
+_MIN_GAP: Final = 600.0
 _GAP_STEPS: Final = 3.0
 
 
@@ -110,7 +110,7 @@ def _timed(passes: DataFrame) -> DataFrame:
     at = f.col("ts").cast("double")
     stepped = passes.withColumn("step", f.lead(at).over(of_job.orderBy("ts")) - at)
     usual = stepped.withColumn("usual", f.percentile_approx("step", 0.5).over(of_job))
-    is_gap = f.col("step") > f.greatest(_GAP_STEPS * f.col("usual"), f.lit(_LEAST_GAP))
+    is_gap = f.col("step") > f.greatest(_GAP_STEPS * f.col("usual"), f.lit(_MIN_GAP))
     seconds = f.coalesce(f.when(is_gap, f.col("usual")).otherwise(f.col("step")), "usual", f.lit(0.0))
     return usual.select(*passes.columns, seconds.alias("seconds"))
 

@@ -104,10 +104,8 @@ class Measures:
         return self.ups + self.downs
 
 
-def measure(
-    trace: Trace, rescales: Sequence[SimulatedRescale], *, slo_lag: float, least_slot_seconds: float
-) -> Measures:
-    """Work out the figures of a run of at least one step; ``least_slot_seconds`` is the area bound of its workload."""
+def measure(trace: Trace, rescales: Sequence[SimulatedRescale], *, slo_lag: float, min_slot_seconds: float) -> Measures:
+    """Work out the figures of a run of at least one step; ``min_slot_seconds`` is the area bound of its workload."""
     ups = sum(rescale.is_up for rescale in rescales)
     late, slot_hours = trace.late_seconds(slo_lag), trace.slot_seconds / HOUR
     p50, p95, p99 = trace.lag_percentiles((50, 95, 99)).values()
@@ -124,7 +122,7 @@ def measure(
         lag_max=max(trace.lags),
         over_slo=late,
         replayed=math.fsum(rescale.replayed for rescale in rescales),
-        efficiency=least_slot_seconds / trace.slot_seconds,
+        efficiency=min_slot_seconds / trace.slot_seconds,
         score=slot_hours + mean_slots * (_LATE_WEIGHT * late / HOUR + len(rescales) / _RESCALES_PER_HOUR),
     )
 

@@ -246,7 +246,7 @@ class _Run:
         limit = self._context.options.slo_lag.seconds if given.slo_lag is None else given.slo_lag
         least = work_area(given.job, given.workload)
         return BacktestResult(
-            measure(self._trace, job.rescales, slo_lag=limit, least_slot_seconds=least),
+            measure(self._trace, job.rescales, slo_lag=limit, min_slot_seconds=least),
             self._trace,
             tuple(self._decisions),
             tuple(job.rescales),

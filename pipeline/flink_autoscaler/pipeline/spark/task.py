@@ -131,15 +131,15 @@ class PartitionPlan:
     pieces: tuple[tuple[RequestRow, ...], ...]
 
     @classmethod
-    def of(cls, clusters: Mapping[Endpoint, Sequence[tuple[int, Encoded]]], most_tasks: int) -> PartitionPlan:
+    def of(cls, clusters: Mapping[Endpoint, Sequence[tuple[int, Encoded]]], max_tasks: int) -> PartitionPlan:
         """Deal out encoded requests.
 
         Args:
             clusters: Per endpoint, the jobs' places in the pass and their requests; not empty.
-            most_tasks: Pieces at most, at least 1.
+            max_tasks: Pieces at most, at least 1.
         """
         rows = [(place, index, data) for index, jobs in enumerate(clusters.values()) for place, data in jobs]
-        tasks = min(most_tasks, math.ceil(len(rows) / JOBS_PER_TASK))
+        tasks = min(max_tasks, math.ceil(len(rows) / JOBS_PER_TASK))
         return cls(tuple(clusters), tuple(_split(rows, tasks)))
 
     def divided(self) -> list[Endpoint]:

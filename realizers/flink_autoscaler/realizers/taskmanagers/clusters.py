@@ -40,21 +40,21 @@ class CheckpointWait:
         self._since: float | None = None
         self._seen_ms: int | None = None
 
-    def is_ready(self, completed_ms: int | None, patience: float, now: float) -> bool:
+    def is_ready(self, completed_ms: int | None, max_wait: float, now: float) -> bool:
         """Tell whether to go ahead.
 
         Args:
             completed_ms: Instant of the latest completed checkpoint; None without any.
-            patience: Seconds after which to go ahead without one.
+            max_wait: Seconds after which to go ahead without one.
             now: Seconds of a clock that never runs backward.
 
         Returns:
-            False in the first call, then whether a checkpoint was completed since, or the patience is used up.
+            False in the first call, then whether a checkpoint was completed since, or the time is over.
         """
         if self._since is None:
             self._since, self._seen_ms = now, completed_ms
             return False
-        return completed_ms != self._seen_ms or now - self._since > patience
+        return completed_ms != self._seen_ms or now - self._since > max_wait
 
     def reset(self) -> None:
         """Forget what was waited for."""

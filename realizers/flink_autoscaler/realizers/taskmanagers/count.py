@@ -172,8 +172,8 @@ class TaskManagerCountRealizer:
             cluster.checkpoint.reset()
             return True
         completed = self._clusters.ask(context, lambda client: client.checkpoints(context.job_id or ""))
-        patience = cluster.supply.rules.checkpoints * (self._job(context).interval_ms or 0) / 1000
-        return cluster.checkpoint.is_ready(completed.completed_ms, patience, self._clusters.clock())
+        max_wait = cluster.supply.rules.checkpoints * (self._job(context).interval_ms or 0) / 1000
+        return cluster.checkpoint.is_ready(completed.completed_ms, max_wait, self._clusters.clock())
 
     def _job(self, context: JobAutoScalerContext) -> ReactiveJob:
         """Return what the cluster says about the job; that does not change while the job is the same."""

@@ -39,13 +39,13 @@ _CODES: Final = (
 
 ConfigsOption = Annotated[
     list[Path] | None,
-    cli.option(
+    cli.value_option(
         "--config -c",
         "FILE",
         "Configuration file (YAML) whose job options to try; may be repeated.  [default: the defaults]",
     ),
 ]
-StepOption = Annotated[float, cli.option("--step", "SECONDS", "Step of the simulation, 1 to 10.", min=1, max=10)]
+StepOption = Annotated[float, cli.value_option("--step", "SECONDS", "Step of the simulation, 1 to 10.", min=1, max=10)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,14 @@ class BacktestSourceOptions:
 
     history: Annotated[
         str | None,
-        cli.option("--history", "PATH", "Folder or URL of the metric history; default: the configured one."),
+        cli.value_option("--history", "PATH", "Folder or URL of the metric history; default: the configured one."),
     ] = None
-    workload: Annotated[str | None, cli.option("--workload", "NAME", "Simulate a job under this workload.")] = None
+    workload: Annotated[str | None, cli.value_option("--workload", "NAME", "Simulate a job under this workload.")] = (
+        None
+    )
     load: Annotated[
         Path | None,
-        cli.option(
+        cli.value_option(
             "--load",
             "FILE",
             "Simulate a job under this load: CSV with the columns timestamp and value (records/s), or Prometheus' JSON"
@@ -68,11 +70,11 @@ class BacktestSourceOptions:
     ] = None
     peak_slots: Annotated[
         int | None,
-        cli.option("--peak-slots", "SLOTS", "Slots that just suffice for the peak of --load.", min=1, max=720),
+        cli.value_option("--peak-slots", "SLOTS", "Slots that just suffice for the peak of --load.", min=1, max=720),
     ] = None
     capacity_per_subtask: Annotated[
         float | None,
-        cli.option(
+        cli.value_option(
             "--capacity-per-subtask", "RATE", "Records/s that a subtask processes under --load.", min=1e-6, max=1e12
         ),
     ] = None
@@ -82,26 +84,26 @@ class BacktestSourceOptions:
 class SimulationRangeOptions:
     """The options that say how much of a history or a workload is simulated."""
 
-    since: Annotated[str | None, cli.option("--since", "TIME", f"Begin: {cli.TIME}.")] = None
-    until: Annotated[str | None, cli.option("--until", "TIME", "End.")] = None
+    since: Annotated[str | None, cli.value_option("--since", "TIME", f"Begin: {cli.TIME}.")] = None
+    until: Annotated[str | None, cli.value_option("--until", "TIME", "End.")] = None
     jobs: Annotated[
         str | None,
-        cli.option("--jobs", "PATTERN", "Only jobs with this key or name; * and ? match."),
+        cli.value_option("--jobs", "PATTERN", "Only jobs with this key or name; * and ? match."),
     ] = None
     days: Annotated[
         float | None,
-        cli.option("--days", "DAYS", "Length of the workload; default: its own.", min=0.05, max=365),
+        cli.value_option("--days", "DAYS", "Length of the workload; default: its own.", min=0.05, max=365),
     ] = None
-    seed: Annotated[int, cli.option("--seed", "NUMBER", "Seed of the workload.")] = 0
+    seed: Annotated[int, cli.value_option("--seed", "NUMBER", "Seed of the workload.")] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionOptions:
     """The options that say where the simulation runs, and where its results go to."""
 
-    master: Annotated[str, cli.option("--master", "URL", "Spark master; none runs in this process.")] = "local[*]"
-    output: Annotated[Path | None, cli.option("--output -o", "FILE", "Also write a report (HTML).")] = None
-    replaces: Annotated[bool, cli.flag("--force", "Replace the report if it exists.")] = False
+    master: Annotated[str, cli.value_option("--master", "URL", "Spark master; none runs in this process.")] = "local[*]"
+    output: Annotated[Path | None, cli.value_option("--output -o", "FILE", "Also write a report (HTML).")] = None
+    replaces: Annotated[bool, cli.flag_option("--force", "Replace the report if it exists.")] = False
     as_json: cli.JsonOption = False
 
 
@@ -147,10 +149,10 @@ def backtest(
 def tune(
     *,
     origin: BacktestSourceOptions,
-    given: cli.SettingsOptions,
+    settings_options: cli.SettingsOptions,
     grid: Annotated[
         list[str] | None,
-        cli.option(
+        cli.value_option(
             "--grid",
             "OPTION=VALUES",
             "Values of an option to try, separated by commas; may be repeated. Replaces the default grid.",
@@ -168,7 +170,9 @@ def tune(
     from flink_autoscaler.pipeline.backtest.plan import RunSettings
     from flink_autoscaler.pipeline.backtest.tune import tuning_candidates
 
-    prepared, (present,) = read_candidates([given.config] if given.config else [], given.overrides)
+    prepared, (present,) = read_candidates(
+        [settings_options.config] if settings_options.config else [], settings_options.overrides
+    )
     trials = tuning_candidates(present, _parse_grid(grid or []))
     # Bounds are the same whatever is chosen, and take as long as a run.
     run = RunSettings(dt=step, with_bounds=False, is_divided=True)

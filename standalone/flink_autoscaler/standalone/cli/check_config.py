@@ -29,12 +29,12 @@ app = typer.Typer()
     short_help="Check the configuration and show it.",
 )
 def check_config(
-    given: cli.SettingsOptions,
+    settings_options: cli.SettingsOptions,
     connect: Annotated[
-        bool, cli.flag("--connect", "Also try the database and every cluster, without changes.")
+        bool, cli.flag_option("--connect", "Also try the database and every cluster, without changes.")
     ] = False,
     as_json: cli.JsonOption = False,
-    quiet: Annotated[bool, cli.flag("--quiet", "Show only problems.")] = False,
+    quiet: Annotated[bool, cli.flag_option("--quiet", "Show only problems.")] = False,
 ) -> int:
     """Check the configuration like run, and show every value with its origin.
 
@@ -44,7 +44,7 @@ def check_config(
     from flink_autoscaler.standalone.readiness.preflight import check_connections, start_problems
     from flink_autoscaler.standalone.settings.logs import configure_logging
 
-    settings, configuration = given.loader().load()
+    settings, configuration = settings_options.loader().load()
     configure_logging(log_format=settings.log.format, level="error")
     problems = start_problems(settings)
     tried = check_connections(settings) if connect and not problems else []

@@ -36,12 +36,12 @@ _DATE: Final = re.compile(r"\d{4}-", re.ASCII)
 _AGE: Final = re.compile(r"(?:\d++(?:\.\d++)?+\s*+[a-zA-Zµ]++\s*+)++", re.ASCII)
 
 
-def option(names: str, metavar: str, text: str, **more: Any) -> Any:
+def value_option(names: str, metavar: str, text: str, **more: Any) -> Any:
     """Return an option with a value; its names are separated by blanks."""
     return typer.Option(*names.split(), metavar=metavar, help=text, **more)
 
 
-def flag(name: str, text: str) -> Any:
+def flag_option(name: str, text: str) -> Any:
     """Return an option without a value."""
     return typer.Option(*name.split(), help=text)
 
@@ -51,14 +51,14 @@ def argument(metavar: str, text: str) -> Any:
     return typer.Argument(metavar=metavar, help=text, show_default=False)
 
 
-SetOption = Annotated[list[str] | None, option("--set", "KEY=VALUE", "Set one option; may be repeated.")]
-DryRunOption = Annotated[bool, flag("--dry-run", "Decide and report, but change nothing.")]
-JsonOption = Annotated[bool, flag("--json", "Print JSON instead of a table.")]
-ClusterOption = Annotated[str | None, option("--cluster", "NAME", "Only this cluster.")]
-ClustersOption = Annotated[list[str] | None, option("--cluster", "NAME", "Only this cluster; may be repeated.")]
+SetOption = Annotated[list[str] | None, value_option("--set", "KEY=VALUE", "Set one option; may be repeated.")]
+DryRunOption = Annotated[bool, flag_option("--dry-run", "Decide and report, but change nothing.")]
+JsonOption = Annotated[bool, flag_option("--json", "Print JSON instead of a table.")]
+ClusterOption = Annotated[str | None, value_option("--cluster", "NAME", "Only this cluster.")]
+ClustersOption = Annotated[list[str] | None, value_option("--cluster", "NAME", "Only this cluster; may be repeated.")]
 UrlOption = Annotated[
     str | None,
-    option(
+    value_option(
         "--daemon-url",
         "URL",
         "Daemon to ask, such as http://127.0.0.1:8484, instead of its database; "
@@ -66,7 +66,7 @@ UrlOption = Annotated[
     ),
 ]
 HistoryPathOption = Annotated[
-    str | None, option("--path", "PATH", "Folder or URL of the history; default: the configured one.")
+    str | None, value_option("--path", "PATH", "Folder or URL of the history; default: the configured one.")
 ]
 
 
@@ -74,7 +74,7 @@ HistoryPathOption = Annotated[
 class SettingsOptions:
     """The options that say where the settings come from."""
 
-    config: Annotated[Path | None, option("--config -c", "FILE", "Configuration file (YAML).")] = None
+    config: Annotated[Path | None, value_option("--config -c", "FILE", "Configuration file (YAML).")] = None
     overrides: SetOption = None
 
     def loader(self, *, is_dry_run: bool = False) -> SettingsLoader:
@@ -108,18 +108,24 @@ class ClusterOptions:
 
     url: Annotated[
         list[str] | None,
-        option("--jobmanager-url", "URL", "JobManager, such as http://jobmanager:8081; may be repeated."),
+        value_option("--jobmanager-url", "URL", "JobManager, such as http://jobmanager:8081; may be repeated."),
     ] = None
-    ca_file: Annotated[Path | None, option("--ca-file", "FILE", "Certificates to trust (PEM).")] = None
-    certificate_file: Annotated[Path | None, option("--certificate-file", "FILE", "Certificate to show (PEM).")] = None
-    key_file: Annotated[Path | None, option("--key-file", "FILE", "Key of that certificate (PEM).")] = None
-    user: Annotated[str | None, option("--user", "NAME", "User of basic authentication.")] = None
+    ca_file: Annotated[Path | None, value_option("--ca-file", "FILE", "Certificates to trust (PEM).")] = None
+    certificate_file: Annotated[
+        Path | None, value_option("--certificate-file", "FILE", "Certificate to show (PEM).")
+    ] = None
+    key_file: Annotated[Path | None, value_option("--key-file", "FILE", "Key of that certificate (PEM).")] = None
+    user: Annotated[str | None, value_option("--user", "NAME", "User of basic authentication.")] = None
     password_env: Annotated[
-        str | None, option("--password-env", "NAME", "Environment variable with the user's password.")
+        str | None, value_option("--password-env", "NAME", "Environment variable with the user's password.")
     ] = None
-    password_file: Annotated[Path | None, option("--password-file", "FILE", "File with the user's password.")] = None
-    token_env: Annotated[str | None, option("--token-env", "NAME", "Environment variable with a bearer token.")] = None
-    token_file: Annotated[Path | None, option("--token-file", "FILE", "File with a bearer token.")] = None
+    password_file: Annotated[Path | None, value_option("--password-file", "FILE", "File with the user's password.")] = (
+        None
+    )
+    token_env: Annotated[
+        str | None, value_option("--token-env", "NAME", "Environment variable with a bearer token.")
+    ] = None
+    token_file: Annotated[Path | None, value_option("--token-file", "FILE", "File with a bearer token.")] = None
 
     def access_options(self) -> dict[str, str]:
         """Return how the clusters are reached, by option of a cluster entry; files by their absolute paths."""
@@ -144,8 +150,8 @@ class HistoryOptions:
     """The options that say which part of which history is meant; None is the configured one, or all."""
 
     path: HistoryPathOption = None
-    since: Annotated[str | None, option("--since", "TIME", f"Only rows since: {TIME}.")] = None
-    until: Annotated[str | None, option("--until", "TIME", f"Only rows before: {TIME}.")] = None
+    since: Annotated[str | None, value_option("--since", "TIME", f"Only rows since: {TIME}.")] = None
+    until: Annotated[str | None, value_option("--until", "TIME", f"Only rows before: {TIME}.")] = None
     clusters: ClustersOption = None
 
 
@@ -155,7 +161,7 @@ _DEBUG: Final = inspect.Parameter(
     "debug",
     inspect.Parameter.KEYWORD_ONLY,
     default=False,
-    annotation=Annotated[bool, flag("--debug", "Show a traceback with an error.")],
+    annotation=Annotated[bool, flag_option("--debug", "Show a traceback with an error.")],
 )
 
 
@@ -261,9 +267,9 @@ def _is_misconfigured(error: Exception) -> bool:
     """Tell whether a database cannot be used as it is configured, such as a file that cannot be opened."""
     if not isinstance(error, StoreError):
         return False
-    from flink_autoscaler.stores.sql.database.failures import is_lasting
+    from flink_autoscaler.stores.sql.database.failures import is_permanent
 
-    return is_lasting(error)
+    return is_permanent(error)
 
 
 def read_instant(text: str, now: float, option: str = "--at") -> int:

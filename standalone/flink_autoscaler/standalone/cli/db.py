@@ -17,7 +17,7 @@ from flink_autoscaler.standalone.cli import output as out
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
     from flink_autoscaler.stores.sql.database.database import Database
-    from flink_autoscaler.stores.sql.known_jobs import Adoption, AdoptionResult
+    from flink_autoscaler.stores.sql.known_jobs import StateImport, StateImportResult
 
 app = cli.command_group(
     "flink-autoscaler db upgrade --config autoscaler.yaml",
@@ -31,15 +31,15 @@ _UPGRADE_TIMEOUT: Final = 3600.0
 
 
 @cli.command(app, "flink-autoscaler db upgrade --config autoscaler.yaml", name="upgrade")
-def upgrade_database(given: cli.SettingsOptions) -> int:
+def upgrade_database(settings_options: cli.SettingsOptions) -> int:
     """Create or upgrade the schema.
 
     Keeps the Java process's tables and rows as they are. Several hosts may run it at once.
     """
     from flink_autoscaler.stores.sql import schema
 
-    with given.open_database(query_timeout=_UPGRADE_TIMEOUT) as database:
-        change = schema.upgrade(database)
+    with settings_options.open_database(query_timeout=_UPGRADE_TIMEOUT) as database:
+        change = schema.upgrade_schema(database)
     if change.before.is_current:
         out.write_out(f"{database.name}: the schema is current (revision {change.after.current})\n")
         return 0
@@ -59,7 +59,7 @@ def upgrade_database(given: cli.SettingsOptions) -> int:
 )
 def downgrade_database(
     revision: Annotated[str, cli.argument("REVISION", "The newest revision that the older version knows.")],
-    given: cli.SettingsOptions,
+    settings_options: cli.SettingsOptions,
 ) -> int:
     """Let an older version use the database again; its error message names the revision.
 
@@ -68,8 +68,8 @@ def downgrade_database(
     """
     from flink_autoscaler.stores.sql import schema
 
-    with given.open_database(query_timeout=_UPGRADE_TIMEOUT) as database:
-        change = schema.downgrade(database, revision)
+    with settings_options.open_database(query_timeout=_UPGRADE_TIMEOUT) as database:
+        change = schema.downgrade_schema(database, revision)
     before, after = change.before.current, change.after.current
     done = f"has revision {after} already" if before == after else f"went back from {before} to revision {after}"
     out.write_out(f"{database.name}: the schema {done}; versions that know it can work with it\n")
@@ -82,12 +82,12 @@ def downgrade_database(
     codes="0 when the daemon can use the schema, 1 when not.",
     name="status",
 )
-def show_status(given: cli.SettingsOptions, as_json: cli.JsonOption = False) -> int:
+def show_status(settings_options: cli.SettingsOptions, as_json: cli.JsonOption = False) -> int:
     """Show the schema's revision and the one needed."""
     from flink_autoscaler.stores.sql import schema
 
-    with given.open_database() as database:
-        found = schema.status(database)
+    with settings_options.open_database() as database:
+        found = schema.schema_status(database)
     if as_json:
         derived = {name: getattr(found, name) for name in ("is_current", "is_newer", "is_damaged", "problem")}
         out.print_document({"database": database.name, **asdict(found), **derived})
@@ -104,18 +104,18 @@ def show_status(given: cli.SettingsOptions, as_json: cli.JsonOption = False) -> 
     "flink-autoscaler db check --config autoscaler.yaml",
     codes="0 without errors, 1 with errors; warnings do not count.",
 )
-def check(given: cli.SettingsOptions, as_json: cli.JsonOption = False) -> int:
+def check(settings_options: cli.SettingsOptions, as_json: cli.JsonOption = False) -> int:
     """Check connection, schema, clock, time zone and write permission; count what is stored.
 
     Changes nothing: test writes are rolled back.
     """
-    from flink_autoscaler.stores.sql.database.diagnosis import Level, diagnose
+    from flink_autoscaler.stores.sql.database.diagnosis import FindingLevel, diagnose
 
-    with given.open_database() as database:
+    with settings_options.open_database() as database:
         findings = list(diagnose(database))
     columns = {"CHECK": "check", "RESULT": "level", "FOUND": "text"}
     out.print_documents("checks", list(map(asdict, findings)), columns, as_json=as_json)
-    return 1 if any(finding.level is Level.ERROR for finding in findings) else 0
+    return 1 if any(finding.level is FindingLevel.ERROR for finding in findings) else 0
 
 
 @cli.command(
@@ -126,12 +126,12 @@ def check(given: cli.SettingsOptions, as_json: cli.JsonOption = False) -> int:
     name="import",
 )
 def import_state(
-    given: cli.SettingsOptions,
+    settings_options: cli.SettingsOptions,
     from_job_keys: Annotated[
-        bool, cli.flag("--from-job-keys", "Adopt state under job ids, where the Java process stores it.")
+        bool, cli.flag_option("--from-job-keys", "Adopt state under job ids, where the Java process stores it.")
     ] = False,
     cluster: cli.ClusterOption = None,
-    dry_run: Annotated[bool, cli.flag("--dry-run", "Only show the result.")] = False,
+    dry_run: Annotated[bool, cli.flag_option("--dry-run", "Only show the result.")] = False,
 ) -> int:
     """Give stored state this daemon's keys, for the jobs that the clusters list now.
 
@@ -143,10 +143,10 @@ def import_state(
     from flink_autoscaler.standalone.fetchers.listing import select_clusters
     from flink_autoscaler.standalone.ha.databases import open_database
     from flink_autoscaler.standalone.settings.schema.settings import JobKeyMode
-    from flink_autoscaler.stores.sql.known_jobs import AdoptionResult, adopt
+    from flink_autoscaler.stores.sql.known_jobs import StateImportResult, import_job_state
     from flink_autoscaler.stores.sql.schema import require_current
 
-    prepared = given.load_settings_with_state()
+    prepared = settings_options.load_settings_with_state()
     if prepared.job_key is JobKeyMode.JOB_ID:
         raise ConfigError("autoscaler.job-key is job-id, so the daemon uses state under job ids as it is")
     clusters = select_clusters(prepared, cluster)
@@ -155,9 +155,9 @@ def import_state(
         if not dry_run:
             _require_no_leader(database, prepared.ha.name, "import")
         candidates, is_complete = _import_candidates(prepared, clusters)
-        results = [(each, adopt(database, each, is_dry_run=dry_run)) for each in candidates]
+        results = [(each, import_job_state(database, each, is_dry_run=dry_run)) for each in candidates]
     _print_imports(results, is_dry_run=dry_run)
-    is_refused = any(result is AdoptionResult.REFUSED for _, result in results)
+    is_refused = any(result is StateImportResult.REFUSED for _, result in results)
     return 0 if is_complete and not is_refused else 1
 
 
@@ -169,8 +169,8 @@ def import_state(
     name="quarantine",
 )
 def quarantine(
-    given: cli.SettingsOptions,
-    job: Annotated[str | None, cli.option("--job", "JOB", "Only the job with this key.")] = None,
+    settings_options: cli.SettingsOptions,
+    job: Annotated[str | None, cli.value_option("--job", "JOB", "Only the job with this key.")] = None,
     as_json: cli.JsonOption = False,
 ) -> int:
     """List unreadable stored values.
@@ -178,11 +178,11 @@ def quarantine(
     A job goes on without such a value. The table fa_set_aside keeps it.
     """
     from flink_autoscaler.stores.sql.schema import require_current
-    from flink_autoscaler.stores.sql.state.rows import values_set_aside
+    from flink_autoscaler.stores.sql.state.rows import quarantined_values
 
-    with given.open_database() as database:
+    with settings_options.open_database() as database:
         require_current(database, upgrades_at_start=False)
-        found = values_set_aside(database, job)
+        found = quarantined_values(database, job)
     columns = {
         "ID": "id",
         "JOB": "job_key",
@@ -205,20 +205,20 @@ def _require_no_leader(database: Database, name: str, action: str) -> None:
         raise StoreError(f"the daemon {owner} works with this database: stop it, then {action}")
 
 
-def _import_candidates(settings: Settings, clusters: Sequence[Cluster]) -> tuple[list[Adoption], bool]:
+def _import_candidates(settings: Settings, clusters: Sequence[Cluster]) -> tuple[list[StateImport], bool]:
     """Return the jobs of all clusters with both keys, and whether these are all jobs.
 
     Job ids that several clusters use, as application clusters with high availability do, are left out.
     """
     from flink_autoscaler.standalone.fetchers.listing import JobLister
-    from flink_autoscaler.stores.sql.known_jobs import Adoption
+    from flink_autoscaler.stores.sql.known_jobs import StateImport
 
-    listed: list[Adoption] = []
+    listed: list[StateImport] = []
     problems: dict[str, object] = {}
     with JobLister(settings) as listing:
         for cluster, jobs in listing.jobs(clusters):
             listed += [
-                Adoption(job.job_id, job.job_key, cluster.name, settings.ha.name)
+                StateImport(job.job_id, job.job_key, cluster.name, settings.ha.name)
                 for job in jobs.jobs
                 if job.job_id is not None and job.job_id != job.job_key
             ]
@@ -234,19 +234,19 @@ def _import_candidates(settings: Settings, clusters: Sequence[Cluster]) -> tuple
     return [each for each in listed if counts[each.job_id] == 1], not problems
 
 
-def _print_imports(results: Sequence[tuple[Adoption, AdoptionResult]], *, is_dry_run: bool) -> None:
-    from flink_autoscaler.stores.sql.known_jobs import AdoptionResult
+def _print_imports(results: Sequence[tuple[StateImport, StateImportResult]], *, is_dry_run: bool) -> None:
+    from flink_autoscaler.stores.sql.known_jobs import StateImportResult
 
     outcomes = {
-        AdoptionResult.ADOPTED: "adopted",
-        AdoptionResult.REFUSED: "refused: there is state under the new key already",
+        StateImportResult.ADOPTED: "adopted",
+        StateImportResult.REFUSED: "refused: there is state under the new key already",
     }
     rows = [(each.job_id, each.job_key, outcomes[result]) for each, result in results if result in outcomes]
     if rows:
         out.print_table(("JOB ID", "JOB", "RESULT"), rows)
     counts = Counter(result for _, result in results)
     out.write_out(
-        f"{'dry run, nothing changed: ' if is_dry_run else ''}{counts[AdoptionResult.ADOPTED]} adopted,"
-        f" {counts[AdoptionResult.REFUSED]} refused,"
-        f" {counts[AdoptionResult.NOTHING]} without state under their job id\n"
+        f"{'dry run, nothing changed: ' if is_dry_run else ''}{counts[StateImportResult.ADOPTED]} adopted,"
+        f" {counts[StateImportResult.REFUSED]} refused,"
+        f" {counts[StateImportResult.NOTHING]} without state under their job id\n"
     )

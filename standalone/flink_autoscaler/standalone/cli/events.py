@@ -33,19 +33,21 @@ AWAY_INTERVAL: Final = 5.0
     short_help="Show events.",
 )
 def events(
-    given: cli.SettingsOptions,
+    settings_options: cli.SettingsOptions,
     job: Annotated[
-        str | None, cli.option("--job", "PATTERN", "Only jobs with this key or name; * and ? match.")
+        str | None, cli.value_option("--job", "PATTERN", "Only jobs with this key or name; * and ? match.")
     ] = None,
     since: Annotated[
         str | None,
-        cli.option("--since", "TIME", "Only events since: 24h, 30 min, or 2026-01-31T12:00."),
+        cli.value_option("--since", "TIME", "Only events since: 24h, 30 min, or 2026-01-31T12:00."),
     ] = None,
-    reason: Annotated[str | None, cli.option("--reason", "NAME", "Only this reason, such as ScalingReport.")] = None,
-    event_type: Annotated[str | None, cli.option("--type", "TYPE", "Only Normal or Warning.")] = None,
-    limit: Annotated[int, cli.option("--limit", "N", "At most the newest N.", min=1, max=10_000)] = 100,
-    follow: Annotated[bool, cli.flag("--follow -f", "Show new events until Ctrl-C.")] = False,
-    as_json: Annotated[bool, cli.flag("--json", "Print one JSON object per line.")] = False,
+    reason: Annotated[
+        str | None, cli.value_option("--reason", "NAME", "Only this reason, such as ScalingReport.")
+    ] = None,
+    event_type: Annotated[str | None, cli.value_option("--type", "TYPE", "Only Normal or Warning.")] = None,
+    limit: Annotated[int, cli.value_option("--limit", "N", "At most the newest N.", min=1, max=10_000)] = 100,
+    follow: Annotated[bool, cli.flag_option("--follow -f", "Show new events until Ctrl-C.")] = False,
+    as_json: Annotated[bool, cli.flag_option("--json", "Print one JSON object per line.")] = False,
 ) -> int:
     """Show the events in the database, oldest first, each with its last occurrence and its count.
 
@@ -57,7 +59,7 @@ def events(
     wanted_type = None if event_type is None else types.get(event_type.strip().lower())
     if event_type is not None and wanted_type is None:
         raise ConfigError(f"--type '{event_type}': expected {' or '.join(EventType)}")
-    with given.open_database() as database:
+    with settings_options.open_database() as database:
         begin = None
         if since is not None:
             with database.transaction(read_only=True) as connection:

@@ -23,7 +23,7 @@ app = typer.Typer()
 
 AtOption = Annotated[
     str | None,
-    cli.option(
+    cli.value_option(
         "--at", "TIME", "Latest recorded pass at or before: '10m ago', or 2026-01-31T12:00.  [default: the newest]"
     ),
 ]
@@ -51,12 +51,14 @@ def explain(
         str,
         cli.argument("JOB", "Key, name or id of the job, or the end of its key; * and ? match."),
     ],
-    given: cli.SettingsOptions,
+    settings_options: cli.SettingsOptions,
     at: AtOption = None,
-    vertex: Annotated[str | None, cli.option("--vertex", "NAME", "Show all terms of this vertex (name or id).")] = None,
+    vertex: Annotated[
+        str | None, cli.value_option("--vertex", "NAME", "Show all terms of this vertex (name or id).")
+    ] = None,
     cluster: cli.ClusterOption = None,
     as_json: cli.JsonOption = False,
-    export: Annotated[Path | None, cli.option("--export", "FILE", "Write the record as JSON.")] = None,
+    export: Annotated[Path | None, cli.value_option("--export", "FILE", "Write the record as JSON.")] = None,
     url: cli.UrlOption = None,
 ) -> int:
     """Explain why a job was or was not rescaled: measurements, every term of the formula, and limits.
@@ -67,7 +69,7 @@ def explain(
     from flink_autoscaler.standalone.views import explanation as explaining
     from flink_autoscaler.standalone.views.explanation_text import explanation_sections
 
-    record, newest = _read_passes(given, job, at, cluster) if url is None else _fetch_passes(url, job, at)
+    record, newest = _read_passes(settings_options, job, at, cluster) if url is None else _fetch_passes(url, job, at)
     if export is not None:
         _export(record, export)
         return 0
@@ -93,16 +95,18 @@ def explain(
 )
 def replay(
     *,
-    job: Annotated[str | None, cli.option("--job", "JOB", "Repeat a recorded pass over this job.")] = None,
+    job: Annotated[str | None, cli.value_option("--job", "JOB", "Repeat a recorded pass over this job.")] = None,
     at: AtOption = None,
     cluster: cli.ClusterOption = None,
-    record: Annotated[Path | None, cli.option("--record", "FILE", "Repeat an exported pass.")] = None,
+    record: Annotated[Path | None, cli.value_option("--record", "FILE", "Repeat an exported pass.")] = None,
     vectors: Annotated[
         Path | None,
-        cli.option("--vectors", "FILE", "Recorded behaviour of the reference (JSON or .gz), in a clone."),
+        cli.value_option("--vectors", "FILE", "Recorded behaviour of the reference (JSON or .gz), in a clone."),
     ] = None,
-    output: Annotated[Path | None, cli.option("--output", "FILE", "File for the results of --vectors (JSON).")] = None,
-    given: cli.SettingsOptions,
+    output: Annotated[
+        Path | None, cli.value_option("--output", "FILE", "File for the results of --vectors (JSON).")
+    ] = None,
+    settings_options: cli.SettingsOptions,
 ) -> int:
     """Repeat recorded passes: the same inputs must lead to the same decision.
 
@@ -115,18 +119,18 @@ def replay(
     if vectors is not None and output is not None:
         return _replay_vectors(vectors, output)
     return _replay_and_compare(
-        _read_exported(record) if record is not None else _read_passes(given, job or "", at, cluster)[0]
+        _read_exported(record) if record is not None else _read_passes(settings_options, job or "", at, cluster)[0]
     )
 
 
 def _read_passes(
-    given: cli.SettingsOptions, job: str, at: str | None, cluster: str | None
+    settings_options: cli.SettingsOptions, job: str, at: str | None, cluster: str | None
 ) -> tuple[PassRecord, PassRecord]:
     """Return the pass that was asked for and the newest one of the job."""
     from flink_autoscaler.standalone.records.codec import decode
     from flink_autoscaler.standalone.views.explanation_text import format_local_time
 
-    prepared = given.load_settings_with_state()
+    prepared = settings_options.load_settings_with_state()
     at_ms = None if at is None else cli.read_instant(at, time.time())
     if prepared.standalone.jdbc_url is None:
         raise ConfigError(_HOW_TO_RECORD)

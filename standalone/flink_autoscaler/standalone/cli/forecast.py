@@ -45,10 +45,10 @@ _COLUMNS: Final = {
     short_help="Build the load profiles of all sources.",
 )
 def build(
-    given: cli.SettingsOptions,
+    settings_options: cli.SettingsOptions,
     history: Annotated[
         str | None,
-        cli.option(
+        cli.value_option(
             "--history",
             "PATH",
             "Folder or URL of a metric history, or Parquet files; default: the configured one.",
@@ -56,9 +56,9 @@ def build(
     ] = None,
     asof: Annotated[
         str | None,
-        cli.option("--asof", "TIME", "End of the history: '1 d', or 2026-01-31T12:00.  [default: all]"),
+        cli.value_option("--asof", "TIME", "End of the history: '1 d', or 2026-01-31T12:00.  [default: all]"),
     ] = None,
-    dry_run: Annotated[bool, cli.flag("--dry-run", "Only show the result, without a database.")] = False,
+    dry_run: Annotated[bool, cli.flag_option("--dry-run", "Only show the result, without a database.")] = False,
     as_json: cli.JsonOption = False,
 ) -> int:
     """Build the load profiles of all sources from the metric history, and store them in the database.
@@ -66,7 +66,7 @@ def build(
     The daemon does this by autoscaler.forecast.build-schedule. Profiles expire after two days. Sources with too little
     history are reported, and damaged files are skipped with a warning.
     """
-    prepared = given.load_settings_with_state()
+    prepared = settings_options.load_settings_with_state()
     return show_profiles(prepared, profile_builder(prepared, history, asof), is_dry_run=dry_run, as_json=as_json)
 
 

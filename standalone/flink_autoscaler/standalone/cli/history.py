@@ -50,7 +50,7 @@ _COLUMNS: Final = {
     short_help="Show the contents of the history.",
 )
 def info(
-    given: cli.SettingsOptions,
+    settings_options: cli.SettingsOptions,
     asked: cli.HistoryOptions,
     as_json: cli.JsonOption = False,
 ) -> int:
@@ -61,7 +61,7 @@ def info(
     from flink_autoscaler.pipeline.history.store import HistoryFilter, describe
     from flink_autoscaler.standalone.cli.history_access import open_history, parse_selection
 
-    prepared = given.load_settings()
+    prepared = settings_options.load_settings()
     selection = parse_selection(asked)
     with open_history(prepared, asked) as files, out.progress("looking at files") as tell:
         tables, staged = describe(files, selection, tell), len(files.list(STAGING))
@@ -92,17 +92,17 @@ def info(
     short_help="Merge small files and remove old days.",
 )
 def compact(
-    given: cli.SettingsOptions,
+    settings_options: cli.SettingsOptions,
     asked: cli.HistoryOptions,
     retention: Annotated[
         str | None,
-        cli.option(
+        cli.value_option(
             "--retention",
             "DURATION",
             "Remove older days; 0: none; default: the configured one, or none with --path.",
         ),
     ] = None,
-    dry_run: Annotated[bool, cli.flag("--dry-run", "Only show the result.")] = False,
+    dry_run: Annotated[bool, cli.flag_option("--dry-run", "Only show the result.")] = False,
 ) -> int:
     """Merge small files, remove old days and leftovers of interrupted processes.
 
@@ -111,7 +111,7 @@ def compact(
     from flink_autoscaler.pipeline.history.compact import MaintenanceTask, run_maintenance
     from flink_autoscaler.standalone.cli.history_access import open_history, parse_selection
 
-    prepared = given.load_settings()
+    prepared = settings_options.load_settings()
     # A history that is given by its path keeps all unless told otherwise.
     kept = prepared.history.retention if asked.path is None else 0
     upkeep = MaintenanceTask(
@@ -149,29 +149,29 @@ def export_table(
         cli.argument("TABLE", "samples, vertices, decisions or rescales."),
     ],
     output: Annotated[
-        str, cli.option("--output -o", "FILE", "File to write; - is standard output.")
+        str, cli.value_option("--output -o", "FILE", "File to write; - is standard output.")
     ] = _STANDARD_OUTPUT,
     form: Annotated[
         str | None,
-        cli.option(
+        cli.value_option(
             "--format",
             "NAME",
             "csv, json (an object per line) or parquet; default: by the file name, else csv.",
         ),
     ] = None,
-    given: cli.SettingsOptions,
+    settings_options: cli.SettingsOptions,
     asked: cli.HistoryOptions,
     job: Annotated[
-        str | None, cli.option("--job", "PATTERN", "Only jobs with this key or name; * and ? match.")
+        str | None, cli.value_option("--job", "PATTERN", "Only jobs with this key or name; * and ? match.")
     ] = None,
-    force: Annotated[bool, cli.flag("--force", "Replace the file if it exists.")] = False,
+    force: Annotated[bool, cli.flag_option("--force", "Replace the file if it exists.")] = False,
 ) -> int:
     """Copy rows of one table to a file, sorted by job within each day. Unknown values are empty, or null."""
     from flink_autoscaler.pipeline.history.export import write_export as export_rows
     from flink_autoscaler.pipeline.history.files import HistoryError
     from flink_autoscaler.standalone.cli.history_access import open_history, parse_selection
 
-    prepared = given.load_settings()
+    prepared = settings_options.load_settings()
     wanted, to, damaged = _parse_table(table), _parse_format(form, output), list[str]()
     selection = parse_selection(asked, jobs=job)
     with (

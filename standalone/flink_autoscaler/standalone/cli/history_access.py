@@ -57,19 +57,19 @@ def explain_missing_folder(settings: Settings, asked: HistoryOptions) -> Iterato
 
 
 def spark_session(
-    settings: Settings, *, least_memory: int = 0, conf: Mapping[str, str] | None = None
+    settings: Settings, *, min_memory: int = 0, conf: Mapping[str, str] | None = None
 ) -> AbstractContextManager[Any]:
     """Lend a Spark session of this process.
 
     Args:
         settings: Of the engine.
-        least_memory: Heap in bytes; what the settings say counts where it is more.
+        min_memory: Heap in bytes; what the settings say counts where it is more.
         conf: What suits the command; what is configured goes before it.
     """
     # Of this process, whatever the daemon uses: a Spark Connect server lends no access to its file systems.
     configured = settings.engine.spark_master
     master = configured if configured.startswith("local") else "local[*]"
-    return own_session(spark_settings(settings, master, least_memory=least_memory, conf=conf))
+    return own_session(spark_settings(settings, master, min_memory=min_memory, conf=conf))
 
 
 def parse_selection(asked: HistoryOptions, now: float | None = None, jobs: str | None = None) -> HistoryFilter:

@@ -26,14 +26,16 @@ _STDOUT: Final = Path("-")
 )
 def init(
     urls: cli.ClusterOptions,
-    output: Annotated[Path, cli.option("--output -o", "FILE", "File to write; - is standard output.")] = Path(
+    output: Annotated[Path, cli.value_option("--output -o", "FILE", "File to write; - is standard output.")] = Path(
         "autoscaler.yaml"
     ),
     policy: Annotated[
         str | None,
-        cli.option("--policy", "NAME", "Policy of all jobs: slo if you know which lag is acceptable, else capacity."),
+        cli.value_option(
+            "--policy", "NAME", "Policy of all jobs: slo if you know which lag is acceptable, else capacity."
+        ),
     ] = None,
-    force: Annotated[bool, cli.flag("--force", "Replace the file if it exists.")] = False,
+    force: Annotated[bool, cli.flag_option("--force", "Replace the file if it exists.")] = False,
 ) -> int:
     """Write a commented configuration for the given clusters, or for http://localhost:8081.
 

@@ -17,7 +17,7 @@ app = typer.Typer()
     "flink-autoscaler jobs --daemon-url http://127.0.0.1:8484",
 )
 def jobs(
-    given: cli.SettingsOptions,
+    settings_options: cli.SettingsOptions,
     cluster: cli.ClusterOption = None,
     as_json: cli.JsonOption = False,
     url: cli.UrlOption = None,
@@ -32,7 +32,7 @@ def jobs(
         found = list_daemon_jobs(url, cluster=cluster)
     else:
         found, problems = jobs_with_orders(
-            given.load_settings(is_dry_run=True), cluster, given.load_settings_with_state
+            settings_options.load_settings(is_dry_run=True), cluster, settings_options.load_settings_with_state
         )
     for problem in problems:
         out.print_error(problem)

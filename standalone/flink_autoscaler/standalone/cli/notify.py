@@ -28,9 +28,11 @@ _HOW: Final = "flink-autoscaler notify --test sends one message to each target; 
     short_help="Send a test notification.",
 )
 def notify(
-    given: cli.SettingsOptions,
-    test: Annotated[bool, cli.flag("--test", "Send one test message.")] = False,
-    target: Annotated[list[str] | None, cli.option("--target", "NAME", "Only this target; may be repeated.")] = None,
+    settings_options: cli.SettingsOptions,
+    test: Annotated[bool, cli.flag_option("--test", "Send one test message.")] = False,
+    target: Annotated[
+        list[str] | None, cli.value_option("--target", "NAME", "Only this target; may be repeated.")
+    ] = None,
     as_json: cli.JsonOption = False,
 ) -> int:
     """Send one test message to each target of autoscaler.notifications, and show the result.
@@ -41,7 +43,7 @@ def notify(
         raise typer.BadParameter(_HOW)
     from flink_autoscaler.standalone.notifications.targets import send_test_messages
 
-    prepared = given.load_settings()
+    prepared = settings_options.load_settings()
     targets = _select_targets(prepared.notifications, target or [])
     documents = send_test_messages(targets, prepared.ha.name)
     sent = sum(document["is_sent"] for document in documents)

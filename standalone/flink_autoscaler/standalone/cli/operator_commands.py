@@ -14,7 +14,7 @@ import typer
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.model.orders import MOST_PARALLELISM, PauseScope
+from flink_autoscaler.core.model.orders import MAX_PARALLELISM, PauseScope
 from flink_autoscaler.standalone.cli import command as cli
 from flink_autoscaler.standalone.cli import output as out
 
@@ -39,10 +39,10 @@ _COLUMNS: Final = {
 _MAX_REASON_LENGTH: Final = 500
 _MAX_NAME_LENGTH: Final = 100
 
-_REASON: Final = cli.option("--reason", "TEXT", "Reason, kept with the command.")
+_REASON: Final = cli.value_option("--reason", "TEXT", "Reason, kept with the command.")
 ReasonOption = Annotated[str, _REASON]
 OptionalReasonOption = Annotated[str | None, _REASON]
-NewOption = Annotated[bool, cli.flag("--new", "JOB is the exact key of a job that the daemon has not seen yet.")]
+NewOption = Annotated[bool, cli.flag_option("--new", "JOB is the exact key of a job that the daemon has not seen yet.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +51,8 @@ class CommandOptions:
 
     job: Annotated[str, cli.argument("JOB", "Key, name or id of a job, or the end of its key; * and ? match.")]
     settings_options: cli.SettingsOptions
-    author: Annotated[str | None, cli.option("--as", "NAME", "Author.  [default: login name@host]")] = None
-    takes_all: Annotated[bool, cli.flag("--all", "Every job that matches JOB.")] = False
+    author: Annotated[str | None, cli.value_option("--as", "NAME", "Author.  [default: login name@host]")] = None
+    takes_all: Annotated[bool, cli.flag_option("--all", "Every job that matches JOB.")] = False
     url: cli.UrlOption = None
 
     def submit(self, order: str, reason: str | None, *, is_new: bool = False, is_sure: bool = True, **more: Any) -> int:
@@ -95,7 +95,7 @@ class CommandOptions:
 
 
 def _open_service(
-    url: str | None, given: cli.SettingsOptions
+    url: str | None, settings_options: cli.SettingsOptions
 ) -> AbstractContextManager[CommandService | DaemonCommands]:
     """Open where orders are given: the running daemon at a URL, else the database of the settings."""
     if url is not None:
@@ -104,7 +104,7 @@ def _open_service(
         return nullcontext(DaemonCommands(url))
     from flink_autoscaler.standalone.operator_commands.service import open_service
 
-    return open_service(given.load_settings_with_state())
+    return open_service(settings_options.load_settings_with_state())
 
 
 @_operator_command(
@@ -117,10 +117,10 @@ def pause_job(
     by: CommandOptions,
     *,
     reason: ReasonOption,
-    up: Annotated[bool, cli.flag("--up", "Only scaling up.")] = False,
-    down: Annotated[bool, cli.flag("--down", "Only scaling down.")] = False,
+    up: Annotated[bool, cli.flag_option("--up", "Only scaling up.")] = False,
+    down: Annotated[bool, cli.flag_option("--down", "Only scaling down.")] = False,
     duration: Annotated[
-        str | None, cli.option("--for", "TIME", "Duration, such as 2h.  [default: until resumed]")
+        str | None, cli.value_option("--for", "TIME", "Duration, such as 2h.  [default: until resumed]")
     ] = None,
     is_new: NewOption = False,
 ) -> int:
@@ -162,7 +162,7 @@ def pin_vertices(
     ],
     reason: ReasonOption,
     is_forced: Annotated[
-        bool, cli.flag("--force", "Pin even without a matching vertex, bounds, quota or slots.")
+        bool, cli.flag_option("--force", "Pin even without a matching vertex, bounds, quota or slots.")
     ] = False,
     is_new: NewOption = False,
 ) -> int:
@@ -216,7 +216,7 @@ def reset_job(
     by: CommandOptions,
     *,
     reason: ReasonOption,
-    yes: Annotated[bool, cli.flag("--yes", "Do it; otherwise only show what would be forgotten.")] = False,
+    yes: Annotated[bool, cli.flag_option("--yes", "Do it; otherwise only show what would be forgotten.")] = False,
 ) -> int:
     """Forget what the daemon learned and decided about a job, in the next pass.
 
@@ -255,12 +255,12 @@ def set_dry_run(
 def list_commands(
     *,
     job: Annotated[str | None, cli.argument("[JOB]", "Only jobs with this key, name or id; * and ? match.")] = None,
-    given: cli.SettingsOptions,
+    settings_options: cli.SettingsOptions,
     as_json: cli.JsonOption = False,
     url: cli.UrlOption = None,
 ) -> int:
     """Show operator commands in force, with author and time."""
-    with _open_service(url, given) as service:
+    with _open_service(url, settings_options) as service:
         documents, rows = service.list_commands(job)
     out.print_documents("commands", documents if as_json else rows, _COLUMNS, as_json=as_json, if_empty="no commands")
     return 0
@@ -300,8 +300,8 @@ def _parse_pin(text: str) -> tuple[str, int]:
         parallelism = syntax.parse_int(number.strip())
     except ValueError:
         parallelism = 0
-    if not (pattern.strip() and equals) or not 1 <= parallelism <= MOST_PARALLELISM:
-        raise ConfigError(f"'{text}': expected VERTEX=PARALLELISM, such as 'Source: *=4', from 1 to {MOST_PARALLELISM}")
+    if not (pattern.strip() and equals) or not 1 <= parallelism <= MAX_PARALLELISM:
+        raise ConfigError(f"'{text}': expected VERTEX=PARALLELISM, such as 'Source: *=4', from 1 to {MAX_PARALLELISM}")
     return to_printable(pattern.strip()), parallelism
 
 

@@ -43,30 +43,32 @@ _MAX_NOTES: Final = 5
 )
 def report(
     *,
-    output: Annotated[Path, cli.option("--output -o", "FILE", "File to write.")],
-    since: Annotated[str, cli.option("--since", "TIME", "Begin: an age such as 7d, or 2026-01-31.")] = "7d",
-    until: Annotated[str | None, cli.option("--until", "TIME", "End.  [default: now]")] = None,
-    given: cli.SettingsOptions,
+    output: Annotated[Path, cli.value_option("--output -o", "FILE", "File to write.")],
+    since: Annotated[str, cli.value_option("--since", "TIME", "Begin: an age such as 7d, or 2026-01-31.")] = "7d",
+    until: Annotated[str | None, cli.value_option("--until", "TIME", "End.  [default: now]")] = None,
+    settings_options: cli.SettingsOptions,
     path: cli.HistoryPathOption = None,
     cluster: cli.ClustersOption = None,
     jobs: Annotated[
-        str | None, cli.option("--jobs", "PATTERN", "Only jobs with this key or name; * and ? match.")
+        str | None, cli.value_option("--jobs", "PATTERN", "Only jobs with this key or name; * and ? match.")
     ] = None,
-    sections: Annotated[int, cli.option("--sections", "N", "Maximum number of jobs with charts.", min=0, max=500)] = 50,
+    sections: Annotated[
+        int, cli.value_option("--sections", "N", "Maximum number of jobs with charts.", min=0, max=500)
+    ] = 50,
     slo_lag: Annotated[
         str | None,
-        cli.option("--slo-lag", "DURATION", "Lag above which a job is late; default: job.autoscaler.slo.lag."),
+        cli.value_option("--slo-lag", "DURATION", "Lag above which a job is late; default: job.autoscaler.slo.lag."),
     ] = None,
-    forecast: Annotated[bool, cli.flag("--forecast/--no-forecast", "Compare arrivals with a forecast.")] = True,
-    title: Annotated[str, cli.option("--title", "TEXT", "Heading.")] = "Fleet report",
-    force: Annotated[bool, cli.flag("--force", "Replace the file even if it is no report.")] = False,
+    forecast: Annotated[bool, cli.flag_option("--forecast/--no-forecast", "Compare arrivals with a forecast.")] = True,
+    title: Annotated[str, cli.value_option("--title", "TEXT", "Heading.")] = "Fleet report",
+    force: Annotated[bool, cli.flag_option("--force", "Replace the file even if it is no report.")] = False,
 ) -> int:
     """Write a self-contained HTML page about the fleet and its jobs, from the metric history.
 
     Load against capacity, parallelism, lag, rescales with downtime and reasons, forecast against actual, slot-hours
     used and saved, late minutes, top talkers, and jobs that need attention. Needs flink-autoscaler[spark].
     """
-    prepared, history = given.load_settings(), cli.HistoryOptions(path, since, until, cluster)
+    prepared, history = settings_options.load_settings(), cli.HistoryOptions(path, since, until, cluster)
     shown: dict[str, Any] = {"jobs": jobs, "sections": sections, "title": title}
     request = _report_request(prepared, history, slo_lag, has_forecast=forecast, **shown)
     # After what takes Spark: where neither is installed, the extra is named that has all that a report needs.
@@ -139,7 +141,7 @@ def _build_report(settings: Settings, history: cli.HistoryOptions, request: Repo
                 selection = replace(selection, since_ms=round(request.profiles.begin * 1000))
             if access.is_small(folder for folders in list_all_folders(files, selection).values() for folder in folders):
                 conf = _SMALL_CONF
-        with access.spark_session(settings, least_memory=BATCH_MEMORY, conf=conf) as spark:
+        with access.spark_session(settings, min_memory=BATCH_MEMORY, conf=conf) as spark:
             return build_report(spark, files_at(path, spark), request)
 
 

@@ -27,14 +27,14 @@ app = typer.Typer()
     "flink-autoscaler run --set autoscaler.engine.kind=inline --dry-run",
     short_help="Run the daemon.",
 )
-def run(given: cli.SettingsOptions, dry_run: cli.DryRunOption = False) -> int:
+def run(settings_options: cli.SettingsOptions, dry_run: cli.DryRunOption = False) -> int:
     """Run the daemon until SIGTERM or Ctrl-C. SIGHUP reloads the configuration."""
     from flink_autoscaler.standalone.service.signals import block_sighup
 
     block_sighup()
     from flink_autoscaler.standalone.service.serve import serve
 
-    loader = given.loader(is_dry_run=dry_run)
+    loader = settings_options.loader(is_dry_run=dry_run)
     return serve(
         loader.read_for_daemon(),
         lambda: loader.read_for_daemon(is_running=True),
@@ -53,15 +53,15 @@ def run(given: cli.SettingsOptions, dry_run: cli.DryRunOption = False) -> int:
     short_help="Run one pass and show what each job needs.",
 )
 def once(
-    given: cli.SettingsOptions,
+    settings_options: cli.SettingsOptions,
     urls: cli.ClusterOptions,
     dry_run: cli.DryRunOption = False,
     cluster: cli.ClusterOption = None,
     job: Annotated[
-        str | None, cli.option("--job", "PATTERN", "Only jobs with this key, name or id; * and ? match.")
+        str | None, cli.value_option("--job", "PATTERN", "Only jobs with this key, name or id; * and ? match.")
     ] = None,
     as_json: cli.JsonOption = False,
-    spark: Annotated[bool, cli.flag("--spark", "Evaluate on Spark, which takes some seconds to start.")] = False,
+    spark: Annotated[bool, cli.flag_option("--spark", "Evaluate on Spark, which takes some seconds to start.")] = False,
 ) -> int:
     """Run one pass over all clusters, in this process, and show the result.
 
@@ -69,7 +69,7 @@ def once(
     reports what each job needs before it can be scaled. Whatever autoscaler.engine.kind is, only --spark starts Spark.
     """
     if urls.url:
-        return _inspect(given, urls, cluster=cluster, job=job, as_json=as_json)
+        return _inspect(settings_options, urls, cluster=cluster, job=job, as_json=as_json)
     if urls.access_options():
         raise ConfigError(
             "--ca-file, --user, --token-file and the like go with --jobmanager-url; a file says it per cluster"
@@ -80,7 +80,7 @@ def once(
     from flink_autoscaler.standalone.fetchers.listing import select_clusters
     from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
 
-    prepared = given.load_settings(is_dry_run=dry_run)
+    prepared = settings_options.load_settings(is_dry_run=dry_run)
     engine = EngineKind.SPARK if spark else EngineKind.INLINE
     with Wiring(prepared, engine=engine, inline_reason=INLINE_REASON) as wiring:
         passes = [wiring.cluster_pass(each, selects=_job_selector(job)) for each in select_clusters(prepared, cluster)]
@@ -106,7 +106,12 @@ def once(
 
 
 def _inspect(
-    given: cli.SettingsOptions, urls: cli.ClusterOptions, *, cluster: str | None, job: str | None, as_json: bool
+    settings_options: cli.SettingsOptions,
+    urls: cli.ClusterOptions,
+    *,
+    cluster: str | None,
+    job: str | None,
+    as_json: bool,
 ) -> int:
     """Look at clusters given by their URLs; see :mod:`flink_autoscaler.standalone.readiness`."""
     from flink_autoscaler.standalone.fetchers.listing import select_clusters
@@ -114,9 +119,9 @@ def _inspect(
     from flink_autoscaler.standalone.readiness.report import error_lines, inspection_document, inspection_lines
     from flink_autoscaler.standalone.readiness.url_clusters import clusters_from_urls, settings_of
 
-    if given.config is not None:
+    if settings_options.config is not None:
         raise ConfigError("--jobmanager-url needs no --config: give one of the two")
-    settings = settings_of(clusters_from_urls(urls.url or [], urls.access_options()), given.overrides or [])
+    settings = settings_of(clusters_from_urls(urls.url or [], urls.access_options()), settings_options.overrides or [])
     with out.waiting_notice() as on_waiting:
         looks = inspect_clusters(select_clusters(settings, cluster), on_waiting=on_waiting)
     looks = [each.filter_jobs(_job_selector(job)) for each in looks]

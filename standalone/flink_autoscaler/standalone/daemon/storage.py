@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from flink_autoscaler.standalone.notifications.delivery import Outbox
     from flink_autoscaler.standalone.records.writer import PassRecorder
     from flink_autoscaler.stores.sql.database.database import Database, Fence
-    from flink_autoscaler.stores.sql.sole_use import SoleUse
+    from flink_autoscaler.stores.sql.exclusive_access import ExclusiveAccess
 
 
 class Storage:
@@ -150,7 +150,7 @@ class Storage:
         return database
 
     def _make_health_monitor(self, database: Database) -> StoreHealthMonitor:
-        from flink_autoscaler.stores.sql.database.failures import is_lasting  # noqa: PLC0415
+        from flink_autoscaler.stores.sql.database.failures import is_permanent  # noqa: PLC0415
         from flink_autoscaler.stores.sql.schema import require_current  # noqa: PLC0415
         from flink_autoscaler.stores.sql.writability import require_writable  # noqa: PLC0415
 
@@ -175,15 +175,15 @@ class Storage:
             prepare,
             look,
             write_error=self._last_write_error,
-            is_lasting=is_lasting,
+            is_permanent=is_permanent,
         )
 
-    def _make_sole_use(self) -> SoleUse | None:
+    def _make_sole_use(self) -> ExclusiveAccess | None:
         if self._database is None or self._database.dialect != "sqlite":
             return None
-        from flink_autoscaler.stores.sql.sole_use import SoleUse  # noqa: PLC0415
+        from flink_autoscaler.stores.sql.exclusive_access import ExclusiveAccess  # noqa: PLC0415
 
-        return SoleUse(self._database)
+        return ExclusiveAccess(self._database)
 
     def _last_write_error(self) -> StoreError | None:
         return self._write_error()
@@ -220,7 +220,7 @@ class Storage:
         self.tombstones = SqlTombstones(database, fence=self._fence, writer=self._settings.ha.name)
         book = SqlOrderStore(database, fence=self._fence, keeps_events=self.events_database is not None)
         self.order_book = fail_fast(book, watch)
-        self.commands_quarantined = lambda: book.set_aside_count
+        self.commands_quarantined = lambda: book.quarantined_count
         self.forecasts = SqlForecastStore(database)
         if self._settings.records.enabled:
             from flink_autoscaler.stores.sql.records import SqlRecordStore  # noqa: PLC0415

@@ -194,7 +194,7 @@ class Wiring(AbstractContextManager["Wiring"]):
         settings = self._settings.standalone
         plain_store = self._plugin(PluginGroup.STORES, settings.state_store or HEAP)
         orders = self.storage.commands_quarantined
-        self.set_aside_count: Callable[[], int] = lambda: int(getattr(plain_store, "set_aside_count", 0)) + orders()
+        self.quarantined_count: Callable[[], int] = lambda: int(getattr(plain_store, "quarantined_count", 0)) + orders()
         store = self.storage.fail_fast_store(plain_store)
         names = self._settings.event_handler_names
         handlers: dict[str, AutoScalerEventHandler] = {

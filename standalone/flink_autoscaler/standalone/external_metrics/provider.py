@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.clients.http.number import HttpNumber
+from flink_autoscaler.clients.http.number import HttpLagSource
 from flink_autoscaler.clients.kafka.lag import KafkaAddress, KafkaLag
 from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
@@ -71,7 +71,7 @@ class ExternalMetricsProvider:
 
     Args:
         sources: By name.
-        patience: Seconds that a pass waits.
+        response_timeout: Seconds that a pass waits.
         clock: Seconds of a clock that never goes back.
     """
 
@@ -79,11 +79,11 @@ class ExternalMetricsProvider:
         self,
         sources: Mapping[str, LagSource],
         *,
-        patience: float = RESPONSE_TIMEOUT,
+        response_timeout: float = RESPONSE_TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sources = sources
-        self._patience = patience
+        self._response_timeout = response_timeout
         self._clock = clock
         self._answers: dict[_SourceQuery, _SourceResponse] = {}
         self._open: dict[_SourceQuery, Future[_SourceResponse]] = {}
@@ -124,7 +124,7 @@ class ExternalMetricsProvider:
                     self._open[asked] = self._workers[asked[0]].submit(self._query, *asked)
             mine = {asked: self._open[asked] for asked in queries if asked in self._open}
             prompt = [future for asked, future in mine.items() if asked[0] not in self._late]
-        wait(prompt, timeout=self._patience)
+        wait(prompt, timeout=self._response_timeout)
         with self._lock:
             self._collect_responses()
             self._late -= {name for name, _ in mine}
@@ -243,7 +243,7 @@ def _http_source(settings: ExternalMetricSettings, loop: EventLoopThread) -> Lag
         )
         return source
     is_promql = settings.type == "promql"
-    return HttpNumber(
+    return HttpLagSource(
         loop,
         partial(_endpoint, settings),
         path="" if is_promql else settings.path,

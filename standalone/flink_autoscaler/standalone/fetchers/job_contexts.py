@@ -16,7 +16,7 @@ from typing import Final
 
 import structlog
 
-from flink_autoscaler.clients.flink.decode import MOST_JOBS, JobListing, JobOverview, UnreadableJob
+from flink_autoscaler.clients.flink.decode import MAX_JOBS, JobListing, JobOverview, UnreadableJob
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.error_boundary import try_await
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
@@ -90,7 +90,7 @@ class JobListReconciler:
         if problems:
             # It may be any of those that were there and are not listed.
             missing = {job_id: job for job_id, job in self._known.items() if job_id not in jobs}
-            jobs |= islice(missing.items(), MOST_JOBS)
+            jobs |= islice(missing.items(), MAX_JOBS)
             unreadable |= dict.fromkeys(missing, next(iter(problems.values())))
         self._known = jobs
         return ListedJobs(tuple(jobs.values()), unreadable, problems)

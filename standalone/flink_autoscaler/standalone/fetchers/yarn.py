@@ -12,12 +12,12 @@ from typing import Final
 import structlog
 
 from flink_autoscaler.clients.flink.capacity import with_capacities
-from flink_autoscaler.clients.flink.client_cache import Admission, ClientCache
+from flink_autoscaler.clients.flink.client_cache import ClientCache, ConcurrencyLimiter
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.clients.yarn import Application, ApplicationFilter, ResourceManagerClient
 from flink_autoscaler.clients.yarn.capacity import YarnCapacity, yarn_capacity
-from flink_autoscaler.clients.yarn.resource_manager import vouched_hosts
+from flink_autoscaler.clients.yarn.resource_manager import trusted_hosts
 from flink_autoscaler.core.error_boundary import ErrorBoundary, try_await
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, ResponseError
 from flink_autoscaler.core.log_once import LogOnce
@@ -133,7 +133,7 @@ class YarnFetcher:
         """Ask which hosts may have credentials, where applications are on others than those that are known."""
         if not self._endpoints.needs_hosts(listed):
             return
-        hosts = await try_await(vouched_hosts(rm), ResponseError)
+        hosts = await try_await(trusted_hosts(rm), ResponseError)
         error = hosts if isinstance(hosts, AutoscalerError) else None
         if not isinstance(hosts, AutoscalerError):
             self._endpoints.vouched_hosts = hosts
@@ -161,8 +161,8 @@ class YarnFetcher:
         applications = {each.application_id: each for each in listed if each.application_id not in problems}
         around = ApplicationDependencies(
             self._clients,
-            listings=Admission(jobs=MAX_CONCURRENT_LISTINGS),
-            proxy_requests=Admission(jobs=self._cluster.endpoint.max_connections),
+            listings=ConcurrencyLimiter(jobs=MAX_CONCURRENT_LISTINGS),
+            proxy_requests=ConcurrencyLimiter(jobs=self._cluster.endpoint.max_connections),
             application_ids=applications.keys(),
         )
 
@@ -204,7 +204,7 @@ class YarnFetcher:
         capacity: YarnCapacity | None,
     ) -> tuple[list[ApplicationContexts], dict[JobKey, AutoscalerError], dict[str, AutoscalerError]]:
         """Return what was read of each application, why some of their jobs cannot be, and which cannot be at all."""
-        admission = Admission(jobs=MAX_CONCURRENT_LISTINGS)
+        admission = ConcurrencyLimiter(jobs=MAX_CONCURRENT_LISTINGS)
         selected: dict[str, dict[JobKey, JobOverview]] = {each: {} for each in seen}
         for key, placed in jobs.items():
             if is_selected(placed.job.name, self._cluster.settings):

@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 from flink_autoscaler.clients.flink.capacity import read_capacity
-from flink_autoscaler.clients.flink.client_cache import Admission, ClientCache
+from flink_autoscaler.clients.flink.client_cache import ClientCache, ConcurrencyLimiter
 from flink_autoscaler.clients.flink.decode import JobListing, JobOverview
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.yarn import (
@@ -100,7 +100,7 @@ class YarnEndpoints:
 
     Attributes:
         resource_managers: One endpoint each, in the configured order.
-        vouched_hosts: Hosts that the ResourceManagers were found to vouch for, in lower case.
+        trusted_hosts: Hosts that the ResourceManagers were found to vouch for, in lower case.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -226,8 +226,8 @@ class ApplicationDependencies:
     """
 
     clients: ClientCache
-    listings: Admission
-    proxy_requests: Admission
+    listings: ConcurrencyLimiter
+    proxy_requests: ConcurrencyLimiter
     application_ids: Collection[str]
 
 
@@ -425,5 +425,5 @@ class ApplicationTracker:
         if application is None or application.has_ended:
             self._watched.pop(application_id, None)
             return None
-        is_left_out = application.state == RUNNING and not wanted.takes(application)
+        is_left_out = application.state == RUNNING and not wanted.accepts(application)
         return None if is_left_out else NotReadyError(f"not listed; it is {application.state}")

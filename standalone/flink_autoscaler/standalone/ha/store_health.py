@@ -54,7 +54,7 @@ class StoreHealthMonitor:
         prepare: Makes sure that the schema can be worked with; done until it works once, before anything else.
         ping: Makes sure that the database answers, and takes what is to be kept.
         write_error: Tells why what was to be kept last could not be; None when it could.
-        is_lasting: Tells whether an error of ``prepare`` is one that only a person can end, such as a wrong password.
+        is_permanent: Tells whether an error of ``prepare`` is one that only a person can end, such as a wrong password.
         interval: Seconds between looks while it works.
         retry_interval: Seconds between looks while it does not.
     """
@@ -65,14 +65,14 @@ class StoreHealthMonitor:
         ping: Callable[[], None],
         *,
         write_error: Callable[[], StoreError | None] = lambda: None,
-        is_lasting: Callable[[StoreError], bool] = lambda _: False,
+        is_permanent: Callable[[StoreError], bool] = lambda _: False,
         interval: float = CHECK_INTERVAL,
         retry_interval: float = RETRY_INTERVAL,
     ) -> None:
         self._prepare = prepare
         self._ping = ping
         self._write_error = write_error
-        self._is_permanent = is_lasting
+        self._is_permanent = is_permanent
         self._on_fatal: Callable[[ConfigError], None] = lambda _: None
         self._intervals = {True: interval, False: retry_interval}
         self._is_prepared = False

@@ -34,7 +34,7 @@ from flink_autoscaler.standalone.notifications.messages import cloud_event, repo
 from flink_autoscaler.standalone.notifications.targets import make_target
 from flink_autoscaler.standalone.settings.schema.clusters import NotificationSettings, RuleSettings, TargetSettings
 from flink_autoscaler.standalone.settings.secrets import mask_secrets
-from flink_autoscaler.stores.clock import elapsed
+from flink_autoscaler.stores.clock import monotonic_seconds
 
 log = structlog.get_logger(__name__)
 
@@ -60,7 +60,7 @@ class Notifier(BackgroundWriter[_Queued]):
         outbox: Where notices wait; belongs to the caller.
         source: Name of the group of daemons.
         may_act: Tells whether this daemon leads.
-        most_queued: Events that wait to be written into the outbox.
+        max_queued: Events that wait to be written into the outbox.
         first_pause: Seconds until a target that failed is tried again.
         store_pause: Seconds until an outbox that took nothing is tried again.
     """
@@ -72,11 +72,11 @@ class Notifier(BackgroundWriter[_Queued]):
         *,
         source: str,
         may_act: Callable[[], bool] = lambda: True,
-        most_queued: int = MAX_QUEUED,
+        max_queued: int = MAX_QUEUED,
         first_pause: float = FIRST_PAUSE,
         store_pause: float = STORE_PAUSE,
     ) -> None:
-        super().__init__("notifier", limit=most_queued, batch=_BATCH, retry=store_pause)
+        super().__init__("notifier", limit=max_queued, batch=_BATCH, retry=store_pause)
         self._settings = settings
         self._rules = RoutingRules(settings)
         self._outbox = outbox
@@ -142,15 +142,15 @@ class Notifier(BackgroundWriter[_Queued]):
         self._close_within(_STOP_TIMEOUT)
         stopped = [delivery for _, delivery in self._deliveries.values()]
         self._stop(tuple(self._deliveries))
-        end = elapsed() + _STOP_TIMEOUT
+        end = monotonic_seconds() + _STOP_TIMEOUT
         for delivery in stopped:
-            delivery.join(max(0.0, end - elapsed()))
+            delivery.join(max(0.0, end - monotonic_seconds()))
         if self._loop is not None:
             self._loop.close()
 
     def _is_due(self, target: str, identity: str, interval: float) -> bool:
         """Tell whether the same was not told to a target within an interval, as far as this process knows."""
-        now = elapsed()
+        now = monotonic_seconds()
         with self._lock:
             if now < self._told_until.get((target, identity), now):
                 return False
@@ -185,7 +185,7 @@ class Notifier(BackgroundWriter[_Queued]):
             make_target(target, loop),
             self._outbox,
             may_act=self._may_act,
-            clock=elapsed,
+            clock=monotonic_seconds,
             first_pause=self._first_pause,
             counts=self._counts.get(target.name),
         )
@@ -220,9 +220,9 @@ class Notifier(BackgroundWriter[_Queued]):
         return _CLEANUP_INTERVAL
 
     def _run_maintenance(self) -> None:
-        if elapsed() < self._clean_up_at or not self._may_act():
+        if monotonic_seconds() < self._clean_up_at or not self._may_act():
             return
-        self._clean_up_at = elapsed() + _CLEANUP_INTERVAL
+        self._clean_up_at = monotonic_seconds() + _CLEANUP_INTERVAL
         with ErrorBoundary() as boundary:
             if given_up := self._outbox.expire(self._settings.retry_for):
                 log.warning(

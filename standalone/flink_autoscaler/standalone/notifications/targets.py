@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.clients.http.posting import Posted, post
+from flink_autoscaler.clients.http.webhook import WebhookResponse, post_once
 from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import AutoscalerError, NotLeaderError
 from flink_autoscaler.core.model.events import Event, EventType
@@ -112,7 +112,7 @@ class WebhookTarget:
     def send(self, events: Sequence[CloudEvent], may_send: Callable[[], bool]) -> None:
         """Send one event in structured mode, several as a batch; signed where there is a key."""
         settings, url, key = self._settings, "", ""
-        answer = Posted(0, "", None)
+        answer = WebhookResponse(0, "", None)
         with ErrorBoundary() as boundary:
             url = target_url(settings, self._keys)
             key = read_secret(self._keys, "key", variable=settings.key_env_variable, file=settings.key_file) or ""
@@ -122,10 +122,10 @@ class WebhookTarget:
         _raise_redacted(boundary.error, url, key)
         _check_response(answer, url, key)
 
-    def _post(self, url: str, body: bytes, headers: Mapping[str, str], may_send: Callable[[], bool]) -> Posted:
+    def _post(self, url: str, body: bytes, headers: Mapping[str, str], may_send: Callable[[], bool]) -> WebhookResponse:
         plain = Endpoint(url, timeout=self.timeout, max_response_bytes=_MAX_RESPONSE_BYTES)
         endpoint = Credentials(self._settings, self._keys).with_credentials(plain)
-        return self._loop.run(post(endpoint, body, headers, may_send=may_send), self.timeout + _GRACE)
+        return self._loop.run(post_once(endpoint, body, headers, may_send=may_send), self.timeout + _GRACE)
 
 
 def _raise_redacted(error: AutoscalerError | None, url: str, *secrets: str) -> None:
@@ -136,7 +136,7 @@ def _raise_redacted(error: AutoscalerError | None, url: str, *secrets: str) -> N
         raise DeliveryError(redact_url(str(error), url, *secrets)) from None
 
 
-def _check_response(answer: Posted, url: str, *secrets: str) -> None:
+def _check_response(answer: WebhookResponse, url: str, *secrets: str) -> None:
     if answer.status in _OK:
         return
     said = f": {redact_url(answer.text[:_MAX_SHOWN_TEXT], url, *secrets)!r}" if answer.text else ""

@@ -70,22 +70,22 @@ class Gauges:
 
     Args:
         clock: Seconds that never go back.
-        most_jobs: Jobs with series of their own; those that come later have none.
-        most_vertices: The same for vertices.
+        max_jobs: Jobs with series of their own; those that come later have none.
+        max_vertices: The same for vertices.
     """
 
     def __init__(
         self,
         *,
         clock: Callable[[], float] = time.monotonic,
-        most_jobs: int = MAX_JOBS,
-        most_vertices: int = MAX_VERTICES,
+        max_jobs: int = MAX_JOBS,
+        max_vertices: int = MAX_VERTICES,
     ) -> None:
         self.registry = _Registry()
         self._of_clusters: list[MetricWrapperBase] = []
-        self._metrics = VertexMetrics(most_vertices)
+        self._metrics = VertexMetrics(max_vertices)
         self.registry.register(self._metrics)
-        self._series = JobMetricsCollector(ticks=clock, most_jobs=most_jobs)
+        self._series = JobMetricsCollector(ticks=clock, max_jobs=max_jobs)
         self.registry.register(self._series)
         ProcessCollector(namespace=PREFIX.rstrip("_"), registry=self.registry)
         self._declare_passes()

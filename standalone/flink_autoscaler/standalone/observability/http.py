@@ -110,7 +110,7 @@ class HttpServer:
         *,
         host: str,
         port: int,
-        patience: ConnectionTimeouts = ConnectionTimeouts(),
+        timeouts: ConnectionTimeouts = ConnectionTimeouts(),
         tls: tuple[str, str] | None = None,
     ) -> None:
         self._socket = _listen(host, port)
@@ -134,7 +134,7 @@ class HttpServer:
         except OSError as error:
             self._socket.close()
             raise ConfigError(f"autoscaler.http.tls-cert-file, tls-key-file: {error}") from error
-        self._server = _Server(config, patience)
+        self._server = _Server(config, timeouts)
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="http", daemon=True)
 
     @property
@@ -159,9 +159,9 @@ class HttpServer:
 class _Server(uvicorn.Server):
     """Sleeps until there are clients; looking around ten times a second, as usual, takes as much as ten jobs do."""
 
-    def __init__(self, config: uvicorn.Config, patience: ConnectionTimeouts) -> None:
+    def __init__(self, config: uvicorn.Config, timeouts: ConnectionTimeouts) -> None:
         super().__init__(config)
-        self._patience = patience
+        self._timeouts = timeouts
         self._ending: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
         self._connecting: dict[asyncio.Task[None], float] = {}
 
@@ -221,11 +221,11 @@ class _Server(uvicorn.Server):
         with contextlib.suppress(OSError, TimeoutError):  # it has left, or does not speak TLS
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: _Connection(
-                    self._patience, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+                    self._timeouts, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
                 ),
                 client,
                 ssl=self.config.ssl,
-                ssl_handshake_timeout=self._patience.request if is_tls else None,
+                ssl_handshake_timeout=self._timeouts.request if is_tls else None,
             )
 
     async def _evict_slowest(self) -> bool:
@@ -253,9 +253,9 @@ class _Connection(H11Protocol):
         since: When what is waited for now began, in the time of the event loop.
     """
 
-    def __init__(self, patience: ConnectionTimeouts, **options: Any) -> None:
+    def __init__(self, timeouts: ConnectionTimeouts, **options: Any) -> None:
         super().__init__(**options)
-        self._patience = patience
+        self._timeouts = timeouts
         self.since = self.loop.time()
         self._timer: asyncio.TimerHandle | None = None
         self._is_answering = False
@@ -263,7 +263,7 @@ class _Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a new client."""
         super().connection_made(transport)
-        self._wait(self._patience.request)
+        self._wait(self._timeouts.request)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the client."""
@@ -277,13 +277,13 @@ class _Connection(H11Protocol):
         is_answering = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
         if is_answering and not self._is_answering:
             self._is_answering = True
-            self._wait(self._patience.answer)
+            self._wait(self._timeouts.answer)
 
     def on_response_complete(self) -> None:
         """Wait for the next request, once the answer is taken."""
         self._is_answering = False
         is_taken = self.transport.get_write_buffer_size() == 0
-        self._wait(self._patience.request if is_taken else self._patience.answer)
+        self._wait(self._timeouts.request if is_taken else self._timeouts.answer)
         super().on_response_complete()
 
     def is_waiting(self) -> bool:

@@ -151,7 +151,7 @@ class JobMetricsCollector(Collector):
     Args:
         clock: Epoch seconds.
         ticks: Seconds of a clock that never goes back.
-        most_jobs: Jobs that are shown: those that were there first.
+        max_jobs: Jobs that are shown: those that were there first.
     """
 
     def __init__(
@@ -159,11 +159,11 @@ class JobMetricsCollector(Collector):
         *,
         clock: Callable[[], float] = time.time,
         ticks: Callable[[], float] = time.monotonic,
-        most_jobs: int = MAX_JOBS,
+        max_jobs: int = MAX_JOBS,
     ) -> None:
         self._clock = clock
         self._ticks = ticks
-        self._most_jobs = most_jobs
+        self._max_jobs = max_jobs
         self._since_ms = round(1000 * clock())
         self._lock = threading.Lock()
         self._jobs: dict[tuple[str, JobKey], _Job] = {}
@@ -212,10 +212,10 @@ class JobMetricsCollector(Collector):
         }
         now_ms, ticks = 1000 * self._clock(), self._ticks()
         with self._lock:
-            for job, each in islice(self._jobs.items(), self._most_jobs):
+            for job, each in islice(self._jobs.items(), self._max_jobs):
                 for name, labels, value in each.samples(now_ms, ticks):
                     families[name].add_metric([*job, *labels], value)
-            left_out = max(0, len(self._jobs) - self._most_jobs)
+            left_out = max(0, len(self._jobs) - self._max_jobs)
         yield from families.values()
         text = "Jobs beyond the limit of this page, of which there are no series."
         yield GaugeMetricFamily(f"{PREFIX}jobs_skipped", text, value=left_out)

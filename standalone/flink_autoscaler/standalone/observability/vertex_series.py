@@ -68,11 +68,11 @@ class VertexMetrics(Collector):
     So a large fleet costs nothing in a pass. Thread-safe.
 
     Args:
-        most_vertices: Vertices that are shown.
+        max_vertices: Vertices that are shown.
     """
 
-    def __init__(self, most_vertices: int = MAX_VERTICES) -> None:
-        self._most_vertices = most_vertices
+    def __init__(self, max_vertices: int = MAX_VERTICES) -> None:
+        self._max_vertices = max_vertices
         self._lock = threading.Lock()
         self._jobs: dict[tuple[str, JobKey], _Vertices] = {}
 
@@ -163,7 +163,7 @@ class VertexMetrics(Collector):
         shown, total, left_out = {}, 0, 0
         for job, vertices in self._jobs.items():
             total += len(vertices)
-            if total <= self._most_vertices:
+            if total <= self._max_vertices:
                 shown[job] = vertices
             else:
                 left_out += len(vertices)

@@ -136,11 +136,11 @@ async def _inspect_jobs(
     by_id = {job.job_id: job for job in listed.jobs}
     places = asyncio.Semaphore(MAX_CONCURRENT)
     interval = gathering_interval(configuration or {})
-    patience = interval + BEYOND_INTERVAL if interval > 0 else 0.0
+    metric_timeout = interval + BEYOND_INTERVAL if interval > 0 else 0.0
 
     async def look(context: JobAutoScalerContext) -> JobFacts:
         async with places:
-            return await read_job_facts(client, context, by_id.get(context.job_id or ""), patience, on_waiting)
+            return await read_job_facts(client, context, by_id.get(context.job_id or ""), metric_timeout, on_waiting)
 
     ended = tuple(context for context in job_list.jobs if context.status.is_terminal)
     jobs = await asyncio.gather(*(look(each) for each in job_list.jobs if not each.status.is_terminal))
@@ -153,7 +153,7 @@ async def read_job_facts(
     client: FlinkRestClient,
     context: JobAutoScalerContext,
     listed: JobOverview | None,
-    patience: float,
+    metric_timeout: float,
     on_waiting: Waiting | None,
 ) -> JobFacts:
     """Return what is to be known about a job; what cannot be read is None.
@@ -162,7 +162,7 @@ async def read_job_facts(
         client: Of the JobManager.
         context: The job.
         listed: Its entry in the list of jobs.
-        patience: Seconds to wait for metrics at most; 0 asks once.
+        metric_timeout: Seconds to wait for metrics at most; 0 asks once.
         on_waiting: See :data:`Waiting`; None reads no metrics.
     """
     job_id = context.job_id or ""
@@ -173,7 +173,7 @@ async def read_job_facts(
         _none_if_error(_read_checkpoints(client, job_id)),
     )
     if on_waiting is not None and context.status is JobStatus.RUNNING:
-        reading = await read_metrics(client, context, patience, on_waiting)
+        reading = await read_metrics(client, context, metric_timeout, on_waiting)
     else:
         reading = JobReading(
             await _none_if_error(client.job_details(job_id)), error=NotReadyError("not asked for metrics")
@@ -193,7 +193,7 @@ async def read_job_facts(
 
 
 async def read_metrics(
-    client: FlinkRestClient, context: JobAutoScalerContext, patience: float, on_waiting: Waiting
+    client: FlinkRestClient, context: JobAutoScalerContext, metric_timeout: float, on_waiting: Waiting
 ) -> JobReading:
     """Return what a pass reads of a job that runs, and the backpressure of its other vertices. Never raises.
 
@@ -203,7 +203,7 @@ async def read_metrics(
     # What is wrong with the options of the job is no reason not to look at it.
     request = PassRequest(replace(context, configuration={}), JobState(), now_ms=wall_ms())
     loop = asyncio.get_running_loop()
-    end, has_names = loop.time() + patience, False
+    end, has_names = loop.time() + metric_timeout, False
     while True:
         reading = await read_job(client, request)
         is_complete = reading.error is None and all(reading.aggregates.values())
@@ -211,7 +211,7 @@ async def read_metrics(
             return await _with_backpressure(client, reading)
         if not has_names and reading.memory.names:
             has_names, end = True, min(end, loop.time() + AFTER_NAMES)
-        on_waiting(patience)
+        on_waiting(metric_timeout)
         await asyncio.sleep(_AGAIN_AFTER)
 
 

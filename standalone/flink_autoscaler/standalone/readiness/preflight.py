@@ -20,7 +20,7 @@ from flink_autoscaler.standalone.settings.schema.settings import Settings, needs
 from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.settings.spark import live_spark_settings
 from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.database.diagnosis import Level, diagnose
+from flink_autoscaler.stores.sql.database.diagnosis import FindingLevel, diagnose
 
 _QUERY_TIMEOUT: Final = 30.0
 
@@ -121,5 +121,5 @@ def _diagnose(database: Database) -> Iterator[PreflightResult]:
         return
     for finding in diagnose(database):
         yield PreflightResult(
-            f"database, {finding.check}", finding.level is not Level.ERROR, str(mask_secrets(finding.text))
+            f"database, {finding.check}", finding.level is not FindingLevel.ERROR, str(mask_secrets(finding.text))
         )

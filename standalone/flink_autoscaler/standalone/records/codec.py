@@ -42,7 +42,7 @@ from flink_autoscaler.core.observe.window import VertexTable
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.ports.passes import PassInputs, PassOutcome, PassRequest
 from flink_autoscaler.standalone.settings.secrets import mask_secrets, mask_value
-from flink_autoscaler.stores.sql.state.own_state import waited_columns, waited_rows
+from flink_autoscaler.stores.sql.state.own_state import non_busy_columns, non_busy_rows
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -336,7 +336,7 @@ def samples_document(before: Sequence[MetricSample], after: Sequence[MetricSampl
         "at_ms": [sample.at_ms for sample in samples],
         "vertices": _vertices([sample.vertices for sample in samples]),
         "globals": _metrics([sample.globals_ for sample in samples]),
-        "waited": waited_columns(samples),
+        "waited": non_busy_columns(samples),
         "incomplete": {str(index): sorted(s.incomplete) for index, s in enumerate(samples) if s.incomplete},
     }
     return document, [list(range(len(before))), [places[id(sample)] for sample in after]]
@@ -377,7 +377,7 @@ def read_samples(document: Json, order: Sequence[Sequence[int]]) -> tuple[tuple[
     vertices = {str(v): _rows(columns, count) for v, columns in document["vertices"].items()}
     globals_ = _rows(document["globals"], count)
     incomplete: Mapping[str, Iterable[str]] = document["incomplete"]
-    waited = waited_rows(document.get("waited", {}), count)
+    waited = non_busy_rows(document.get("waited", {}), count)
     samples = [
         MetricSample(
             int(at_ms),

@@ -43,7 +43,7 @@ class PassRecorder(BackgroundWriter[PassRecord]):
         max_size: Bytes that all records may take.
         clock: Epoch seconds.
         retry: Seconds until a store that took nothing is tried again.
-        most_waiting: Passes that wait to be written.
+        max_waiting: Passes that wait to be written.
         tell_after: Seconds for which nothing could be written before that is told.
     """
 
@@ -56,10 +56,10 @@ class PassRecorder(BackgroundWriter[PassRecord]):
         max_size: int = 512 << 20,
         clock: Callable[[], float] = time.time,
         retry: float = RETRY_INTERVAL,
-        most_waiting: int = QUEUE_LIMIT,
+        max_waiting: int = QUEUE_LIMIT,
         tell_after: float = TELL_AFTER,
     ) -> None:
-        super().__init__("pass-recorder", limit=most_waiting, batch=BATCH, retry=retry, tell_after=tell_after)
+        super().__init__("pass-recorder", limit=max_waiting, batch=BATCH, retry=retry, tell_after=tell_after)
         self._store = store
         self._interval_ms = round(interval * 1000)
         self._retention = retention

@@ -152,7 +152,7 @@ class ClusterRegistry:
         gauges, wiring, storage = self._gauges, self._wiring, self._wiring.storage
         gauges.register_gauge("store_up", lambda: storage.store_status().up)
         gauges.register_gauge("leader", storage.leadership.is_leader)
-        gauges.register_gauge("values_quarantined", wiring.set_aside_count)
+        gauges.register_gauge("values_quarantined", wiring.quarantined_count)
         gauges.register_gauge("spark_up", self._spark_up)
         gauges.register_gauge("loop_up", self.daemon.is_alive)
         gauges.register_status(status_series.HISTORY_SERIES, wiring.history_status)

@@ -48,7 +48,7 @@ def serve(
     notifier = ServiceNotifier(os.environ.get("NOTIFY_SOCKET"))
     with handle_signals(reloads=load is not None) as inbox, ExitStack() as parts:
         http = settings.http
-        gauges = Gauges(most_jobs=http.metrics_max_jobs, most_vertices=http.metrics_max_vertices)
+        gauges = Gauges(max_jobs=http.metrics_max_jobs, max_vertices=http.metrics_max_vertices)
         wiring = parts.enter_context(Wiring(settings, on_fallback=lambda _: gauges.record_fallback()))
         registry = ClusterRegistry(settings, wiring=wiring, gauges=gauges, read_configuration=configuration)
         daemon = registry.daemon

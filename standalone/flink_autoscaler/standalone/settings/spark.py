@@ -36,20 +36,20 @@ def live_spark_settings(settings: Settings) -> SparkSettings:
 
 
 def spark_settings(
-    settings: Settings, master: str, *, least_memory: int = BATCH_MEMORY, conf: Mapping[str, str] | None = None
+    settings: Settings, master: str, *, min_memory: int = BATCH_MEMORY, conf: Mapping[str, str] | None = None
 ) -> SparkSettings:
     """Return how Spark is run for a command.
 
     Args:
         settings: Of the engine.
         master: Where it runs.
-        least_memory: Heap in bytes; what the settings say counts where it is more.
+        min_memory: Heap in bytes; what the settings say counts where it is more.
         conf: What suits the command; what is configured goes before it.
     """
     engine = settings.engine
     return SparkSettings(
         master=master,
-        driver_memory=f"{max(engine.driver_memory, least_memory) >> 20}m",
+        driver_memory=f"{max(engine.driver_memory, min_memory) >> 20}m",
         python_files=engine.python_files,
         conf={**(conf or {}), **engine.spark_config},
     )

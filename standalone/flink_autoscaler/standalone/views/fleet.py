@@ -324,7 +324,7 @@ def _jobs(report: PassReport, before: Mapping[JobKey, _Latest], now_ms: int) -> 
 
 
 def _job(
-    context: JobAutoScalerContext, report: PassReport, before: _Latest | None, now_ms: int, most_points: int
+    context: JobAutoScalerContext, report: PassReport, before: _Latest | None, now_ms: int, max_points: int
 ) -> _Latest:
     whole, request = report.reports.get(context.job_key), report.requests.get(context.job_key)
     unknown, done = _unknown_lags(whole, before), _without_inputs(whole)
@@ -332,7 +332,7 @@ def _job(
     at_ms = now_ms if request is None else request.now_ms
     earlier = _Earlier() if before is None else before.as_earlier(at_ms, done)
     failure = "" if error is None else mask_secrets(str(error))
-    return _Latest(context, at_ms, most_points, earlier, request, done, failure, unknown)
+    return _Latest(context, at_ms, max_points, earlier, request, done, failure, unknown)
 
 
 def _with_failure(known: _Latest, failure: str) -> _Latest:

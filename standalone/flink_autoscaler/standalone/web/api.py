@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
-from flink_autoscaler.core.model.orders import MOST_PARALLELISM, PauseScope
+from flink_autoscaler.core.model.orders import MAX_PARALLELISM, PauseScope
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.model.syntax import escape_json
 from flink_autoscaler.core.supervise.operator_commands import NEEDS_REASON, OperatorCommand, apply_command
@@ -76,8 +76,8 @@ def submit_command(app_state: AppState, asked: OrderRequest, who: str) -> Comman
 def _parse_command(asked: OrderRequest) -> OperatorCommand:
     if asked.order == "pin" and not asked.vertices:
         raise ConfigError("vertices: name at least one, with its parallelism")
-    if asked.order == "pin" and any(not 1 <= number <= MOST_PARALLELISM for number in asked.vertices.values()):
-        raise ConfigError(f"vertices: a parallelism is from 1 to {MOST_PARALLELISM}")
+    if asked.order == "pin" and any(not 1 <= number <= MAX_PARALLELISM for number in asked.vertices.values()):
+        raise ConfigError(f"vertices: a parallelism is from 1 to {MAX_PARALLELISM}")
     lasts_ms = None if asked.seconds is None else round(1000 * asked.seconds)
     return OperatorCommand(asked.order, PauseScope(asked.direction), lasts_ms, asked.vertices, asked.force)
 

@@ -43,7 +43,7 @@ class SqlForecastStore:
         rows: dict[VertexId, list[Row[Any]]] = {}
         with self._database.transaction(read_only=True) as connection:
             # One statement: two might see the results of two nights.
-            for row in connection.execute(_both(connection, job_key)):
+            for row in connection.execute(_select_result(connection, job_key)):
                 rows.setdefault(row.source_id, []).append(row)
         return {source_id: _result(job_key, found) for source_id, found in rows.items()}
 
@@ -93,7 +93,7 @@ def _profile_rows(result: ProfileResult, profile: LoadProfile) -> list[dict[str,
     ]
 
 
-def _both(connection: Connection, job_key: JobKey) -> Any:
+def _select_result(connection: Connection, job_key: JobKey) -> Any:
     same_source: ColumnElement[bool] = and_(
         same_key(connection, _PROFILE.job_key, job_key), same_key(connection, _PROFILE.source_id, _META.source_id)
     )
@@ -108,12 +108,12 @@ def _result(job_key: JobKey, rows: Sequence[Row[Any]]) -> ProfileResult:
     meta = rows[0]
     asof = meta.asof_ms / 1000
     profile = _profile(meta, rows) if meta.version == VERSION and meta.level is not None else None
-    if damage := _damage(meta, profile):
+    if damage := _result_problem(meta, profile):
         return ProfileResult(job_key, meta.source_id, asof, problem=f"{damage}; build it again", is_readable=False)
     return ProfileResult(job_key, meta.source_id, asof, profile, meta.problem)
 
 
-def _damage(meta: Row[Any], profile: LoadProfile | None) -> str | None:
+def _result_problem(meta: Row[Any], profile: LoadProfile | None) -> str | None:
     """Say why a result cannot be used; None where it can."""
     if meta.version != VERSION:
         return f"the profile was made by another version ({meta.version}, not {VERSION})"

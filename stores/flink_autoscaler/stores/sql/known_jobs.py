@@ -78,7 +78,7 @@ def supervisions_of(database: Database, *, writer: str, clusters: Collection[str
     return {row.job_key: own_state(row.own_state, ()).supervision for row in rows}
 
 
-class AdoptionResult(StrEnum):
+class StateImportResult(StrEnum):
     """Outcome of adopting the state of a job.
 
     ADOPTED has its new key. NOTHING is stored under the job id, or no longer. REFUSED: there is state under the new
@@ -91,7 +91,7 @@ class AdoptionResult(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Adoption:
+class StateImport:
     """A job whose state should get another key.
 
     Attributes:
@@ -107,7 +107,7 @@ class Adoption:
     writer: str
 
 
-def adopt(database: Database, adoption: Adoption, *, is_dry_run: bool = False) -> AdoptionResult:
+def import_job_state(database: Database, adoption: StateImport, *, is_dry_run: bool = False) -> StateImportResult:
     """Rename the state of one job in one transaction. Can be repeated.
 
     The events of the job keep the job id, since they are the history of that time.
@@ -120,7 +120,7 @@ def adopt(database: Database, adoption: Adoption, *, is_dry_run: bool = False) -
     Raises:
         StoreError: The database failed; nothing was renamed.
     """
-    return database.run(lambda connection: _adopt(database, connection, adoption, is_dry_run))
+    return database.run(lambda connection: _import_job_state(database, connection, adoption, is_dry_run))
 
 
 def leading_daemon(database: Database, name: str) -> str | None:
@@ -134,21 +134,23 @@ def leading_daemon(database: Database, name: str) -> str | None:
         return connection.scalar(select(LEASE.c.owner).where(LEASE.c.name == name, is_held))
 
 
-def _adopt(database: Database, connection: Connection, adoption: Adoption, is_dry_run: bool) -> AdoptionResult:
+def _import_job_state(
+    database: Database, connection: Connection, adoption: StateImport, is_dry_run: bool
+) -> StateImportResult:
     if not _count(connection, STATE, adoption.job_id):
-        return AdoptionResult.NOTHING
+        return StateImportResult.NOTHING
     if _count(connection, STATE, adoption.job_key) or _count(connection, JOBS, adoption.job_key):
-        return AdoptionResult.REFUSED
+        return StateImportResult.REFUSED
     if not is_dry_run:
         _rename(database, connection, adoption)
-    return AdoptionResult.ADOPTED
+    return StateImportResult.ADOPTED
 
 
 def _count(connection: Connection, table: Table, job_key: JobKey) -> int:
     return connection.scalar(select(func.count()).select_from(table).where(table.c.job_key == job_key)) or 0
 
 
-def _rename(database: Database, connection: Connection, adoption: Adoption) -> None:
+def _rename(database: Database, connection: Connection, adoption: StateImport) -> None:
     # The time of the last update stays: it belongs to the value.
     connection.execute(update(STATE).where(STATE.c.job_key == adoption.job_id).values(job_key=adoption.job_key))
     # A daemon that used job ids as keys has left a row with what the Java process has no column for. Without one,

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Row, func, insert, select, text, update
 
-from flink_autoscaler.stores.clock import elapsed
+from flink_autoscaler.stores.clock import monotonic_seconds
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.database.failures import ConflictError, LeaseLostError
 from flink_autoscaler.stores.sql.tables import LEASE
@@ -24,7 +24,7 @@ keeps its row locks until then; they have to be gone before its lease is."""
 _IDLE_SETTING: Final = "flink_autoscaler_idle_limit"
 
 
-class _Held(NamedTuple):
+class _HeldLease(NamedTuple):
     """A token, and until when this process counts itself its holder, by a clock of its own."""
 
     token: int
@@ -48,7 +48,7 @@ class Lease:
     """
 
     def __init__(
-        self, database: Database, *, name: str, owner: str, ttl: float, clock: Callable[[], float] = elapsed
+        self, database: Database, *, name: str, owner: str, ttl: float, clock: Callable[[], float] = monotonic_seconds
     ) -> None:
         self.name = name
         self.owner = owner
@@ -56,7 +56,7 @@ class Lease:
         self._database = database
         self._clock = clock
         self._lock = Lock()
-        self._held: _Held | None = None
+        self._held: _HeldLease | None = None
         self._holder: str | None = None
 
     @property
@@ -135,8 +135,8 @@ class Lease:
             if self.token == token:
                 self._held = None
 
-    def _from(self, token: int, sent: float) -> _Held:
-        return _Held(token, sent + self.ttl * (1 - MARGIN))
+    def _from(self, token: int, sent: float) -> _HeldLease:
+        return _HeldLease(token, sent + self.ttl * (1 - MARGIN))
 
     def _find(self, connection: Connection) -> Row[tuple[str, bool]] | None:
         """Look at the row without a lock: those who wait ask often."""
@@ -199,13 +199,13 @@ class LeaseFence:
         lease, token = self._lease, self._token()
         if token is None:
             raise LeaseLostError(f"this daemon does not hold the lease '{lease.name}' and writes nothing")
-        found = self._locked(connection)
+        found = self._lock_row(connection)
         if found is None or (found.token, found.owner) != (token, lease.owner):
             lease.lose(token)
             holder = "nobody" if found is None else found.owner
             raise LeaseLostError(f"the lease '{lease.name}' was lost to {holder}; nothing is written")
 
-    def _locked(self, connection: Connection) -> Row[tuple[int, str]] | None:
+    def _lock_row(self, connection: Connection) -> Row[tuple[int, str]] | None:
         columns: list[Any] = [LEASE.c.token, LEASE.c.owner]
         if connection.dialect.name == "postgresql":
             # In the same statement, because every write of the daemon begins with it.

@@ -54,7 +54,7 @@ _REMAINDER: Final = 1_000_003
 """Versions are added up by what is left of them: their sum itself may be too large for the database."""
 
 
-class _Page(NamedTuple):
+class _OrdersPage(NamedTuple):
     """The orders of one cluster as they were read last.
 
     Attributes:
@@ -104,11 +104,11 @@ class SqlOrderStore:
         self._database = database
         self._fence = fence
         self._keeps_events = keeps_events
-        self._pages: dict[str, _Page] = {}
+        self._pages: dict[str, _OrdersPage] = {}
         self._set_aside_count = 0
 
     @property
-    def set_aside_count(self) -> int:
+    def quarantined_count(self) -> int:
         """Number of rows set aside since the start."""
         return self._set_aside_count
 
@@ -141,7 +141,7 @@ class SqlOrderStore:
         if job_keys:
             self._database.run(partial(_forget, job_keys), fence=self._fence)
 
-    def _read(self, cluster: str, connection: Connection) -> _Page:
+    def _read(self, cluster: str, connection: Connection) -> _OrdersPage:
         mark = tuple(connection.execute(_numbers(cluster)).one())
         page = self._pages.get(cluster)
         if page is not None and page.mark == mark:
@@ -150,13 +150,13 @@ class SqlOrderStore:
         found = _entries_where(connection, _is_here(cluster)) if mark[0] else ()
         entries = {job_key: entry for job_key, entry in found if cluster_of(job_key) in (cluster, NOWHERE)}
         damaged = {job_key: entry.damage for job_key, entry in entries.items() if entry.damage is not None}
-        return _Page(mark, {job_key: entry.orders for job_key, entry in entries.items()}, damaged)
+        return _OrdersPage(mark, {job_key: entry.orders for job_key, entry in entries.items()}, damaged)
 
     def _repair(self, job_key: JobKey) -> None:
         """Set a damaged row aside, and tell about it once: from then on there is a sound one."""
 
         def write(connection: Connection) -> str | None:
-            entry = _locked(connection, job_key)
+            entry = _lock_entry(connection, job_key)
             if entry.damage is not None:
                 now_ms = self._database.now_ms(connection)
                 _write(self._database, connection, job_key, entry, entry.orders, now_ms)
@@ -168,7 +168,7 @@ class SqlOrderStore:
             log.warning("commands_quarantined", job_key=job_key, problem=damage)
 
     def _change(self, job_key: JobKey, command: Command, connection: Connection) -> CommandResult:
-        entry = _locked(connection, job_key)
+        entry = _lock_entry(connection, job_key)
         # The clock is read after the lock was granted, which may have taken a while.
         now_ms = self._database.now_ms(connection)
         ordered = command(entry.orders, now_ms)
@@ -178,7 +178,7 @@ class SqlOrderStore:
         return ordered
 
     def _settle(self, job_key: JobKey, now_ms: int, connection: Connection) -> None:
-        entry = _locked(connection, job_key)
+        entry = _lock_entry(connection, job_key)
         now = self._database.now_ms(connection)
         _write(self._database, connection, job_key, entry, without_expired(entry.orders, now_ms), now)
 
@@ -206,7 +206,7 @@ def _entries_where(connection: Connection, condition: ColumnElement[bool]) -> It
     return ((row.job_key, _entry(*row)) for row in rows if isinstance(row.job_key, str))
 
 
-def _locked(connection: Connection, job_key: JobKey) -> _Entry:
+def _lock_entry(connection: Connection, job_key: JobKey) -> _Entry:
     """Read the row of a job and keep others from changing it until the transaction ends."""
     row = select(*_COLUMNS).where(same_key(connection, ORDERS.c.job_key, job_key))
     found = connection.execute(row.with_for_update()).one_or_none()
@@ -235,7 +235,7 @@ def _write(
     is_key = same_key(connection, ORDERS.c.job_key, job_key)
     if entry.damage is not None:
         at = database.local_time(now_ms / 1000)
-        _set_aside(connection, job_key, problem=entry.damage, at=at)
+        _quarantine(connection, job_key, problem=entry.damage, at=at)
     if orders == NO_ORDERS:
         connection.execute(delete(ORDERS).where(is_key))
         return
@@ -250,7 +250,7 @@ def _values(job_key: JobKey, text: str, entry: _Entry, now_ms: int) -> dict[str,
     return {"orders": text, "cluster": cluster_of(job_key), "version": max(now_ms, entry.version + 1)}
 
 
-def _set_aside(connection: Connection, job_key: JobKey, *, problem: str, at: datetime) -> None:
+def _quarantine(connection: Connection, job_key: JobKey, *, problem: str, at: datetime) -> None:
     """Copy the orders for a job to the letter before they are replaced. They do not pass through this process."""
     told, when = literal(problem[:_PROBLEM_LENGTH], String), literal(at, DateTime)
     original = select(ORDERS.c.job_key, literal(KIND, String), ORDERS.c.orders, told, when)

@@ -31,16 +31,16 @@ class SqlOutbox:
         writer: Group of daemons whose notices these are; those of other groups are left alone.
         fence: Checked first in the transactions that add, claim and give up. Not in those that settle: whoever has
             sent something may say so, also when another daemon leads by then.
-        most_waiting: Notices of one target that wait at most.
+        max_waiting: Notices of one target that wait at most.
     """
 
     def __init__(
-        self, database: Database, *, writer: str, fence: Fence | None = None, most_waiting: int = MAX_WAITING
+        self, database: Database, *, writer: str, fence: Fence | None = None, max_waiting: int = MAX_WAITING
     ) -> None:
         self._database = database
         self._writer = writer
         self._fence = fence
-        self._most_waiting = most_waiting
+        self._max_waiting = max_waiting
 
     def add(self, notices: Sequence[Notification]) -> None:
         """Keep notices that are no repetitions. May raise :class:`StoreError`; they may be kept nevertheless then."""
@@ -139,9 +139,9 @@ class SqlOutbox:
         gone = {row.id: row.target for row in connection.execute(old.limit(_REMOVED_AT_ONCE))}
         for target in connection.scalars(select(_ROW.target).distinct().where(waits)).all():
             newest = select(_ROW.id).where(waits, _ROW.target == target).order_by(_ROW.id.desc())
-            too_many = connection.scalars(newest.offset(self._most_waiting).limit(_REMOVED_AT_ONCE))
+            too_many = connection.scalars(newest.offset(self._max_waiting).limit(_REMOVED_AT_ONCE))
             gone |= dict.fromkeys(too_many, target)
-        _removed(connection, list(gone))
+        _remove(connection, list(gone))
         return Counter(gone.values())
 
     def _forget(self, connection: Connection) -> int:
@@ -149,10 +149,10 @@ class SqlOutbox:
         now_ms = self._database.now_ms(connection)
         settled = and_(_ROW.writer == self._writer, _ROW.settled_ms > 0, _ROW.settled_ms < now_ms - _KEPT_MS)
         old = select(_ROW.id).where(settled, _ROW.repeat_until_ms < now_ms).limit(_REMOVED_AT_ONCE)
-        return _removed(connection, list(connection.scalars(old)))
+        return _remove(connection, list(connection.scalars(old)))
 
 
-def _removed(connection: Connection, ids: Sequence[int]) -> int:
+def _remove(connection: Connection, ids: Sequence[int]) -> int:
     if ids:
         connection.execute(delete(NOTIFICATIONS).where(_ROW.id.in_(set(ids))))
     return len(set(ids))

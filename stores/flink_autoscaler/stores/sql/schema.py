@@ -92,7 +92,7 @@ class SchemaChange:
     after: SchemaStatus
 
 
-def status(database: Database) -> SchemaStatus:
+def schema_status(database: Database) -> SchemaStatus:
     """Compare the schema with the one that is needed. Reads only.
 
     Raises:
@@ -102,7 +102,7 @@ def status(database: Database) -> SchemaStatus:
         return _status(connection)
 
 
-def upgrade(database: Database, *, lock_timeout: float = LOCK_TIMEOUT) -> SchemaChange:
+def upgrade_schema(database: Database, *, lock_timeout: float = LOCK_TIMEOUT) -> SchemaChange:
     """Create and change what is missing; keeps all rows, and does nothing when the schema is current.
 
     Safe when several processes do it at the same time: one works, the others wait and find it done. In MySQL, where
@@ -118,7 +118,7 @@ def upgrade(database: Database, *, lock_timeout: float = LOCK_TIMEOUT) -> Schema
         StoreError: The database failed or forbade it, a table with one of our names is something else, or another
             process has been upgrading for too long.
     """
-    with _alone(database, lock_timeout) as connection:
+    with _exclusive_transaction(database, lock_timeout) as connection:
         before = _status(connection)
         if not before.can_be_upgraded:
             raise ConfigError(before.problem)
@@ -131,7 +131,7 @@ def upgrade(database: Database, *, lock_timeout: float = LOCK_TIMEOUT) -> Schema
         return SchemaChange(before, after)
 
 
-def downgrade(database: Database, revision: str, *, lock_timeout: float = LOCK_TIMEOUT) -> SchemaChange:
+def downgrade_schema(database: Database, revision: str, *, lock_timeout: float = LOCK_TIMEOUT) -> SchemaChange:
     """Let an older version work with the database again; keeps all rows, and does nothing when it can already.
 
     What newer versions have added stays where it is, and counts again after the next upgrade.
@@ -139,14 +139,14 @@ def downgrade(database: Database, revision: str, *, lock_timeout: float = LOCK_T
     Args:
         database: The database.
         revision: The newest one that the older version knows.
-        lock_timeout: As for :func:`upgrade`.
+        lock_timeout: As for :func:`upgrade_schema`.
 
     Raises:
         ConfigError: There is no such revision, no way back to it, or the schema is not newer than it.
         StoreError: The database failed or forbade it, or another process has been upgrading for too long.
     """
     _require_way_back(revision)
-    with _alone(database, lock_timeout) as connection:
+    with _exclusive_transaction(database, lock_timeout) as connection:
         before = _status(connection)
         if not before.can_be_upgraded:
             raise ConfigError(before.problem)
@@ -170,7 +170,7 @@ def require_current(database: Database, *, upgrades_at_start: bool | None = None
         ConfigError: The schema is missing or older, and somebody has to upgrade it; or it is newer, or damaged.
         StoreError: The database could not be read.
     """
-    found = status(database)
+    found = schema_status(database)
     if not found.can_be_upgraded:
         raise ConfigError(found.problem)
     if found.is_current:
@@ -179,7 +179,7 @@ def require_current(database: Database, *, upgrades_at_start: bool | None = None
         upgrades_at_start = database.dialect == "sqlite"
     if not upgrades_at_start:
         raise ConfigError(f"{found.problem}; run flink-autoscaler db upgrade")
-    upgrade(database)
+    upgrade_schema(database)
 
 
 def _status(connection: Connection) -> SchemaStatus:
@@ -235,7 +235,7 @@ def _run_migrations(connection: Connection, target: str) -> None:
 
 
 @contextmanager
-def _alone(database: Database, timeout: float) -> Iterator[Connection]:
+def _exclusive_transaction(database: Database, timeout: float) -> Iterator[Connection]:
     """Give a connection in a transaction while no other process upgrades the same database."""
     if database.dialect == "mysql":
         # Two connections: creating a table commits, and the lock has to outlast the last commit.

@@ -38,7 +38,7 @@ class SqlTombstones:
     def marked_jobs(self, cluster: str) -> frozenset[JobKey]:
         """Return the jobs of a cluster that are marked as gone."""
         with self._database.transaction(read_only=True) as connection:
-            return frozenset(self._marked(connection, cluster))
+            return frozenset(self._lock_marked(connection, cluster))
 
     def mark(self, cluster: str, job_keys: Collection[JobKey]) -> None:
         """Mark jobs as gone from now on, as far as they have a state of ours; marked ones keep their time."""
@@ -55,7 +55,7 @@ class SqlTombstones:
         """Return the jobs of a cluster that were marked at least so long ago."""
         with self._database.transaction(read_only=True) as connection:
             latest = self._database.now_ms(connection) - round(seconds * 1000)
-            return frozenset(self._marked(connection, cluster, TOMBSTONES.c.gone_at_ms <= latest))
+            return frozenset(self._lock_marked(connection, cluster, TOMBSTONES.c.gone_at_ms <= latest))
 
     def unseen_jobs(self, cluster: str, present: Collection[JobKey], seconds: float) -> frozenset[JobKey]:
         """Return jobs of a cluster with a state of ours that are not present and were not seen for so long."""
@@ -64,10 +64,10 @@ class SqlTombstones:
         )
 
     def _mark(self, connection: Connection, cluster: str, job_keys: Collection[JobKey]) -> None:
-        present = {*self._marked(connection, cluster)}
+        present = {*self._lock_marked(connection, cluster)}
         now_ms = self._database.now_ms(connection)
         for batch in _batches([job_key for job_key in job_keys if job_key not in present]):
-            ours = connection.scalars(self._ours(cluster).where(JOBS.c.job_key.in_(batch))).all()
+            ours = connection.scalars(self._own_jobs(cluster).where(JOBS.c.job_key.in_(batch))).all()
             rows = [{"job_key": job_key, "cluster": cluster, "gone_at_ms": now_ms} for job_key in ours]
             if rows:
                 # A mark that was left behind by another cluster of the same keys is out of date.
@@ -80,24 +80,26 @@ class SqlTombstones:
         self._note_as_seen(connection, cluster, present)
         oldest = self._database.local_time(self._database.now_ms(connection) / 1000 - seconds)
         # A row whose key does not name its cluster belongs to the one that listed it last, once one has.
-        silent = connection.scalars(self._ours(cluster).where(JOBS.c.cluster == cluster, JOBS.c.updated_at <= oldest))
+        silent = connection.scalars(
+            self._own_jobs(cluster).where(JOBS.c.cluster == cluster, JOBS.c.updated_at <= oldest)
+        )
         return frozenset(silent).difference(present)
 
     def _note_as_seen(self, connection: Connection, cluster: str, present: Collection[JobKey]) -> None:
         now_ms = self._database.now_ms(connection)
         before = self._database.local_time(now_ms / 1000 - SEEN_AGAIN_AFTER)
         is_due = (JOBS.c.updated_at <= before) | (JOBS.c.cluster != cluster)
-        due = set(connection.scalars(self._ours(cluster).where(is_due)))
+        due = set(connection.scalars(self._own_jobs(cluster).where(is_due)))
         for batch in _batches(due.intersection(present)):
             seen = update(JOBS).where(JOBS.c.job_key.in_(batch))
             values = {"cluster": cluster, "updated_at": self._database.local_time(now_ms / 1000)}
             connection.execute(seen.values(values))
 
-    def _marked(self, connection: Connection, cluster: str, *conditions: ColumnElement[bool]) -> Sequence[JobKey]:
-        joined = self._ours(cluster).join(TOMBSTONES, TOMBSTONES.c.job_key == JOBS.c.job_key)
+    def _lock_marked(self, connection: Connection, cluster: str, *conditions: ColumnElement[bool]) -> Sequence[JobKey]:
+        joined = self._own_jobs(cluster).join(TOMBSTONES, TOMBSTONES.c.job_key == JOBS.c.job_key)
         return connection.scalars(joined.where(TOMBSTONES.c.cluster == cluster, *conditions)).all()
 
-    def _ours(self, cluster: str) -> Select[Any]:
+    def _own_jobs(self, cluster: str) -> Select[Any]:
         """Select the keys of jobs whose state this installation wrote; those that are mere job ids included."""
         in_cluster = (JOBS.c.cluster == cluster) | JOBS.c.job_key.not_like("%/%")
         return select(JOBS.c.job_key).where(JOBS.c.writer == self._writer, in_cluster)

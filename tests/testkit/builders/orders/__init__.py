@@ -21,7 +21,7 @@ from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.observability.pass_reporter import PassReporter
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.records import SqlRecordStore
-from flink_autoscaler.stores.sql.schema import upgrade
+from flink_autoscaler.stores.sql.schema import upgrade_schema
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import EVENTS
 from testkit.builders.commands import Said, run_in_process
@@ -76,7 +76,7 @@ class OrderedJob:
     def __enter__(self) -> Self:
         self._open.enter_context(self.flink)
         self._open.callback(self._database.close)
-        upgrade(self._database)
+        upgrade_schema(self._database)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -32,7 +32,7 @@ class OutboxContract(ABC):
     """What every outbox does."""
 
     @abstractmethod
-    def make_outbox(self, *, most_waiting: int = 100) -> Outbox:
+    def make_outbox(self, *, max_waiting: int = 100) -> Outbox:
         """Make one that is empty. Called once per test."""
 
     @pytest.fixture
@@ -130,7 +130,7 @@ class OutboxContract(ABC):
         assert outbox.lease("audit", CLAIM) == math.inf
 
     def test_the_oldest_are_given_up_where_too_many_wait(self) -> None:
-        outbox = self.make_outbox(most_waiting=2)
+        outbox = self.make_outbox(max_waiting=2)
         outbox.add([a_notice(number) for number in range(5)])
 
         assert outbox.expire(3600.0) == {"audit": 3}

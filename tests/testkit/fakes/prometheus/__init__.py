@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flink_autoscaler.clients.prometheus.questions import (
+from flink_autoscaler.clients.prometheus.queries import (
     CLOCK,
     CLUSTERS,
     COUNTERS,

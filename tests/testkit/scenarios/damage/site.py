@@ -106,7 +106,7 @@ class Site:
         values = {**_OPTIONS, **in_database(f"jdbc:sqlite:{path}"), f"{_TARGET}.url": f"{self._flink.url}/hook"}
         with LogLines() as lines, started(settings_on(self._flink.url, values)) as (wiring, passes):
             reports = tuple(passes.run() for _ in range(count))
-            set_aside = wiring.set_aside_count()
+            set_aside = wiring.quarantined_count()
         return Seen(reports, tuple(lines.all()), set_aside)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from flink_autoscaler.clients.flink.client_cache import BEHIND, IDLE_SECONDS, Admission, ClientCache
+from flink_autoscaler.clients.flink.client_cache import IDLE_SECONDS, LOOP_LAG_LIMIT, ClientCache, ConcurrencyLimiter
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint
@@ -142,7 +142,7 @@ def test_unusable_endpoint_is_an_error_and_leaves_nothing(cache: ClientCache) ->
     assert len(cache) == 0
 
 
-async def held(admission: Admission, log: list[str], name: str, until: asyncio.Event) -> None:
+async def held(admission: ConcurrencyLimiter, log: list[str], name: str, until: asyncio.Event) -> None:
     async with admission():
         log.append(name)
         await until.wait()
@@ -150,7 +150,7 @@ async def held(admission: Admission, log: list[str], name: str, until: asyncio.E
 
 def test_no_more_than_so_many_are_let_in() -> None:
     async def main() -> list[str]:
-        admission, log, first_ends = Admission(jobs=1, patience=60.0), list[str](), asyncio.Event()
+        admission, log, first_ends = ConcurrencyLimiter(jobs=1, patience=60.0), list[str](), asyncio.Event()
         first = asyncio.ensure_future(held(admission, log, "first", first_ends))
         second = asyncio.ensure_future(held(admission, log, "second", first_ends))
         await asyncio.sleep(0)
@@ -165,7 +165,12 @@ def test_no_more_than_so_many_are_let_in() -> None:
 
 def test_one_that_hangs_holds_up_others_but_briefly() -> None:
     async def main() -> list[str]:
-        admission, log, never, done = Admission(jobs=1, patience=0.05), list[str](), asyncio.Event(), asyncio.Event()
+        admission, log, never, done = (
+            ConcurrencyLimiter(jobs=1, patience=0.05),
+            list[str](),
+            asyncio.Event(),
+            asyncio.Event(),
+        )
         done.set()
         hanging = asyncio.ensure_future(held(admission, log, "hanging", never))
         await asyncio.sleep(0)
@@ -180,13 +185,18 @@ def test_one_that_hangs_holds_up_others_but_briefly() -> None:
 
 def test_place_is_given_back_once() -> None:
     async def main() -> list[str]:
-        admission, log, ends, never = Admission(jobs=1, patience=0.01), list[str](), asyncio.Event(), asyncio.Event()
+        admission, log, ends, never = (
+            ConcurrencyLimiter(jobs=1, patience=0.01),
+            list[str](),
+            asyncio.Event(),
+            asyncio.Event(),
+        )
         first = asyncio.ensure_future(held(admission, log, "first", ends))
         second = asyncio.ensure_future(held(admission, log, "second", never))
         async with asyncio.timeout(10):
             while "second" not in log:
                 await asyncio.sleep(0.001)
-        third_admission = Admission(jobs=1, patience=60.0)
+        third_admission = ConcurrencyLimiter(jobs=1, patience=60.0)
         third = asyncio.ensure_future(held(third_admission, log, "third", never))
         ends.set()
         await first
@@ -202,10 +212,10 @@ def test_place_is_given_back_once() -> None:
 
 def test_one_that_waits_for_a_busy_loop_counts_on() -> None:
     async def main() -> list[str]:
-        admission, log, never = Admission(jobs=1, patience=0.01), list[str](), asyncio.Event()
+        admission, log, never = ConcurrencyLimiter(jobs=1, patience=0.01), list[str](), asyncio.Event()
         tasks = [asyncio.ensure_future(held(admission, log, name, never)) for name in ("first", "second")]
         await asyncio.sleep(0)
-        end = time.monotonic() + 2 * BEHIND
+        end = time.monotonic() + 2 * LOOP_LAG_LIMIT
         while time.monotonic() < end:  # the loop is busy
             pass
         for _ in range(3):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.clients.flink import decode
 from flink_autoscaler.clients.flink import decode_facts as facts_decode
-from flink_autoscaler.clients.http.bounds import MOST_ENTRIES
+from flink_autoscaler.clients.http.bounds import MAX_ENTRIES
 from flink_autoscaler.clients.http.json_object import objects_in
 from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.model.metrics import Aggregate
@@ -54,17 +54,17 @@ def a_graph(inputs: int) -> dict[str, Any]:
 
 
 def test_a_graph_has_no_more_inputs_than_are_taken() -> None:
-    assert len(decode.job_details(a_graph(decode.MOST_EDGES)).plan[-1].inputs) == decode.MOST_EDGES
+    assert len(decode.job_details(a_graph(decode.MAX_EDGES)).plan[-1].inputs) == decode.MAX_EDGES
 
     with pytest.raises(ResponseError, match="inputs of vertices"):
-        decode.job_details(a_graph(decode.MOST_EDGES + 1))
+        decode.job_details(a_graph(decode.MAX_EDGES + 1))
 
 
 def test_a_list_has_no_more_entries_than_are_taken() -> None:
-    assert len(objects_in([{}] * MOST_ENTRIES, "jobs")) == MOST_ENTRIES
+    assert len(objects_in([{}] * MAX_ENTRIES, "jobs")) == MAX_ENTRIES
 
     with pytest.raises(ResponseError, match="jobs has 100001 entries, 100000 are taken at most"):
-        objects_in([{}] * (MOST_ENTRIES + 1), "jobs")
+        objects_in([{}] * (MAX_ENTRIES + 1), "jobs")
 
 
 @both_versions
@@ -480,7 +480,7 @@ def test_a_job_without_a_checkpoint_yet_has_no_time_of_one() -> None:
 
 @pytest.mark.parametrize(("interval", "expected"), [(3000, 3000), (2**63 - 1, None), (0, None)])
 def test_an_interval_that_means_never_is_none(interval: int, expected: int | None) -> None:
-    assert facts_decode.checkpoint_interval({"mode": "exactly_once", "interval": interval}) == expected
+    assert facts_decode.decode_checkpoint_interval({"mode": "exactly_once", "interval": interval}) == expected
 
 
 def test_taskmanagers_tell_slots_and_memory() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.clients.flink import decode_facts as facts_decode
-from flink_autoscaler.clients.flink.facts import read_facts
+from flink_autoscaler.clients.flink.facts import read_rescale_status
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import RefusedError
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
@@ -80,7 +80,7 @@ def a_followed(stage: Stage) -> PassRequest:
 def read(transport: Answers, *, stage: Stage = Stage.PENDING, parallelism: int = 4) -> RescaleFacts:
     request = a_followed(stage)
     client = FlinkRestClient(request.context.endpoint, transport)
-    return asyncio.run(read_facts(client, request, details(parallelism), RequiredFacts.EVERYTHING))
+    return asyncio.run(read_rescale_status(client, request, details(parallelism), RequiredFacts.EVERYTHING))
 
 
 def test_the_history_of_the_cluster_tells_when_the_execution_before_was_stopped() -> None:

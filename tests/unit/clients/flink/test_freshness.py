@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from flink_autoscaler.clients.flink.decode import Readable
-from flink_autoscaler.clients.flink.freshness import CLOCK, FETCH_INTERVAL, Freshness, MetricStoreWatch
+from flink_autoscaler.clients.flink.freshness import CLOCK, FETCH_INTERVAL, Freshness, MetricFetcherMonitor
 from flink_autoscaler.core.errors import RefusedError
 from flink_autoscaler.core.model.metrics import Aggregate
 
@@ -32,7 +32,7 @@ class Store:
         self.asked = 0
         self.refuses = False
         self._interval = interval
-        self.watch = MetricStoreWatch(lambda: self.now)
+        self.watch = MetricFetcherMonitor(lambda: self.now)
 
     async def taskmanager_metrics(self, names: tuple[str, ...]) -> Readable[Aggregate]:
         self.asked += 1
@@ -50,7 +50,7 @@ class Store:
 
     def freshen(self, after: float = 0.0) -> str | None:
         self.now += after
-        return asyncio.run(self.watch.freshen(self, 30.0)).doubt
+        return asyncio.run(self.watch.refresh(self, 30.0)).doubt
 
 
 def test_store_is_fresh_when_an_answer_has_moved() -> None:
@@ -123,7 +123,7 @@ def test_a_store_that_somebody_else_woke_is_waited_for_where_nothing_else_tells_
     store.gathers = False
     begun = store.now
 
-    found = asyncio.run(store.watch.freshen(store, 30.0, is_provable=is_provable))
+    found = asyncio.run(store.watch.refresh(store, 30.0, is_provable=is_provable))
 
     assert found.doubt == NOT_GATHERED
     assert longest - 1.5 < store.now - begun < longest
@@ -187,7 +187,7 @@ def test_calls_at_the_same_time_wake_the_store_once() -> None:
     store = Store()
 
     async def together() -> list[Freshness]:
-        return await asyncio.gather(*(store.watch.freshen(store, 30.0) for _ in range(5)))
+        return await asyncio.gather(*(store.watch.refresh(store, 30.0) for _ in range(5)))
 
     assert {each.doubt for each in asyncio.run(together())} == {None}
     assert store.asked <= 3

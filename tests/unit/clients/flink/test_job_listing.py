@@ -110,7 +110,7 @@ def test_no_list_at_all_is_an_error_of_the_list(answer: object) -> None:
 
 def test_more_jobs_than_anybody_could_look_after_are_refused() -> None:
     with pytest.raises(ResponseError, match="10000 of a cluster are looked after at most"):
-        decode.job_listing({"jobs": [None] * (decode.MOST_JOBS + 1)})
+        decode.job_listing({"jobs": [None] * (decode.MAX_JOBS + 1)})
 
 
 def test_who_needs_the_whole_list_is_told_what_is_wrong_with_an_entry() -> None:
@@ -177,7 +177,7 @@ def test_a_configuration_beyond_its_bound_is_refused() -> None:
 
 
 def test_jobs_with_more_vertices_than_anybody_has_are_refused() -> None:
-    vertices: list[object] = [{}] * (decode.MOST_VERTICES + 1)
+    vertices: list[object] = [{}] * (decode.MAX_VERTICES + 1)
 
     with pytest.raises(ResponseError, match="1001 vertices"):
         decode.job_details({"jid": GOOD, "name": "x", "state": "RUNNING", "vertices": vertices})

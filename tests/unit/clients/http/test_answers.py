@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.clients.http.answers import Answer, json_of
+from flink_autoscaler.clients.http.answers import Response, json_of
 from flink_autoscaler.core.errors import ResponseError
 
 NUMBERS = st.integers() | st.floats() | st.integers(10**400, 10**410)
@@ -33,7 +33,7 @@ WRONG = ["", "{", "[1,]", "01", "+1", "'a'", '"\n"', "[1] 2", "nan", '{"a" 1}', 
 
 
 def parsed(text: str) -> object:
-    return json_of(Answer(200, "application/json", text.encode("utf-8")), "GET x")
+    return json_of(Response(200, "application/json", text.encode("utf-8")), "GET x")
 
 
 @given(VALUES, st.booleans())

@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 
-from flink_autoscaler.clients.http.bounds import DEEPEST, MOST_VALUES, BodyReader, check_json
+from flink_autoscaler.clients.http.bounds import DEEPEST, MAX_VALUES, BodyReader, check_json
 from flink_autoscaler.core.errors import ResponseError
 
 LIMIT = 10_000
@@ -87,7 +87,7 @@ def test_a_body_of_exactly_the_limit_is_read() -> None:
 @pytest.mark.parametrize("length", ["10001", "9" * 5000])
 def test_an_announced_length_beyond_the_limit_is_not_waited_for(length: str) -> None:
     with pytest.raises(ResponseError, match="longer than 10000 bytes"):
-        BodyReader((), LIMIT).announced(length)
+        BodyReader((), LIMIT).check_announced(length)
 
 
 @pytest.mark.parametrize(
@@ -134,8 +134,8 @@ def test_json_that_is_not_deep_is_taken(body: bytes) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        pytest.param(b"[" + b"[]," * MOST_VALUES + b"[]]", id="arrays"),
-        pytest.param(b"[" + b"0," * (MOST_VALUES + 1) + b"0]", id="numbers"),
+        pytest.param(b"[" + b"[]," * MAX_VALUES + b"[]]", id="arrays"),
+        pytest.param(b"[" + b"0," * (MAX_VALUES + 1) + b"0]", id="numbers"),
     ],
 )
 def test_too_many_values_are_refused_before_they_are_decoded(body: bytes) -> None:

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.clients.http.parsing import LONGEST_HEAD, MOST_INTERIM, AnswerParser, Received
+from flink_autoscaler.clients.http.parsing import LONGEST_HEAD, MAX_INTERIM, AnswerParser, RawResponse
 from flink_autoscaler.core.errors import ResponseError
 
 LIMIT = 10_000
 ZIPPED = gzip.compress(b'{"a": 1}')
 
 
-def parsed(data: bytes, *, size: int = 1 << 20, closes: bool = False) -> Received | None:
+def parsed(data: bytes, *, size: int = 1 << 20, closes: bool = False) -> RawResponse | None:
     parser, received = AnswerParser(LIMIT), None
     for start in range(0, len(data), size):
         assert received is None
@@ -109,7 +109,7 @@ def test_an_answer_that_is_cut_off_is_none(data: bytes) -> None:
         pytest.param(answer(*[f"X: {'x' * 8000}"] * 9), id="long head"),
         pytest.param(b"HTTP/1.1 200 " + b"x" * (LONGEST_HEAD + 1), id="head without end"),
         pytest.param(answer(status="101 Switching Protocols"), id="switching protocols"),
-        pytest.param(answer(status="100 Continue") * (MOST_INTERIM + 1), id="interim answers without end"),
+        pytest.param(answer(status="100 Continue") * (MAX_INTERIM + 1), id="interim answers without end"),
         pytest.param(answer("Content-Encoding: br", "Content-Length: 1", body=b"7"), id="encoding nobody asked for"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flink_autoscaler.clients.http.kept import KeptConnections, Server
+from flink_autoscaler.clients.http.pool import ConnectionPool, Server
 from flink_autoscaler.clients.http.transport import ATTEMPTS, HttpTransport
 from flink_autoscaler.core.errors import ConnectError, RefusedError, ResponseError
 from testkit.builders.transport import exchange
@@ -153,9 +153,9 @@ def test_no_requests_need_no_connection(flink: FakeFlink) -> None:
 GET = b"GET /config HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-def with_connections(flink: FakeFlink, action: Callable[[KeptConnections], Awaitable[object]]) -> object:
+def with_connections(flink: FakeFlink, action: Callable[[ConnectionPool], Awaitable[object]]) -> object:
     async def run() -> object:
-        connections = KeptConnections(Server("127.0.0.1", int(flink.url.rpartition(":")[2]), None), limit=1 << 20)
+        connections = ConnectionPool(Server("127.0.0.1", int(flink.url.rpartition(":")[2]), None), limit=1 << 20)
         try:
             return await action(connections)
         finally:
@@ -166,7 +166,7 @@ def with_connections(flink: FakeFlink, action: Callable[[KeptConnections], Await
 
 
 def test_a_request_on_a_kept_connection_that_was_closed_is_sent_over_a_new_one(flink: FakeFlink) -> None:
-    async def twice(connections: KeptConnections) -> tuple[int, int]:
+    async def twice(connections: ConnectionPool) -> tuple[int, int]:
         first = await connections.get(GET)
         flink.fault("/config", Fault.HANG_UP, times=1)
         return first.head.status, (await connections.get(GET)).head.status
@@ -178,7 +178,7 @@ def test_a_request_on_a_kept_connection_that_was_closed_is_sent_over_a_new_one(f
 def test_a_connection_with_a_broken_answer_is_not_used_again(flink: FakeFlink) -> None:
     flink.fault("/config", Fault.NOT_HTTP, times=1)
 
-    async def twice(connections: KeptConnections) -> int:
+    async def twice(connections: ConnectionPool) -> int:
         with pytest.raises(ResponseError):
             await connections.get(GET)
         return (await connections.get(GET)).head.status
@@ -190,7 +190,7 @@ def test_a_connection_with_a_broken_answer_is_not_used_again(flink: FakeFlink) -
 def test_a_request_that_nobody_waits_for_any_more_leaves_no_answer_to_the_next_one(flink: FakeFlink) -> None:
     flink.fault("/config", Fault.HANG, times=1)
 
-    async def given_up(connections: KeptConnections) -> int:
+    async def given_up(connections: ConnectionPool) -> int:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(connections.get(GET), 0.1)
         return (await connections.get(GET)).head.status
@@ -202,7 +202,7 @@ def test_a_request_that_nobody_waits_for_any_more_leaves_no_answer_to_the_next_o
 def test_all_connections_end_when_they_are_closed(flink: FakeFlink) -> None:
     flink.fault("/config", Fault.HANG, times=1)
 
-    async def closed_meanwhile(connections: KeptConnections) -> list[object]:
+    async def closed_meanwhile(connections: ConnectionPool) -> list[object]:
         request = asyncio.ensure_future(connections.get(GET))
         while not flink.requests:
             await asyncio.sleep(0.01)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from flink_autoscaler.clients.auth.authentication import asked_for
-from flink_autoscaler.clients.http.connections import LONGEST_COOKIE, MOST_COOKIES
+from flink_autoscaler.clients.auth.authentication import requested_schemes
+from flink_autoscaler.clients.http.connections import LONGEST_COOKIE, MAX_COOKIES
 from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import RefusedError
 from flink_autoscaler.core.model.job import Endpoint
@@ -113,11 +113,11 @@ def test_cookies_that_are_not_for_this_are_not_sent(hadoop: FakeHadoop, cookie: 
 
 
 def test_number_of_cookies_is_bounded(hadoop: FakeHadoop) -> None:
-    hadoop.cookies = tuple(f"c{number}=1; Path=/" for number in range(3 * MOST_COOKIES))
+    hadoop.cookies = tuple(f"c{number}=1; Path=/" for number in range(3 * MAX_COOKIES))
 
-    exchange(Endpoint(hadoop.url, user_name="ann"), gets(3 * MOST_COOKIES))
+    exchange(Endpoint(hadoop.url, user_name="ann"), gets(3 * MAX_COOKIES))
 
-    assert hadoop.sent_cookies()[-1].count("=") == MOST_COOKIES
+    assert hadoop.sent_cookies()[-1].count("=") == MAX_COOKIES
 
 
 @pytest.mark.parametrize(
@@ -178,4 +178,4 @@ def test_refused_credentials_are_told_from_missing_ones(
     ],
 )
 def test_schemes_are_found_in_any_challenge(challenge: str, schemes: tuple[str, ...]) -> None:
-    assert asked_for(challenge) == schemes
+    assert requested_schemes(challenge) == schemes

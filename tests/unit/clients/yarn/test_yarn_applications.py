@@ -63,7 +63,7 @@ APPLICATIONS = st.builds(
     ],
 )
 def test_filters(wanted: ApplicationFilter, is_taken: bool) -> None:
-    assert wanted.takes(ORDERS) is is_taken
+    assert wanted.accepts(ORDERS) is is_taken
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_filter_takes_what_each_of_its_parts_takes(wanted: ApplicationFilter, 
         for field in dataclasses.fields(ApplicationFilter)
     ]
 
-    assert wanted.takes(application) is all(part.takes(application) for part in parts)
+    assert wanted.accepts(application) is all(part.accepts(application) for part in parts)
 
 
 @given(FILTERS, APPLICATIONS)
@@ -122,14 +122,14 @@ def test_the_query_leaves_out_nothing_that_is_taken(wanted: ApplicationFilter, a
         and (tags is None or not application.tags.isdisjoint(tags.split(",")))
         and query.get("user") in (None, application.user)
     )
-    assert is_answered or not wanted.takes(application)
+    assert is_answered or not wanted.accepts(application)
 
 
 @given(FILTERS, APPLICATIONS)
 def test_what_more_is_named_the_more_is_taken(wanted: ApplicationFilter, application: Application) -> None:
     wider = dataclasses.replace(wanted, users=wanted.users and (*wanted.users, application.user))
 
-    assert wider.takes(application) or not wanted.takes(application)
+    assert wider.accepts(application) or not wanted.accepts(application)
 
 
 @given(WORDS, WORDS)
@@ -148,7 +148,7 @@ def recorded(name: str) -> object:
 
 
 def ids(answer: object) -> list[str]:
-    return [application.application_id for application in decode.applications(answer).applications]
+    return [application.application_id for application in decode.decode_applications(answer).applications]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_list_of_applications_in_every_shape(answer: object, expected: list[str]
 )
 def test_what_is_no_list_of_applications_is_refused(answer: object, words: str) -> None:
     with pytest.raises(ResponseError, match=words):
-        decode.applications(answer)
+        decode.decode_applications(answer)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_what_is_no_list_of_applications_is_refused(answer: object, words: str) 
     ],
 )
 def test_what_is_no_application_concerns_no_other(entry: object, key: str, words: str) -> None:
-    listed = decode.applications({"apps": {"app": [TWO, entry]}})
+    listed = decode.decode_applications({"apps": {"app": [TWO, entry]}})
 
     assert [each.application_id for each in listed.applications] == ["application_1_2"]
     assert list(listed.unreadable) == [key]
@@ -204,7 +204,7 @@ def test_what_is_no_application_concerns_no_other(entry: object, key: str, words
 
 
 def test_recorded_application_is_read_whole() -> None:
-    (application,) = decode.applications(recorded("apps")).applications
+    (application,) = decode.decode_applications(recorded("apps")).applications
 
     assert application == Application(
         application_id="application_1795201166617_0001",
@@ -234,18 +234,20 @@ def test_recorded_application_is_read_whole() -> None:
     ],
 )
 def test_recorded_single_applications(name: str, state: str, has_ended: bool) -> None:
-    application = decode.application(recorded(name))
+    application = decode.decode_application(recorded(name))
 
     assert (application.state, application.has_ended) == (state, has_ended)
 
 
 def test_hidden_and_unregistered_applications_have_no_address() -> None:
     for name in ("app-hidden", "app-between-attempts", "app-after-failover", "app-killed"):
-        assert decode.application(recorded(name)).am_rpc_address == ""
+        assert decode.decode_application(recorded(name)).am_rpc_address == ""
 
 
 def test_missing_and_null_fields_are_empty() -> None:
-    (application,) = decode.applications({"apps": {"app": [{"id": "application_1_1", "name": None}]}}).applications
+    (application,) = decode.decode_applications(
+        {"apps": {"app": [{"id": "application_1_1", "name": None}]}}
+    ).applications
 
     assert application == Application("application_1_1")
 
@@ -253,14 +255,14 @@ def test_missing_and_null_fields_are_empty() -> None:
 def test_texts_that_look_like_numbers_may_be_numbers() -> None:
     entry = {**ONE, "name": 123, "user": 1001, "queue": 5, "applicationTags": 7, "unmanagedApplication": "true"}
 
-    (application,) = decode.applications({"apps": {"app": entry}}).applications
+    (application,) = decode.decode_applications({"apps": {"app": entry}}).applications
 
     assert (application.name, application.user, application.queue) == ("123", "1001", "5")
     assert (application.tags, application.is_unmanaged) == (frozenset({"7"}), True)
 
 
 def test_halves_of_surrogate_pairs_become_printable() -> None:
-    (application,) = decode.applications({"apps": {"app": {**ONE, "name": "half \ud83d"}}}).applications
+    (application,) = decode.decode_applications({"apps": {"app": {**ONE, "name": "half \ud83d"}}}).applications
 
     assert application.name == "half ?"
 

@@ -238,7 +238,7 @@ def test_a_floor_raises_a_vertex_that_nothing_else_would_scale() -> None:
 
     assert wants(outcome)[PIPELINE_SOURCE] == 7
     assert "FLOOR" in {reason.code for reason in outcome.decision.reasons}
-    assert outcome.origins == {PIPELINE_SOURCE: {FlinkMetric.LEAST_PARALLELISM: "planned"}}
+    assert outcome.origins == {PIPELINE_SOURCE: {FlinkMetric.MIN_PARALLELISM: "planned"}}
 
 
 def test_a_floor_keeps_a_vertex_from_going_below() -> None:

@@ -26,7 +26,7 @@ def a_rescale(at: float, before: int, after: int, replayed: float = 0.0) -> Simu
 def test_measures_of_a_run() -> None:
     rescales = [a_rescale(0.0, 4, 2, replayed=10.0), a_rescale(2 * HOUR, 2, 4, replayed=5.0)]
 
-    measures = measure(a_trace(), rescales, slo_lag=60.0, least_slot_seconds=6 * HOUR)
+    measures = measure(a_trace(), rescales, slo_lag=60.0, min_slot_seconds=6 * HOUR)
 
     assert measures.duration == 4 * HOUR
     assert measures.slot_hours == 12.0

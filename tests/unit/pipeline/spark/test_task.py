@@ -10,14 +10,14 @@ from flink_autoscaler.pipeline.spark.task import PartitionPlan
 BIG, SMALL = Endpoint("http://big"), Endpoint("http://small")
 
 
-def a_deal(most_tasks: int = 4, **jobs: int) -> PartitionPlan:
+def a_deal(max_tasks: int = 4, **jobs: int) -> PartitionPlan:
     places = iter(range(sum(jobs.values())))
     clusters = {Endpoint(f"http://{name}"): [(next(places), b"x") for _ in range(n)] for name, n in jobs.items()}
-    return PartitionPlan.of(clusters, most_tasks)
+    return PartitionPlan.of(clusters, max_tasks)
 
 
 @pytest.mark.parametrize(
-    ("jobs", "most_tasks", "expected"),
+    ("jobs", "max_tasks", "expected"),
     [
         pytest.param({"a": 1}, 4, [1], id="one job: one task"),
         pytest.param({"a": 16}, 4, [16], id="too few for a second task"),
@@ -28,8 +28,8 @@ def a_deal(most_tasks: int = 4, **jobs: int) -> PartitionPlan:
         pytest.param({f"c{n}": 1 for n in range(33)}, 4, [11, 11, 11], id="many clusters of one job"),
     ],
 )
-def test_jobs_are_dealt_out_evenly(jobs: dict[str, int], most_tasks: int, expected: list[int]) -> None:
-    assert [len(piece) for piece in a_deal(most_tasks, **jobs).pieces] == expected
+def test_jobs_are_dealt_out_evenly(jobs: dict[str, int], max_tasks: int, expected: list[int]) -> None:
+    assert [len(piece) for piece in a_deal(max_tasks, **jobs).pieces] == expected
 
 
 def test_only_clusters_of_several_tasks_are_divided() -> None:

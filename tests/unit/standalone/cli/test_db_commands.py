@@ -16,7 +16,7 @@ from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.lease import Lease
 from flink_autoscaler.stores.sql.migrations import VERSION_TABLE
-from flink_autoscaler.stores.sql.schema import HEAD, status, upgrade
+from flink_autoscaler.stores.sql.schema import HEAD, schema_status, upgrade_schema
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, SET_ASIDE, STATE
 from testkit.builders.sql import NOON, an_event, make_reference_schema, state_rows, write_events, write_state
@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> DatabaseSettings:
 @pytest.fixture
 def current(file: DatabaseSettings) -> Iterator[Database]:
     with closing(Database(file)) as database:
-        upgrade(database)
+        upgrade_schema(database)
         yield database
 
 
@@ -50,7 +50,7 @@ def test_upgrade_makes_the_schema_of_every_database(database_settings: DatabaseS
     assert f"upgraded from nothing to revision {HEAD}" in result.stdout
     assert "created fa_job" in result.stdout
     with closing(Database(database_settings)) as database:
-        assert status(database).is_current
+        assert schema_status(database).is_current
 
 
 def test_upgrade_takes_over_the_schema_of_the_java_process(postgresql_server: DatabaseServer) -> None:
@@ -102,7 +102,7 @@ def test_older_version_is_let_in_and_that_is_said(file: DatabaseSettings, curren
     assert (first.returncode, second.returncode) == (0, 0)
     assert f"went back from {HEAD} to revision 0007" in first.stdout
     assert "has revision 0007 already" in second.stdout
-    assert status(current).current == "0007"
+    assert schema_status(current).current == "0007"
 
 
 def test_way_back_that_is_none_is_an_error_that_names_those_there_are(
@@ -277,7 +277,7 @@ def test_import_works_in_every_database(flink: FakeFlink, database_settings: Dat
     flink.taskmanagers = [{"id": "a", "slotsNumber": 16, "freeSlots": 8}]
     orders = flink.add_job("orders \U0001f680")
     with closing(Database(database_settings)) as database:
-        upgrade(database)
+        upgrade_schema(database)
         write_state(database, orders.job_id, scalingHistory="{}")
 
         code, _, errors = import_from(flink, database_settings)

@@ -27,7 +27,7 @@ from flink_autoscaler.standalone.operator_commands.named_jobs import AmbiguousJo
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.known_jobs import KnownJob
 from flink_autoscaler.stores.sql.orders import SqlOrderStore
-from flink_autoscaler.stores.sql.schema import upgrade
+from flink_autoscaler.stores.sql.schema import upgrade_schema
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import EVENTS, ORDERS
 from testkit.builders.sql.command_line import call
@@ -86,7 +86,7 @@ class Site:
 def site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Site]:
     settings = DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}")
     with closing(Database(settings)) as database:
-        upgrade(database)
+        upgrade_schema(database)
         site = Site(settings, database, capsys)
         for job_key in JOBS:
             site.remember(job_key, RESCALED)
@@ -377,7 +377,7 @@ def test_orders_for_programs(site: Site) -> None:
 def test_orders_work_in_every_database(database_settings: DatabaseSettings) -> None:
     options = [each for value in JDBC for each in ("--set", f"autoscaler.standalone.{value}")]
     with closing(Database(database_settings)) as database:
-        upgrade(database)
+        upgrade_schema(database)
         SqlStateStore(database, writer=WRITER).save("default/orders", RESCALED)
 
     paused = call(database_settings, "pause", "orders", "--reason", "x", "--as", "alice", *options)

@@ -14,7 +14,7 @@ import pytest
 from flink_autoscaler.standalone.cli.main import _COMMANDS_OF
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.records import SqlRecordStore
-from flink_autoscaler.stores.sql.schema import upgrade
+from flink_autoscaler.stores.sql.schema import upgrade_schema
 from testkit.builders.sql import an_event, write_events
 from testkit.contracts.recorded_passes import scaled_up, stored
 from testkit.fakes.flink import FakeFlink, chain
@@ -66,7 +66,7 @@ def database(tmp_path: Path) -> DatabaseSettings:
     """Return a database with an event and recorded passes."""
     settings = DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}")
     with closing(Database(settings)) as opened:
-        upgrade(opened)
+        upgrade_schema(opened)
         write_events(opened, an_event(message="one"))
         stored(scaled_up().records[:3], SqlRecordStore(opened))
     return settings

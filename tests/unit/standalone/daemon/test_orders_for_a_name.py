@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
-from flink_autoscaler.stores.sql.schema import upgrade
+from flink_autoscaler.stores.sql.schema import upgrade_schema
 from flink_autoscaler.stores.sql.tables import JOBS
 from testkit.fakes.flink import FakeFlink, FakeJob, chain
 from testkit.fakes.flink.driving import drive
@@ -34,7 +34,7 @@ class Site:
 
     def __enter__(self) -> Site:
         with closing(Database(self.settings)) as database:
-            upgrade(database)
+            upgrade_schema(database)
         self._parts.enter_context(self.flink)
         self._parts.enter_context(repeated(self._drive, TICK))
         return self

@@ -16,7 +16,14 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.clients.http.number import HttpNumber, _in_string, filled, number_at, promql, sample_of
+from flink_autoscaler.clients.http.number import (
+    HttpLagSource,
+    _in_string,
+    json_pointer_number,
+    render,
+    render_promql,
+    sample_of,
+)
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ResponseError
 from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.job import Endpoint
@@ -89,8 +96,8 @@ def query(job: str = "orders", **words: str) -> LagQuery:
 
 class TestHttp(LagSourceContract):
     @pytest.fixture
-    def source(self, url: str, loop: EventLoopThread) -> HttpNumber:
-        return HttpNumber(loop, lambda: Endpoint(url, timeout=5.0), path="/queues/{queue}", pointer="/waiting/1")
+    def source(self, url: str, loop: EventLoopThread) -> HttpLagSource:
+        return HttpLagSource(loop, lambda: Endpoint(url, timeout=5.0), path="/queues/{queue}", pointer="/waiting/1")
 
     @pytest.fixture
     def known(self) -> LagQuery:
@@ -100,10 +107,10 @@ class TestHttp(LagSourceContract):
     def unknown(self, request: pytest.FixtureRequest) -> LagQuery:
         return query(queue=request.param)
 
-    def test_the_number_is_at_the_pointer(self, source: HttpNumber) -> None:
+    def test_the_number_is_at_the_pointer(self, source: HttpLagSource) -> None:
         assert source.lags(query(queue="orders")) == {"all": 70.0}
 
-    def test_a_word_stays_one_part_of_the_path(self, source: HttpNumber) -> None:
+    def test_a_word_stays_one_part_of_the_path(self, source: HttpLagSource) -> None:
         with pytest.raises(AutoscalerError):
             source.lags(query(queue="a/../b?c=d&e#f@host"))
 
@@ -115,7 +122,7 @@ class TestHttp(LagSourceContract):
         def endpoint() -> Endpoint:
             return Endpoint(url, timeout=5.0, headers=(("Authorization", f"Bearer {token[0]}"),))
 
-        with closing(HttpNumber(loop, endpoint, path="/queues/orders", pointer="/waiting/0")) as source:
+        with closing(HttpLagSource(loop, endpoint, path="/queues/orders", pointer="/waiting/0")) as source:
             for _ in range(3):
                 source.lags(query())
             kept = len(Service.clients)
@@ -124,15 +131,15 @@ class TestHttp(LagSourceContract):
 
         assert (kept, len(Service.clients)) == (1, 2)
 
-    def test_a_word_without_a_value_is_said(self, source: HttpNumber) -> None:
+    def test_a_word_without_a_value_is_said(self, source: HttpLagSource) -> None:
         with pytest.raises(ConfigError, match=r"lag\.parameters"):
             source.lags(query())
 
 
 class TestPromql(LagSourceContract):
     @pytest.fixture
-    def source(self, url: str, loop: EventLoopThread) -> HttpNumber:
-        return HttpNumber(loop, lambda: Endpoint(url, timeout=5.0), path="", query='lag{job="{job}"}')
+    def source(self, url: str, loop: EventLoopThread) -> HttpLagSource:
+        return HttpLagSource(loop, lambda: Endpoint(url, timeout=5.0), path="", query='lag{job="{job}"}')
 
     @pytest.fixture
     def known(self) -> LagQuery:
@@ -146,7 +153,7 @@ class TestPromql(LagSourceContract):
 @pytest.mark.parametrize("wrong", ["7", True, None, [], {"a": 1}], ids=str)
 def test_what_is_no_number_is_refused(wrong: object) -> None:
     with pytest.raises(ResponseError):
-        number_at({"lag": wrong}, "/lag")
+        json_pointer_number({"lag": wrong}, "/lag")
 
 
 @pytest.mark.parametrize(
@@ -173,7 +180,7 @@ def test_an_answer_that_does_not_give_one_sample_is_refused(answer: object) -> N
 @pytest.mark.parametrize("word", ['a"b', "a'b", "a`b", "a\\b", "a\nb", 'x"} or lag{job="orders'])
 def test_word_in_promql_is_the_word_itself_between_either_quotes(word: str) -> None:
     for quote in "\"'":
-        text = filled(f"lag{{{{job={quote}{{job}}{quote}}}}}", {"job": word}, _in_string).split(quote)
+        text = render(f"lag{{{{job={quote}{{job}}{quote}}}}}", {"job": word}, _in_string).split(quote)
 
         assert len(text) == 3
         assert ast.literal_eval(f"{quote}{text[1]}{quote}") == word
@@ -181,7 +188,7 @@ def test_word_in_promql_is_the_word_itself_between_either_quotes(word: str) -> N
 
 @pytest.mark.parametrize("word", ["a.b", "(a|b)*", 'a"b', "a\\b", "orders"])
 def test_word_in_a_pattern_of_promql_is_the_word_itself(word: str) -> None:
-    text = promql('lag{job="{job}"} + lag{topic=~"x-{job}-.*"}', {"job": word})
+    text = render_promql('lag{job="{job}"} + lag{topic=~"x-{job}-.*"}', {"job": word})
 
     plain, pattern = (ast.literal_eval(found) for found in re.findall(r'"[^"]*"', text))
     assert plain == word
@@ -221,7 +228,7 @@ def numbers_at(url: str, pointer: str) -> dict[str, str]:
     ("option", "pointer", "metric"),
     [
         ("arrival-rate.sources", "/arriving", FlinkMetric.ARRIVAL_RATE),
-        ("floor.sources", "/least", FlinkMetric.LEAST_PARALLELISM),
+        ("floor.sources", "/least", FlinkMetric.MIN_PARALLELISM),
     ],
 )
 def test_the_daemon_takes_other_numbers_from_there_and_says_so(

@@ -108,7 +108,7 @@ def test_topics_and_group_of_the_job_are_asked_about() -> None:
 
 def test_who_hangs_is_waited_for_once_and_holds_up_no_other() -> None:
     hanging, known = Hanging(), Known()
-    with closing(ExternalMetricsProvider({"hanging": hanging, "kafka": known}, patience=2.0)) as book:
+    with closing(ExternalMetricsProvider({"hanging": hanging, "kafka": known}, response_timeout=2.0)) as book:
         started = monotonic()
         book.enrich([request("hanging"), request("kafka", "b")])
         waited = monotonic()
@@ -125,7 +125,7 @@ def test_who_hangs_is_waited_for_once_and_holds_up_no_other() -> None:
 def test_an_answer_that_is_too_old_is_unknown() -> None:
     hanging, now = Hanging(), [0.0]
     hanging.may_answer.set()
-    with closing(ExternalMetricsProvider({"kafka": hanging}, patience=0.2, clock=lambda: now[0])) as book:
+    with closing(ExternalMetricsProvider({"kafka": hanging}, response_timeout=0.2, clock=lambda: now[0])) as book:
         fresh = one(book, request("kafka"))
         hanging.may_answer.clear()
         now[0] = 59.0

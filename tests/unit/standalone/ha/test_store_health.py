@@ -47,7 +47,7 @@ class Bench:
         self.watch = StoreHealthMonitor(
             self.database.prepare,
             self.database.ping,
-            is_lasting=lambda error: "password" in str(error)[:12],
+            is_permanent=lambda error: "password" in str(error)[:12],
             interval=60.0,
             retry_interval=0.01,
         )

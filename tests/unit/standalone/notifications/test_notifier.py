@@ -184,7 +184,7 @@ def test_events_wait_in_memory_while_the_database_is_away_and_too_many_are_count
 ) -> None:
     outbox = Away()
     with LogLines() as lines:
-        notifier = make(settings(receiver.url), outbox, most_queued=5)
+        notifier = make(settings(receiver.url), outbox, max_queued=5)
         notifier.handle_event(a_context(), an_event())
         wait_until("several tries", lambda: outbox.tries > 3, 300, interval=0.01)
         for number in range(1, 20):

@@ -32,13 +32,13 @@ UNFINISHED = b"GET /healthz HTTP/1.1\r\nHost: daemon\r\nX-Slow: "
 class Pages:
     """The pages, served on a free port, with what they show."""
 
-    def __init__(self, patience: ConnectionTimeouts | None = None) -> None:
+    def __init__(self, timeouts: ConnectionTimeouts | None = None) -> None:
         self.now = 0.0
         self.is_alive = True
         self.gauges = Gauges()
         self.health = Health({"one": 30.0, "two": 30.0}, clock=lambda: self.now)
         app = create_app(gauges=self.gauges, health=self.health, is_alive=lambda: self.is_alive)
-        self.server = HttpServer(app, host="127.0.0.1", port=0, patience=patience or ConnectionTimeouts())
+        self.server = HttpServer(app, host="127.0.0.1", port=0, timeouts=timeouts or ConnectionTimeouts())
         self.port = int(self.server.url.rsplit(":", 1)[1])
         self.server.start()
 

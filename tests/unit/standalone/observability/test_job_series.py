@@ -171,7 +171,7 @@ def test_nothing_is_shown_of_a_forgotten_job(site: Site) -> None:
 
 
 def test_jobs_beyond_the_limit_are_counted_instead_of_shown_until_one_is_gone() -> None:
-    series, registry = JobMetricsCollector(most_jobs=1), CollectorRegistry()
+    series, registry = JobMetricsCollector(max_jobs=1), CollectorRegistry()
     registry.register(series)
 
     def shown() -> list[float | None]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from flink_autoscaler.clients.flink.collector import remember
+from flink_autoscaler.clients.flink.collector import choose_metric_names
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, JobReading
@@ -36,7 +36,7 @@ def told(facts: JobFacts) -> list[tuple[str, str | None]]:
 def with_source(source: Vertex, *offered: str, values: bool = True) -> JobFacts:
     """Make a job of one source that offers some metrics."""
     topology = a_topology(source)
-    memory, missing = remember(topology, EMPTY_MEMORY, {source.vertex_id: offered}, now_ms=0, is_cached=True)
+    memory, missing = choose_metric_names(topology, EMPTY_MEMORY, {source.vertex_id: offered}, now_ms=0, is_cached=True)
     reading = JobReading(None, {source.vertex_id: SOME if values else {}}, memory, missing)
     return JobFacts(a_context(flink=ADAPTIVE), topology=topology, reading=reading, age=600.0)
 

@@ -12,12 +12,12 @@ from testkit.builders.core import a_context
 from testkit.fakes.flink import Canned, FakeFlink, chain
 
 
-async def read(flink: FakeFlink, job_id: str, *, patience: float) -> tuple[JobReading, list[float]]:
+async def read(flink: FakeFlink, job_id: str, *, metric_timeout: float) -> tuple[JobReading, list[float]]:
     """Read the metrics of a job; returns what was told about waiting, too."""
     waited: list[float] = []
     client = FlinkRestClient(flink.endpoint())
     try:
-        return await read_metrics(client, a_context(job_id=job_id), patience, waited.append), waited
+        return await read_metrics(client, a_context(job_id=job_id), metric_timeout, waited.append), waited
     finally:
         await client.aclose()
 
@@ -34,7 +34,7 @@ def test_metrics_that_are_there_are_not_waited_for() -> None:
     with FakeFlink() as flink:
         job = flink.add_job("orders", chain(vertices=2))
 
-        reading, waited = asyncio.run(read(flink, job.job_id, patience=60.0))
+        reading, waited = asyncio.run(read(flink, job.job_id, metric_timeout=60.0))
 
     assert reading.error is None
     assert all(reading.aggregates[vertex.vertex_id] for vertex in job.vertices)
@@ -46,7 +46,7 @@ def test_metrics_that_never_come_are_waited_for_no_longer_than_told() -> None:
         job = flink.add_job("orders", chain(vertices=2))
         flink.fault("/subtasks/metrics", Canned.json([]))
 
-        reading, waited = asyncio.run(read(flink, job.job_id, patience=0.5))
+        reading, waited = asyncio.run(read(flink, job.job_id, metric_timeout=0.5))
 
     assert isinstance(reading.error, MissingMetricError)
     assert waited == [0.5]

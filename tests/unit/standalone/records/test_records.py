@@ -144,7 +144,7 @@ def test_while_the_store_is_away_the_oldest_passes_are_given_up_and_that_is_said
     store = FakeRecordStore(is_broken=True)
     request, outcome = a_decision()
     with capture_logs() as lines:
-        recorder = PassRecorder(store, interval=600.0, retention=86_400.0, retry=0.01, most_waiting=50)
+        recorder = PassRecorder(store, interval=600.0, retention=86_400.0, retry=0.01, max_waiting=50)
         for number in range(80):
             recorder.put(replace(request, now_ms=request.now_ms + number), outcome)
         store.is_broken = False

@@ -13,9 +13,9 @@ from sqlalchemy import text
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
-from flink_autoscaler.stores.sql.database.diagnosis import Level, diagnose
+from flink_autoscaler.stores.sql.database.diagnosis import FindingLevel, diagnose
 from flink_autoscaler.stores.sql.events.handler import SqlEventHandler
-from flink_autoscaler.stores.sql.schema import upgrade
+from flink_autoscaler.stores.sql.schema import upgrade_schema
 from flink_autoscaler.stores.testing.event_handler_contract import a_context, a_report
 from testkit.servers.databases import DatabaseServer, every_database
 
@@ -46,14 +46,14 @@ def test_documented_users_may_do_their_work(documented: DatabaseSettings) -> Non
     admin = dataclasses.replace(documented, username="flink_autoscaler_admin", password="choose-one")
     daemon = dataclasses.replace(documented, username="flink_autoscaler", password="choose-another")
     with closing(Database(daemon)) as database, pytest.raises(StoreError, match="may not do this"):
-        upgrade(database)
+        upgrade_schema(database)
 
     with closing(Database(admin)) as database:
-        upgrade(database)
+        upgrade_schema(database)
 
     with closing(Database(daemon)) as database:
         findings = list(diagnose(database))
-    assert {finding.check for finding in findings if finding.level is Level.ERROR} == set()
+    assert {finding.check for finding in findings if finding.level is FindingLevel.ERROR} == set()
     assert len(findings) > 2
 
 

@@ -14,7 +14,7 @@ from flink_autoscaler.stores.heap import HeapForecastStore
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.forecasts import SqlForecastStore
 from flink_autoscaler.stores.sql.migrations import VERSION_TABLE
-from flink_autoscaler.stores.sql.schema import upgrade
+from flink_autoscaler.stores.sql.schema import upgrade_schema
 from flink_autoscaler.stores.sql.tables import FORECAST_META, FORECAST_PROFILE
 from testkit.contracts.stores.forecasts import (
     ASOF,
@@ -107,13 +107,13 @@ def test_results_without_a_revision_are_told_apart_by_their_day(database: Databa
 
 @every_database
 def test_profiles_of_a_schema_without_revisions_are_kept_by_the_upgrade(database: Database) -> None:
-    upgrade(database)
+    upgrade_schema(database)
     SqlForecastStore(database).save([a_result()])
     with database.transaction() as connection:
         connection.execute(text(f"ALTER TABLE {FORECAST_META.name} DROP COLUMN revision"))
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0005'"))
 
-    upgrade(database)
+    upgrade_schema(database)
 
     assert SqlForecastStore(database).load("main/orders") == {"source": a_result()}
     assert set(SqlForecastStore(database).revisions()) == {"main/orders"}

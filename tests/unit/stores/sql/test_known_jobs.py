@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.known_jobs import Adoption, AdoptionResult, adopt, leading_daemon
+from flink_autoscaler.stores.sql.known_jobs import StateImport, StateImportResult, import_job_state, leading_daemon
 from flink_autoscaler.stores.sql.lease import Lease
 from flink_autoscaler.stores.sql.tables import JOBS, STATE
 from testkit.builders.sql import NOON, state_rows, write_state
@@ -15,7 +15,7 @@ from testkit.servers.databases import every_database, rows_of
 
 JOB_ID = "3de64ea3d0a34a5f9c3f4f1f5c0f7a11"
 OTHER_ID = "53f2be87d0a34a5f9c3f4f1f5c0f7a12"
-ORDERS = Adoption(JOB_ID, "main/orders", "main", "flink-autoscaler")
+ORDERS = StateImport(JOB_ID, "main/orders", "main", "flink-autoscaler")
 
 
 def write_job(database: Database, job_key: str) -> None:
@@ -29,9 +29,9 @@ def test_state_is_renamed_with_values_and_times_kept(database: Database) -> None
     write_state(database, JOB_ID, scalingHistory="{}", parallelismOverrides="v:4")
     write_state(database, OTHER_ID, scalingHistory="{}")
 
-    result = adopt(database, ORDERS)
+    result = import_job_state(database, ORDERS)
 
-    assert result is AdoptionResult.ADOPTED
+    assert result is StateImportResult.ADOPTED
     assert state_rows(database) == {
         ("main/orders", "scalingHistory"): "{}",
         ("main/orders", "parallelismOverrides"): "v:4",
@@ -43,7 +43,7 @@ def test_state_is_renamed_with_values_and_times_kept(database: Database) -> None
 def test_job_id_is_noted_so_that_metric_samples_stay_valid(database: Database) -> None:
     write_state(database, JOB_ID, collectedMetrics="{}")
 
-    adopt(database, ORDERS)
+    import_job_state(database, ORDERS)
 
     [job] = rows_of(database, JOBS)
     assert (job["job_key"], job["cluster"], job["job_id"], job["writer"]) == (
@@ -59,7 +59,7 @@ def test_own_state_of_a_daemon_that_used_job_ids_goes_along(database: Database) 
     write_state(database, JOB_ID, collectedMetrics="{}")
     write_job(database, JOB_ID)
 
-    adopt(database, ORDERS)
+    import_job_state(database, ORDERS)
 
     [job] = rows_of(database, JOBS)
     assert (job["job_key"], job["own_state"], job["writer"]) == ("main/orders", "{}", "flink-autoscaler")
@@ -67,14 +67,14 @@ def test_own_state_of_a_daemon_that_used_job_ids_goes_along(database: Database) 
 
 def test_import_can_be_repeated(database: Database) -> None:
     write_state(database, JOB_ID, scalingHistory="{}")
-    adopt(database, ORDERS)
+    import_job_state(database, ORDERS)
 
-    assert adopt(database, ORDERS) is AdoptionResult.NOTHING
+    assert import_job_state(database, ORDERS) is StateImportResult.NOTHING
     assert list(state_rows(database)) == [("main/orders", "scalingHistory")]
 
 
 def test_job_without_state_is_left_alone(database: Database) -> None:
-    assert adopt(database, ORDERS) is AdoptionResult.NOTHING
+    assert import_job_state(database, ORDERS) is StateImportResult.NOTHING
     assert rows_of(database, JOBS) == []
 
 
@@ -84,7 +84,7 @@ def test_existing_state_is_not_overwritten(database: Database, state_type: str) 
     write_state(database, "main/orders", **{state_type: "new"})
     before = state_rows(database)
 
-    assert adopt(database, ORDERS) is AdoptionResult.REFUSED
+    assert import_job_state(database, ORDERS) is StateImportResult.REFUSED
     assert state_rows(database) == before
 
 
@@ -92,13 +92,13 @@ def test_own_state_under_the_new_key_is_not_overwritten(database: Database) -> N
     write_state(database, JOB_ID, scalingHistory="old")
     write_job(database, "main/orders")
 
-    assert adopt(database, ORDERS) is AdoptionResult.REFUSED
+    assert import_job_state(database, ORDERS) is StateImportResult.REFUSED
 
 
 def test_dry_run_tells_and_changes_nothing(database: Database) -> None:
     write_state(database, JOB_ID, scalingHistory="{}")
 
-    assert adopt(database, ORDERS, is_dry_run=True) is AdoptionResult.ADOPTED
+    assert import_job_state(database, ORDERS, is_dry_run=True) is StateImportResult.ADOPTED
     assert list(state_rows(database)) == [(JOB_ID, "scalingHistory")]
     assert rows_of(database, JOBS) == []
 
@@ -108,7 +108,7 @@ def test_names_with_a_meaning_to_databases_are_names(database: Database) -> None
     write_state(database, JOB_ID, scalingHistory="{}")
     key = "main/'; DROP TABLE fa_job; -- \U0001f680"
 
-    adopt(database, dataclasses.replace(ORDERS, job_key=key))
+    import_job_state(database, dataclasses.replace(ORDERS, job_key=key))
 
     assert list(state_rows(database)) == [(key, "scalingHistory")]
 

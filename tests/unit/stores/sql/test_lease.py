@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import delete, update
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.stores.clock import elapsed
+from flink_autoscaler.stores.clock import monotonic_seconds
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 from flink_autoscaler.stores.sql.lease import MARGIN, Lease, LeaseFence
@@ -42,7 +42,7 @@ def clock() -> Clock:
 
 
 def a_lease(database: Database, owner: str, *, ttl: float = TTL, clock: Clock | None = None) -> Lease:
-    return Lease(database, name="group", owner=owner, ttl=ttl, clock=clock or elapsed)
+    return Lease(database, name="group", owner=owner, ttl=ttl, clock=clock or monotonic_seconds)
 
 
 def expire(database: Database) -> None:

@@ -179,7 +179,7 @@ def test_orders_that_cannot_be_read_are_set_aside_to_the_letter_once(
     (kept,) = rows_of(database, SET_ASIDE)
     assert (kept["job_key"], kept["state_type"], kept["state_value"]) == ("main/a", "orders", text)
     assert [line["job_key"] for line in lines.of("commands_quarantined")] == ["main/a"]
-    assert book.set_aside_count == 1
+    assert book.quarantined_count == 1
 
 
 def test_orders_that_are_replaced_by_a_command_are_set_aside_before(database: Database, book: SqlOrderStore) -> None:

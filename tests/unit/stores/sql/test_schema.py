@@ -17,7 +17,7 @@ from sqlalchemy import inspect, text
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.migrations import OLDEST_WAY_BACK, REVISIONS, VERSION_TABLE
-from flink_autoscaler.stores.sql.schema import HEAD, downgrade, require_current, status, upgrade
+from flink_autoscaler.stores.sql.schema import HEAD, downgrade_schema, require_current, schema_status, upgrade_schema
 from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, METADATA, STATE
 from testkit.builders.sql import an_event, make_reference_schema, state_rows, write_events, write_state
 from testkit.servers.databases import DatabaseServer, every_database
@@ -89,7 +89,7 @@ def test_revisions_are_those_that_alembic_finds() -> None:
 
 
 def test_empty_database_lacks_everything(empty: Database) -> None:
-    found = status(empty)
+    found = schema_status(empty)
 
     assert (found.current, found.head, found.missing) == (None, HEAD, EVERYTHING)
     assert not found.is_current
@@ -98,7 +98,7 @@ def test_empty_database_lacks_everything(empty: Database) -> None:
 
 @every_database
 def test_upgrade_makes_the_tables_as_they_are_declared(empty: Database) -> None:
-    upgrade(empty)
+    upgrade_schema(empty)
     upgraded = everything_about_tables(empty)
     with empty.transaction() as connection:
         METADATA.drop_all(connection)
@@ -115,11 +115,11 @@ def test_reference_schema_is_upgraded_in_place(served: Database) -> None:
     before = [columns_of(served, name) for name in REFERENCE_TABLES]
     rows = state_rows(served)
 
-    change = upgrade(served)
+    change = upgrade_schema(served)
 
     assert change.before.current is None
     assert set(change.before.missing) == set(EVERYTHING) - set(REFERENCE_TABLES)
-    assert status(served).is_current
+    assert schema_status(served).is_current
     assert [columns_of(served, name) for name in REFERENCE_TABLES] == before
     assert state_rows(served) == rows
     with served.transaction(read_only=True) as connection:
@@ -133,7 +133,7 @@ def test_upgrade_adds_an_index_that_somebody_left_out(served: Database) -> None:
     on_table = f" ON {EVENTS.name}" if served.dialect == "mysql" else ""
     run(served, f"DROP INDEX job_key_reason_create_time_idx{on_table}")
 
-    upgrade(served)
+    upgrade_schema(served)
 
     assert ("job_key", "reason", "create_time") in indexes_of(served, EVENTS.name)
 
@@ -143,27 +143,27 @@ def test_table_that_is_something_else_is_left_alone(empty: Database) -> None:
     run(empty, f"CREATE TABLE {STATE.name} (job_key VARCHAR(10))")
 
     with pytest.raises(StoreError, match=rf"{STATE.name} exists without the columns .*state_value"):
-        upgrade(empty)
+        upgrade_schema(empty)
 
     assert len(columns_of(empty, STATE.name)) == 1
 
 
 @every_database
 def test_interrupted_upgrade_is_finished(empty: Database) -> None:
-    upgrade(empty)
+    upgrade_schema(empty)
     run(empty, "DROP TABLE fa_lease", f"UPDATE {VERSION_TABLE} SET version_num = '0001'")
 
-    upgrade(empty)
+    upgrade_schema(empty)
 
-    assert status(empty).is_current
+    assert schema_status(empty).is_current
 
 
 @every_database
 def test_dropped_table_is_made_again(empty: Database) -> None:
-    upgrade(empty)
+    upgrade_schema(empty)
     run(empty, f"DROP TABLE {JOBS.name}")
 
-    change = upgrade(empty)
+    change = upgrade_schema(empty)
 
     assert change.before.missing == (JOBS.name,)
     assert change.after.is_current
@@ -171,54 +171,54 @@ def test_dropped_table_is_made_again(empty: Database) -> None:
 
 @every_database
 def test_missing_column_is_named_and_not_repaired(empty: Database) -> None:
-    upgrade(empty)
+    upgrade_schema(empty)
     run(empty, f"ALTER TABLE {JOBS.name} DROP COLUMN cluster")
 
     with pytest.raises(StoreError, match=f"lacks {JOBS.name}.cluster, which an upgrade cannot repair"):
-        upgrade(empty)
+        upgrade_schema(empty)
 
-    assert status(empty).missing == (f"{JOBS.name}.cluster",)
+    assert schema_status(empty).missing == (f"{JOBS.name}.cluster",)
 
 
 def test_newer_schema_is_refused(empty: Database) -> None:
-    upgrade(empty)
+    upgrade_schema(empty)
     run(empty, f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
 
     with pytest.raises(ConfigError, match=r"revision 9999 .* newer flink-autoscaler"):
         require_current(empty, upgrades_at_start=True)
     with pytest.raises(ConfigError, match=r"revision 9999 .* newer flink-autoscaler"):
-        upgrade(empty)
+        upgrade_schema(empty)
 
-    assert status(empty).is_newer
-    assert not status(empty).is_current
+    assert schema_status(empty).is_newer
+    assert not schema_status(empty).is_current
 
 
 @pytest.mark.parametrize("revision", ["", "  ", "\t?"], ids=["empty", "blank", "junk"])
 def test_revision_that_is_none_is_refused_with_what_to_do(empty: Database, revision: str) -> None:
-    upgrade(empty)
+    upgrade_schema(empty)
     with empty.transaction() as connection:
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = :revision"), {"revision": revision})
-    found = status(empty)
+    found = schema_status(empty)
 
-    for act in (upgrade, require_current):
+    for act in (upgrade_schema, require_current):
         with pytest.raises(ConfigError, match=r"fa_schema_version holds .* restore a backup .* delete that row"):
             act(empty)
 
     assert (found.is_damaged, found.is_newer, found.is_current) == (True, False, False)
-    assert status(empty) == found
+    assert schema_status(empty) == found
 
 
 def test_row_of_the_revision_can_be_deleted_and_upgraded_again(empty: Database) -> None:
-    upgrade(empty)
+    upgrade_schema(empty)
     run(empty, f"DELETE FROM {VERSION_TABLE}")
 
-    upgrade(empty)
+    upgrade_schema(empty)
 
-    assert status(empty).is_current
+    assert schema_status(empty).is_current
 
 
 def test_schema_in_two_revisions_is_refused(empty: Database) -> None:
-    upgrade(empty)
+    upgrade_schema(empty)
     run(empty, f"INSERT INTO {VERSION_TABLE} VALUES ('0001')")
 
     with pytest.raises(ConfigError, match=f"revision 0001, {HEAD}"):
@@ -231,13 +231,13 @@ def test_daemon_asks_for_an_upgrade_unless_it_is_told_to_do_it(empty: Database) 
 
     require_current(empty, upgrades_at_start=True)
 
-    assert status(empty).is_current
+    assert schema_status(empty).is_current
 
 
 def test_daemon_upgrades_by_itself_in_a_file_only(empty: Database) -> None:
     if empty.dialect == "sqlite":
         require_current(empty)
-        assert status(empty).is_current
+        assert schema_status(empty).is_current
     else:
         with pytest.raises(ConfigError, match="run flink-autoscaler db upgrade"):
             require_current(empty)
@@ -274,7 +274,7 @@ def test_processes_upgrade_at_the_same_time(database_settings: DatabaseSettings,
     errors = [process.communicate(timeout=300)[1] for process in processes]
 
     assert errors == ["", "", ""]
-    assert status(empty).is_current
+    assert schema_status(empty).is_current
 
 
 @every_database
@@ -287,42 +287,42 @@ def test_upgrade_does_not_wait_for_ever(served: Database) -> None:
         connection.execute(text(lock[served.dialect]))
 
         with pytest.raises(StoreError, match="another process has been upgrading"):
-            upgrade(served, lock_timeout=0.2)
+            upgrade_schema(served, lock_timeout=0.2)
 
 
 @every_database
 def test_older_version_is_let_in_again_and_nothing_is_lost(empty: Database) -> None:
-    upgrade(empty)
+    upgrade_schema(empty)
     write_state(empty, "main/orders", parallelismOverrides="v:4")
     rows, tables = state_rows(empty), everything_about_tables(empty)
 
-    change = downgrade(empty, OLDEST_WAY_BACK)
+    change = downgrade_schema(empty, OLDEST_WAY_BACK)
 
     assert (change.before.current, change.after.current) == (HEAD, OLDEST_WAY_BACK)
-    assert status(empty).current == OLDEST_WAY_BACK
+    assert schema_status(empty).current == OLDEST_WAY_BACK
     assert (state_rows(empty), everything_about_tables(empty)) == (rows, tables)
-    assert downgrade(empty, OLDEST_WAY_BACK).before.current == OLDEST_WAY_BACK
-    assert upgrade(empty).after.is_current
+    assert downgrade_schema(empty, OLDEST_WAY_BACK).before.current == OLDEST_WAY_BACK
+    assert upgrade_schema(empty).after.is_current
 
 
 @pytest.mark.parametrize("revision", ["0006", "9999", "head", ""])
 def test_there_is_no_way_back_to_what_was_never_released(empty: Database, revision: str) -> None:
-    upgrade(empty)
+    upgrade_schema(empty)
 
     with pytest.raises(ConfigError, match=rf"no way back to revision '{revision}', only to 0007, "):
-        downgrade(empty, revision)
+        downgrade_schema(empty, revision)
 
-    assert status(empty).is_current
+    assert schema_status(empty).is_current
 
 
 def test_schema_of_a_version_that_is_not_known_does_not_go_back(empty: Database) -> None:
-    upgrade(empty)
+    upgrade_schema(empty)
     run(empty, f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
 
     with pytest.raises(ConfigError, match=f"revision 9999 .* downgrade {HEAD}"):
-        downgrade(empty, OLDEST_WAY_BACK)
+        downgrade_schema(empty, OLDEST_WAY_BACK)
 
 
 def test_schema_that_is_older_does_not_go_back(empty: Database) -> None:
     with pytest.raises(ConfigError, match="revision none, which is older than"):
-        downgrade(empty, HEAD)
+        downgrade_schema(empty, HEAD)

@@ -202,7 +202,7 @@ def _shared_urls(places: Sequence[ConfiguredCluster]) -> Iterator[str]:
 
 def _prometheus_problems(prometheus: PrometheusSettings, place: ConfigEntry) -> Iterator[str]:
     # Imported here: few clusters have metrics from Prometheus, and every command checks its settings.
-    from flink_autoscaler.clients.prometheus.questions import LABELS, NAMES  # noqa: PLC0415
+    from flink_autoscaler.clients.prometheus.queries import LABELS, NAMES  # noqa: PLC0415
 
     if len(prometheus.url) != 1:
         yield f"{place.describe('url')}: metrics.source prometheus needs the URL of one server, such as http://prometheus:9090"

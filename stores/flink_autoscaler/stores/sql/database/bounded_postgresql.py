@@ -21,9 +21,9 @@ class BoundedConnection(Connection[Any]):
 
     def wait(self, gen: Generator[Any, Any, Any], *args: Any, **named: Any) -> Any:
         """Run one exchange with the server; the driver (from 3.2.11 on) resumes it at least every tenth of a second."""
-        return super().wait(self._bounded(gen), *args, **named)
+        return super().wait(self._with_deadline(gen), *args, **named)
 
-    def _bounded(self, exchange: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    def _with_deadline(self, exchange: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
         deadline = time.monotonic() + self.answer_timeout
         try:
             wanted = next(exchange)

@@ -36,7 +36,7 @@ from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.stores.sql.database.failures import LOCKED_BY_ANOTHER, FileLostError, RetryableError, store_error
-from flink_autoscaler.stores.sql.database.jdbc_url import translate
+from flink_autoscaler.stores.sql.database.jdbc_url import sqlalchemy_url
 
 Dialect = Literal["sqlite", "postgresql", "mysql"]
 T = TypeVar("T")
@@ -108,7 +108,7 @@ class Database:
     """
 
     def __init__(self, settings: DatabaseSettings, *, beside: Database | None = None) -> None:
-        url = translate(settings.url)
+        url = sqlalchemy_url(settings.url)
         has_login = url.get_backend_name() != "sqlite"  # a file has no users; a variable may be set nevertheless
         if has_login and settings.username is not None:
             url = url.set(username=settings.username)
@@ -143,7 +143,7 @@ class Database:
             StoreError: The database failed; whether a commit under way took place is not known then.
         """
         try:
-            with self._turn(read_only=read_only), self._connect() as connection:
+            with self._writer_lock(read_only=read_only), self._connect() as connection:
                 connection.execution_options(read_only=read_only)
                 with connection.begin():
                     self._has_begun = self._has_begun or not read_only
@@ -155,7 +155,7 @@ class Database:
     def save_journal(self) -> None:
         """Move what is in a deleted journal of SQLite, which is still open, into the file. Does not fail."""
         if self._file is not None and self._file.is_journal_lost():
-            with suppress(SQLAlchemyError, sqlite3.Error, StoreError), self._turn(read_only=False):
+            with suppress(SQLAlchemyError, sqlite3.Error, StoreError), self._writer_lock(read_only=False):
                 self._checkpoint()
 
     def checkpoint(self) -> None:
@@ -166,7 +166,7 @@ class Database:
         """
         # The next one makes up for one that could not be; whether the database works is found out by other means.
         if self.dialect == "sqlite":
-            with suppress(SQLAlchemyError, sqlite3.Error, OSError, StoreError), self._turn(read_only=False):
+            with suppress(SQLAlchemyError, sqlite3.Error, OSError, StoreError), self._writer_lock(read_only=False):
                 if self._file is not None:
                     self._file.check()
                 self._checkpoint()
@@ -187,7 +187,7 @@ class Database:
             raise store_error(error, self.name) from error
 
     @contextmanager
-    def _turn(self, *, read_only: bool) -> Iterator[None]:
+    def _writer_lock(self, *, read_only: bool) -> Iterator[None]:
         """Let writers of SQLite queue here: there they would ask again and again, in growing intervals."""
         if read_only or self.dialect != "sqlite":
             yield
@@ -329,12 +329,12 @@ def _prepare_sqlite(engine: Engine, file: SqliteFile | None) -> None:
         with suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA journal_mode = WAL")
         if file is not None:
-            file.opened()
+            file.note_connected()
 
     def closed(connection: sqlite3.Connection, _: object) -> None:
         del connection
         if file is not None:
-            file.closed()
+            file.note_disconnected()
 
     def begin(connection: Connection) -> None:
         is_read_only = connection.get_execution_options().get("read_only", False)
@@ -410,7 +410,7 @@ class SqliteFile:
         self._beside: dict[str, _Identity] = {}
         self._connections = 0
 
-    def opened(self) -> None:
+    def note_connected(self) -> None:
         """Take note that somebody has connected: from now on it has to be this file."""
         with self._lock:
             self._connections += 1
@@ -418,7 +418,7 @@ class SqliteFile:
             self._identity = self._find()
         self._learn_beside()
 
-    def closed(self) -> None:
+    def note_disconnected(self) -> None:
         """Take note that somebody disconnects. The last one has SQLite remove the journal."""
         with self._lock:
             self._connections -= 1

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Table, func, select, text
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.schema import status
+from flink_autoscaler.stores.sql.schema import schema_status
 from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, LEASE, ORDERS, SET_ASIDE, STATE, TOMBSTONES
 
 CLOCK_TOLERANCE: Final = 5.0
@@ -30,7 +30,7 @@ _COLLATION = (
 )
 
 
-class Level(StrEnum):
+class FindingLevel(StrEnum):
     """Severity of a finding."""
 
     OK = "ok"
@@ -39,7 +39,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DatabaseFinding:
     """Result of one check.
 
     Attributes:
@@ -49,57 +49,57 @@ class Finding:
     """
 
     check: str
-    level: Level
+    level: FindingLevel
     text: str
     facts: dict[str, Any]
 
 
-Found = tuple[Level, str, dict[str, Any]]
+DatabaseFindings = tuple[FindingLevel, str, dict[str, Any]]
 """A finding without its name."""
 
 
-def diagnose(database: Database) -> Iterator[Finding]:
+def diagnose(database: Database) -> Iterator[DatabaseFinding]:
     """Yield one finding after the other; ends with the first error that makes the others pointless. Never raises.
 
     Nothing is changed: what is written to try it out is rolled back.
     """
     for check in (_connection, _schema):
-        finding = _tried(check, database)
+        finding = _run_check(check, database)
         yield finding
-        if finding.level is Level.ERROR:
+        if finding.level is FindingLevel.ERROR:
             return
-    for check in (_clock, _time_zone, _writing, _job_keys, _contents, _set_aside):
-        yield _tried(check, database)
+    for check in (_clock, _time_zone, _writing, _job_keys, _contents, _quarantined_values):
+        yield _run_check(check, database)
 
 
-def _tried(check: Callable[[Database], Found], database: Database) -> Finding:
+def _run_check(check: Callable[[Database], DatabaseFindings], database: Database) -> DatabaseFinding:
     name = check.__name__.strip("_").replace("_", " ")
     try:
-        return Finding(name, *check(database))
+        return DatabaseFinding(name, *check(database))
     except StoreError as error:
-        return Finding(name, Level.ERROR, str(error), {})
+        return DatabaseFinding(name, FindingLevel.ERROR, str(error), {})
 
 
-def _connection(database: Database) -> Found:
+def _connection(database: Database) -> DatabaseFindings:
     started = time.monotonic()
     with database.transaction(read_only=True) as connection:
         version = str(connection.scalar(text(_VERSION[database.dialect])))
     seconds = round(time.monotonic() - started, 4)
     told = f"{database.name}, {database.dialect} {version}, connected in {seconds * 1000:.0f} ms"
     facts = {"database": database.name, "dialect": database.dialect, "version": version, "seconds": seconds}
-    return Level.OK, told, facts
+    return FindingLevel.OK, told, facts
 
 
-def _schema(database: Database) -> Found:
-    found = status(database)
+def _schema(database: Database) -> DatabaseFindings:
+    found = schema_status(database)
     facts = {"current": found.current, "head": found.head, "missing": list(found.missing)}
     if found.problem is None:
-        return Level.OK, f"revision {found.current}", facts
+        return FindingLevel.OK, f"revision {found.current}", facts
     remedy = "; run flink-autoscaler db upgrade" if found.can_be_upgraded else ""
-    return Level.ERROR, found.problem + remedy, facts
+    return FindingLevel.ERROR, found.problem + remedy, facts
 
 
-def _clock(database: Database) -> Found:
+def _clock(database: Database) -> DatabaseFindings:
     before = time.time()
     with database.transaction(read_only=True) as connection:
         there = database.now_ms(connection) / 1000
@@ -107,14 +107,14 @@ def _clock(database: Database) -> Found:
     ahead = round(there - (before + time.time()) / 2, 3)
     facts = {"database_ahead_seconds": ahead}
     if abs(ahead) <= CLOCK_TOLERANCE:
-        return Level.OK, f"the database's clock differs by {ahead:+.3f} s", facts
+        return FindingLevel.OK, f"the database's clock differs by {ahead:+.3f} s", facts
     told = (
         f"the database's clock differs by {ahead:+.1f} s from this host's: synchronise them, so that times make sense"
     )
-    return Level.WARNING, told, facts
+    return FindingLevel.WARNING, told, facts
 
 
-def _time_zone(database: Database) -> Found:
+def _time_zone(database: Database) -> DatabaseFindings:
     """Look for rows from the future: all processes have to write the local time of one zone."""
     with database.transaction(read_only=True) as connection:
         now = database.now(connection)
@@ -129,19 +129,19 @@ def _time_zone(database: Database) -> Found:
             f"the newest row is of {latest:%Y-%m-%d %H:%M:%S}, which has not come yet in this process's time zone"
             f" ({zone.tzname()}): another process writes in another one; give all of them the same TZ"
         )
-        return Level.WARNING, told, facts
+        return FindingLevel.WARNING, told, facts
     if zone.utcoffset():
         told = f"{zone.tzname()}; every process that shares the database needs the same; TZ=UTC never jumps"
-        return Level.WARNING, told, facts
-    return Level.OK, str(zone.tzname()), facts
+        return FindingLevel.WARNING, told, facts
+    return FindingLevel.OK, str(zone.tzname()), facts
 
 
-def _writing(database: Database) -> Found:
+def _writing(database: Database) -> DatabaseFindings:
     with database.transaction() as connection, connection.begin_nested() as trial:
         for table in _PROBED:
             _write_and_delete(connection, table, _probe(table, database.now(connection)))
         trial.rollback()
-    return Level.OK, "rows can be inserted, updated and deleted in every table", {}
+    return FindingLevel.OK, "rows can be inserted, updated and deleted in every table", {}
 
 
 def _probe(table: Table, now: datetime) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def _write_and_delete(connection: Connection, table: Table, row: dict[str, Any])
     connection.execute(table.delete().where(table.c[key] == _PROBE))
 
 
-def _job_keys(database: Database) -> Found:
+def _job_keys(database: Database) -> DatabaseFindings:
     """Look at the collation of job keys: the Java process's script for MySQL makes them ignore case."""
     collation = None
     if database.dialect == "mysql":
@@ -166,26 +166,26 @@ def _job_keys(database: Database) -> Found:
             collation = connection.scalar(text(_COLLATION), {"table": STATE.name})
     facts = {"collation": collation}
     if collation is None or not collation.endswith("_ci"):
-        return Level.OK, "compared to the letter", facts
+        return FindingLevel.OK, "compared to the letter", facts
     told = f"compared by {collation}, so jobs whose names differ in case only cannot both be stored; rename one"
-    return Level.WARNING, told, facts
+    return FindingLevel.WARNING, told, facts
 
 
-def _contents(database: Database) -> Found:
+def _contents(database: Database) -> DatabaseFindings:
     jobs = select(func.count(STATE.c.job_key.distinct()))
     events = select(func.count(), func.min(EVENTS.c.create_time)).select_from(EVENTS)
     with database.transaction(read_only=True) as connection:
         job_count = connection.scalar(jobs) or 0
         event_count, oldest = connection.execute(events).one()
     told = f"state of {job_count} jobs, {event_count} events" + (f" since {oldest:%Y-%m-%d}" if oldest else "")
-    return Level.OK, told, {"jobs": job_count, "events": event_count}
+    return FindingLevel.OK, told, {"jobs": job_count, "events": event_count}
 
 
-def _set_aside(database: Database) -> Found:
+def _quarantined_values(database: Database) -> DatabaseFindings:
     with database.transaction(read_only=True) as connection:
         count, newest = connection.execute(select(func.count(), func.max(SET_ASIDE.c.set_aside_at))).one()
     facts = {"set_aside": count}
     if not count:
-        return Level.OK, "every value could be read", facts
+        return FindingLevel.OK, "every value could be read", facts
     told = f"{count} values that could not be read are in {SET_ASIDE.name}, the last of {newest:%Y-%m-%d %H:%M:%S}"
-    return Level.WARNING, told, facts
+    return FindingLevel.WARNING, told, facts

@@ -40,12 +40,12 @@ class FileLostError(StoreError):
     """The file of the database is not the one any more that is open."""
 
 
-class LastingError(StoreError):
+class PermanentError(StoreError):
     """The set-up of the database is wrong: waiting does not help, a person has to act."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Meaning:
+class _FailureKind:
     """Meaning of an error, and the codes by which databases report it.
 
     Attributes:
@@ -59,73 +59,73 @@ class _Meaning:
     pattern: str = ""
 
 
-_CONFLICT = _Meaning("a row is there already: another process writes the same job", ConflictError, "23505 1062")
-_AWAY = _Meaning(
+_CONFLICT = _FailureKind("a row is there already: another process writes the same job", ConflictError, "23505 1062")
+_AWAY = _FailureKind(
     "it cannot be reached or went away: check that it runs, and host and port in jdbc.url",
     codes="57P01 57P02 57P03 1053 1927 2002 2003 2006 2013 2055",
     pattern="connection refused|connection failed|lost connection|closed|starting up|shutting down",
 )
-_MEANINGS = (
+_FAILURE_KINDS = (
     _CONFLICT,
-    _Meaning(
+    _FailureKind(
         "another transaction was in the way (deadlock); it is tried again", RetryableError, "40P01 40001 1213 1020"
     ),
-    _Meaning(
+    _FailureKind(
         "it is read-only: connect to the primary, or make the file writable",
         codes="25006 1290 1792 1836 SQLITE_READONLY",
     ),
-    _Meaning("its disk is full: free some space", codes="53100 1021 1114 SQLITE_FULL"),
-    _Meaning(
+    _FailureKind("its disk is full: free some space", codes="53100 1021 1114 SQLITE_FULL"),
+    _FailureKind(
         "the user may not do this: grant SELECT, INSERT, UPDATE and DELETE on the tables",
-        LastingError,
+        PermanentError,
         "42501 1044 1142 1143",
     ),
-    _Meaning(
+    _FailureKind(
         "a value is longer than its column or the largest packet allows",
         RowError,
         "22001 54000 1406 1153 SQLITE_TOOBIG",
     ),
-    _Meaning("another writer kept it locked for too long", codes="55P03 1205"),
+    _FailureKind("another writer kept it locked for too long", codes="55P03 1205"),
     # Writers of one process queue before they ask for the lock.
-    _Meaning(LOCKED_BY_ANOTHER, codes="SQLITE_BUSY SQLITE_LOCKED"),
-    _Meaning("its file could not be read or written: check the disk and its free space", codes="SQLITE_IOERR"),
-    _Meaning("its file cannot be opened: check the folder and its permissions", LastingError, "SQLITE_CANTOPEN"),
-    _Meaning("its file is damaged or is not a database", LastingError, "SQLITE_CORRUPT SQLITE_NOTADB"),
+    _FailureKind(LOCKED_BY_ANOTHER, codes="SQLITE_BUSY SQLITE_LOCKED"),
+    _FailureKind("its file could not be read or written: check the disk and its free space", codes="SQLITE_IOERR"),
+    _FailureKind("its file cannot be opened: check the folder and its permissions", PermanentError, "SQLITE_CANTOPEN"),
+    _FailureKind("its file is damaged or is not a database", PermanentError, "SQLITE_CORRUPT SQLITE_NOTADB"),
     # Of those with a pattern the first one that is found counts.
-    _Meaning(
+    _FailureKind(
         "user name or password is wrong: check jdbc.username and the password variable or file",
-        LastingError,
+        PermanentError,
         "28P01 28000 1045 1698",
         "password authentication failed|no password supplied|access denied for user|"
         'role "?[^"]{1,128}"? does not exist',
     ),
-    _Meaning(
+    _FailureKind(
         "the connection could not be secured: check the TLS parameters of jdbc.url and the server's certificate",
         pattern=r"(?-i:certificate|\bSSL\b|\bTLS\b)",
     ),
-    _Meaning(
+    _FailureKind(
         "the database does not exist: create it, or correct jdbc.url",
-        LastingError,
+        PermanentError,
         "3D000 1049",
         'database "?[^"]{1,128}"? does not exist|unknown database',
     ),
-    _Meaning(
+    _FailureKind(
         "it has no free connection: raise its limit, or lower jdbc pool sizes",
         codes="53300 1040 1203 1226",
         pattern="too many clients|too many connections|remaining connection slots",
     ),
-    _Meaning(
+    _FailureKind(
         "a table or column is missing: run 'flink-autoscaler db upgrade'",
-        LastingError,
+        PermanentError,
         "42P01 42703 3F000 1146 1054",
         "no such table|no such column|has no column named",
     ),
-    _Meaning(
+    _FailureKind(
         "its host name is not known: check jdbc.url",
         pattern="could not translate host|failed to resolve|name or service not known|name resolution",
     ),
-    _Meaning("it did not answer in time", codes="57014", pattern="timed out|timeout expired"),
-    _Meaning(
+    _FailureKind("it did not answer in time", codes="57014", pattern="timed out|timeout expired"),
+    _FailureKind(
         "a text has characters that it does not take, such as NUL",
         RowError,
         "22021 22P05 1366",
@@ -133,8 +133,8 @@ _MEANINGS = (
     ),
     _AWAY,
 )
-_BY_CODE = {str(getattr(sqlite3, code, code)): meaning for meaning in _MEANINGS for code in meaning.codes.split()}
-_BY_TEXT = tuple((re.compile(meaning.pattern, re.IGNORECASE), meaning) for meaning in _MEANINGS if meaning.pattern)
+_BY_CODE = {str(getattr(sqlite3, code, code)): meaning for meaning in _FAILURE_KINDS for code in meaning.codes.split()}
+_BY_TEXT = tuple((re.compile(meaning.pattern, re.IGNORECASE), meaning) for meaning in _FAILURE_KINDS if meaning.pattern)
 
 
 def store_error(error: Exception, database: str) -> StoreError:
@@ -152,17 +152,17 @@ def store_error(error: Exception, database: str) -> StoreError:
     if isinstance(error, NoSuchModuleError | ModuleNotFoundError):
         return StoreError(f"{database}: its driver is not installed: {error}")
     original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    meaning = _meaning(error, original)
+    meaning = _kind_of(error, original)
     text = " ".join(str(original).split())[:_LONGEST_TEXT]
     return meaning.error(f"{database}: {meaning.what_to_do} ({type(original).__name__}: {text})")
 
 
-def is_lasting(error: StoreError) -> bool:
+def is_permanent(error: StoreError) -> bool:
     """Tell whether an error is about how the database is set up, so that only a person can end it."""
-    return isinstance(error, LastingError)
+    return isinstance(error, PermanentError)
 
 
-def _meaning(error: Exception, original: BaseException) -> _Meaning:
+def _kind_of(error: Exception, original: BaseException) -> _FailureKind:
     known = _by_code(original)
     if known is not None and known is not _AWAY:
         return known
@@ -174,10 +174,10 @@ def _meaning(error: Exception, original: BaseException) -> _Meaning:
             return meaning
     is_cut = isinstance(error, DBAPIError) and error.connection_invalidated
     is_about_values = isinstance(error, IntegrityError | DataError)
-    return known or (_AWAY if is_cut else _Meaning("it refused", RowError if is_about_values else StoreError))
+    return known or (_AWAY if is_cut else _FailureKind("it refused", RowError if is_about_values else StoreError))
 
 
-def _by_code(original: BaseException) -> _Meaning | None:
+def _by_code(original: BaseException) -> _FailureKind | None:
     """Return what the code of the driver's error means, if it has one that is known."""
     if type(original).__module__.startswith("pymysql"):
         return _BY_CODE.get(str(original.args[0])) if original.args else None

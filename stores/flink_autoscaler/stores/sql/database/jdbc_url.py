@@ -28,7 +28,7 @@ _SSL_MODES = {
 _TRUE = "true"
 
 
-def translate(url: str) -> URL:
+def sqlalchemy_url(url: str) -> URL:
     """Make a SQLAlchemy URL of ``jdbc:postgresql:``, ``jdbc:mysql:``, ``jdbc:mariadb:``, ``jdbc:sqlite:`` or its own.
 
     Parameters about TLS and the user are translated. Others of a JDBC driver tune that driver and are left out.
@@ -51,10 +51,10 @@ def _from_sqlalchemy(text: str) -> URL:
             "or sqlite:////path/to/file"
         ) from None
     backend = _backend(url.get_backend_name())
-    return _checked(url.set(drivername=_DRIVERS[backend]))
+    return _require_file(url.set(drivername=_DRIVERS[backend]))
 
 
-def _checked(url: URL) -> URL:
+def _require_file(url: URL) -> URL:
     """Refuse databases in memory: every connection would get its own."""
     if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
         raise ConfigError("jdbc.url names SQLite without a file; to keep state in memory set state-store.type: MEMORY")
@@ -74,7 +74,7 @@ def _from_jdbc(text: str) -> URL:
     backend = _backend(name)
     location, _, query = rest.partition("?")
     if backend == "sqlite":
-        return _checked(URL.create(_DRIVERS[backend], database=location or None))
+        return _require_file(URL.create(_DRIVERS[backend], database=location or None))
     parameters = dict(parse_qsl(query, keep_blank_values=True))
     _refuse_unknown_tls(parameters, backend)
     hosts, database = _location(location)

@@ -96,7 +96,7 @@ def remove_figures(connection: Connection, start: int, end: int) -> int:
 
 def _row(vertex: VertexReport) -> dict[str, object]:
     return {
-        "vertex_name": storable(vertex.name),
+        "vertex_name": storable_text(vertex.name),
         "current_parallelism": vertex.current,
         "new_parallelism": vertex.new,
         "capacity": finite(vertex.capacity),
@@ -105,6 +105,6 @@ def _row(vertex: VertexReport) -> dict[str, object]:
     }
 
 
-def storable(text: str) -> str:
+def storable_text(text: str) -> str:
     """Replace what no database, or not every one, takes as text: NUL and halves of characters."""
     return text.replace("\0", "\N{SYMBOL FOR NULL}").encode("utf-8", "replace").decode("utf-8")

@@ -27,7 +27,7 @@ from flink_autoscaler.stores.sql.events.figures import (
     put_figures,
     put_vertices,
     remove_figures,
-    storable,
+    storable_text,
 )
 from flink_autoscaler.stores.sql.tables import EVENTS
 
@@ -42,7 +42,7 @@ _FIRST_RUN = (60.0, 600.0)
 """Seconds after the start, so that daemons that are restarted every day clean up, too, and not all at once."""
 
 
-class _Kept(NamedTuple):
+class _RetainedRange(NamedTuple):
     """The time of the events that stay, by the local clock of the database's rows."""
 
     since: datetime
@@ -97,7 +97,7 @@ class EventCleaner:
         """Do one run and return how many rows it removed. Failures end the run and are logged."""
         now = self._clock()
         ahead = max(self._ttl, _TIME_ZONES)
-        kept = _Kept(self._database.local_time(now - self._ttl), self._database.local_time(now + ahead))
+        kept = _RetainedRange(self._database.local_time(now - self._ttl), self._database.local_time(now + ahead))
         try:
             return self._clean(kept)
         except LeaseLostError:
@@ -106,7 +106,7 @@ class EventCleaner:
             log.error("event_cleanup_failed", error=str(error))
         return 0
 
-    def _clean(self, kept: _Kept) -> int:
+    def _clean(self, kept: _RetainedRange) -> int:
         removed = 0
         start = self._first_expired(kept)
         while start is not None and not self._stopped.is_set():
@@ -131,13 +131,13 @@ class EventCleaner:
             self._database.run(partial(remove_figures, start=start, end=last), fence=self._fence)
             self._stopped.wait(self._pause)
 
-    def _first_expired(self, kept: _Kept) -> int | None:
+    def _first_expired(self, kept: _RetainedRange) -> int | None:
         """Return the id of the very first row, if that has expired."""
         first = select(EVENTS.c.id, EVENTS.c.create_time).order_by(EVENTS.c.id).limit(1)
         row = self._database.run(lambda connection: connection.execute(first).first(), read_only=True)
         return None if row is None or kept.since <= row.create_time <= kept.until else row.id
 
-    def _remove(self, start: int, kept: _Kept) -> int:
+    def _remove(self, start: int, kept: _RetainedRange) -> int:
         def remove(connection: Connection) -> int:
             expired = ~EVENTS.c.create_time.between(*kept)
             batch = EVENTS.c.id.between(start, start + BATCH - 1)
@@ -225,7 +225,7 @@ def insert_event(connection: Connection, job_key: JobKey, event: Event, now: dat
     """Write a row of its own for an event, and its figures; return the id of the row."""
     row = {"job_key": job_key, "reason": event.reason, "event_type": event.type.value, "event_count": 1}
     times = {"create_time": now, "update_time": now}
-    text = {"message": storable(event.message), "event_key": notification_identity(job_key, event)}
+    text = {"message": storable_text(event.message), "event_key": notification_identity(job_key, event)}
     (event_id,) = connection.execute(insert(EVENTS).values(**row, **times, **text)).inserted_primary_key or (0,)
     if event.figures:
         put_figures(connection, event_id, event.figures)
@@ -246,7 +246,7 @@ def _count(connection: Connection, job_key: JobKey, event: Event, now: datetime,
     counted = connection.execute(
         update(EVENTS)
         .where(EVENTS.c.id == latest.id)
-        .values(update_time=now, message=storable(event.message), event_count=EVENTS.c.event_count + 1)
+        .values(update_time=now, message=storable_text(event.message), event_count=EVENTS.c.event_count + 1)
     )
     # None when the cleaner was faster.
     return int(latest.id) if counted.rowcount == 1 else None

@@ -74,12 +74,12 @@ class EventFilter:
     reason: str | None = None
     event_type: EventType | None = None
 
-    def takes(self, job_key: JobKey, reason: str) -> bool:
-        """Tell whether a row is wanted that :meth:`conditions` let through: they ignore case in some databases."""
+    def matches_exactly(self, job_key: JobKey, reason: str) -> bool:
+        """Tell whether a row is wanted that :meth:`sql_conditions` let through: they ignore case in some databases."""
         is_wanted = self.reason is None or reason == self.reason
         return is_wanted and (self.job is None or _matches(job_key, self.job))
 
-    def conditions(self) -> Iterator[ColumnElement[bool]]:
+    def sql_conditions(self) -> Iterator[ColumnElement[bool]]:
         """Yield what the database can check; may let through more than is wanted, never less."""
         columns = EVENTS.c
         if self.job is not None:
@@ -114,9 +114,9 @@ def newest_events(database: Database, wanted: EventFilter, limit: int) -> Iterat
 
 def _events_with_ids(connection: Connection, wanted: EventFilter, ids: Sequence[int]) -> list[StoredEvent]:
     """Return the wanted ones among the events with some ids, at most :data:`PAGE` of them, by id."""
-    found = select(EVENTS).where(*wanted.conditions(), EVENTS.c.id.in_(ids)).order_by(EVENTS.c.id)
+    found = select(EVENTS).where(*wanted.sql_conditions(), EVENTS.c.id.in_(ids)).order_by(EVENTS.c.id)
     events = starmap(StoredEvent, connection.execute(found).all())
-    taken = [event for event in events if wanted.takes(event.job_key, event.reason)]
+    taken = [event for event in events if wanted.matches_exactly(event.job_key, event.reason)]
     figures = figures_of(connection, [event.id for event in taken])
     return [replace(event, figures=figures.get(event.id, NO_FIGURES)) for event in taken]
 
@@ -124,7 +124,7 @@ def _events_with_ids(connection: Connection, wanted: EventFilter, ids: Sequence[
 def _counts_by_id(connection: Connection, wanted: EventFilter, *conditions: ColumnElement[bool]) -> dict[int, int]:
     """Return how often events happened, by id in ascending order, for those that meet the conditions too."""
     columns = EVENTS.c
-    query = select(columns.id, columns.event_count).where(*wanted.conditions(), *conditions).order_by(columns.id)
+    query = select(columns.id, columns.event_count).where(*wanted.sql_conditions(), *conditions).order_by(columns.id)
     counts: dict[int, int] = {}
     last = None
     while True:
@@ -139,13 +139,15 @@ def _counts_by_id(connection: Connection, wanted: EventFilter, *conditions: Colu
 def _newest_ids(database: Database, wanted: EventFilter, limit: int) -> list[int]:
     """Return the ids of the newest events, as many as wanted, in ascending order."""
     columns = EVENTS.c
-    query = select(columns.id, columns.job_key, columns.reason).where(*wanted.conditions()).order_by(columns.id.desc())
+    query = (
+        select(columns.id, columns.job_key, columns.reason).where(*wanted.sql_conditions()).order_by(columns.id.desc())
+    )
     ids: list[int] = []
     below: tuple[ColumnElement[bool], ...] = ()
     while True:
         with database.transaction(read_only=True) as connection:
             rows = connection.execute(query.where(*below).limit(_LIGHT_PAGE)).all()
-        ids += [row.id for row in rows if wanted.takes(row.job_key, row.reason)]
+        ids += [row.id for row in rows if wanted.matches_exactly(row.job_key, row.reason)]
         if len(ids) >= limit or len(rows) < _LIGHT_PAGE:
             return ids[:limit][::-1]
         below = (columns.id < rows[-1].id,)
@@ -187,7 +189,7 @@ class EventFollower:
             self._newest = _newest_id(connection)
             self._swept_to = database.now(connection)
             self._next_sweep = clock() + SWEEP_INTERVAL
-            self._known = self._found(connection, sweeps=True)
+            self._known = self._seen_counts(connection, sweeps=True)
 
     def mark_shown(self, event: StoredEvent) -> None:
         """Leave out an event in later polls until it happens again."""
@@ -203,7 +205,7 @@ class EventFollower:
         with self._database.transaction(read_only=True) as connection:
             now = self._database.now(connection)
             newest = _newest_id(connection)
-            found = self._found(connection, sweeps=sweeps)
+            found = self._seen_counts(connection, sweeps=sweeps)
         changed = {each: count for each, count in found.items() if self._known.get(each) != count}
         yield from self._changed_events(changed)
         self._newest = max(self._newest, newest)
@@ -224,7 +226,7 @@ class EventFollower:
             shown = {event.id for event in events}
             self._known |= {each: changed[each] for each in ids if each not in shown}
 
-    def _found(self, connection: Connection, *, sweeps: bool) -> dict[int, int]:
+    def _seen_counts(self, connection: Connection, *, sweeps: bool) -> dict[int, int]:
         near = EVENTS.c.id > self._newest - NEAR
         if sweeps:
             since: datetime = self._swept_to - _CLOCK_MARGIN

@@ -74,7 +74,7 @@ def read_json(text: str, *, exact: bool = False) -> Any:
         raise DocumentError("not JSON: a number is too long") from None
 
 
-class Shape(NamedTuple):
+class _ValueCodec(NamedTuple):
     """Both directions of a kind of value.
 
     Attributes:
@@ -144,10 +144,10 @@ def _restart_text(restart_ms: int | None) -> str:
     return "null" if restart_ms is None or restart_ms < 0 else seconds_text(restart_ms)
 
 
-_NUMBER = Shape(number_text, _float, is_optional=True)
-_PARALLELISM = Shape(str, _parallelism)
-_TRUTH = Shape(lambda value: "true" if value else "false", _bool)
-_TEXT = Shape(quoted, _text)
+_NUMBER = _ValueCodec(number_text, _float, is_optional=True)
+_PARALLELISM = _ValueCodec(str, _parallelism)
+_TRUTH = _ValueCodec(lambda value: "true" if value else "false", _bool)
+_TEXT = _ValueCodec(quoted, _text)
 
 
 def _instant(value: Any, _: Unknown) -> int:
@@ -157,11 +157,13 @@ def _instant(value: Any, _: Unknown) -> int:
     return at_ms
 
 
-_INSTANT = Shape(seconds_text, _instant)
-_RESTART = Shape(_restart_text, lambda value, _: None if value is None else parse_seconds(value), is_optional=True)
+_INSTANT = _ValueCodec(seconds_text, _instant)
+_RESTART = _ValueCodec(
+    _restart_text, lambda value, _: None if value is None else parse_seconds(value), is_optional=True
+)
 
 
-def _properties(what: str, **shapes: tuple[str, Shape]) -> Shape:
+def _properties(what: str, **shapes: tuple[str, _ValueCodec]) -> _ValueCodec:
     """Return the shape of an object, read as a dictionary by the names of the attributes it is written from.
 
     Args:
@@ -181,33 +183,33 @@ def _properties(what: str, **shapes: tuple[str, Shape]) -> Shape:
             for attribute, (name, shape) in shapes.items()
         }
 
-    return Shape(write, read)
+    return _ValueCodec(write, read)
 
 
-def _made(kind: Callable[..., Any], properties: Shape) -> Shape:
+def _object_of(kind: Callable[..., Any], properties: _ValueCodec) -> _ValueCodec:
     """Return the shape of an object that is read as a value with these attributes."""
-    return Shape(properties.write, lambda value, unknown: kind(**properties.read(value, unknown)))
+    return _ValueCodec(properties.write, lambda value, unknown: kind(**properties.read(value, unknown)))
 
 
-def _only(what: str, name: str, shape: Shape) -> Shape:
+def _single_property(what: str, name: str, shape: _ValueCodec) -> _ValueCodec:
     """Return the shape of an object with one property, which is read as the value of that."""
     wrapper = _properties(what, value=(name, shape))
-    return Shape(
+    return _ValueCodec(
         lambda value: _object([(name, shape.write(value))]),
         lambda value, unknown: wrapper.read(value, unknown)["value"],
     )
 
 
-def _mapped(what: str, shape: Shape) -> Shape:
+def _map_of(what: str, shape: _ValueCodec) -> _ValueCodec:
     """Return the shape of a map with keys of any kind."""
-    return Shape(
+    return _ValueCodec(
         lambda values: _object((key, shape.write(value)) for key, value in values.items()),
         lambda value, unknown: {key: shape.read(each, unknown) for key, each in _mapping(value, what).items()},
         is_optional=True,
     )
 
 
-def _by_instant(kind: Callable[..., Any], what: str, properties: Shape) -> Shape:
+def _by_instant(kind: Callable[..., Any], what: str, properties: _ValueCodec) -> _ValueCodec:
     """Return the shape of values with an ``at_ms``, which is their key; they are read oldest first."""
 
     def read(value: Any, unknown: Unknown) -> tuple[Any, ...]:
@@ -215,14 +217,14 @@ def _by_instant(kind: Callable[..., Any], what: str, properties: Shape) -> Shape
         made = [kind(at_ms=parse_instant(at), **properties.read(each, unknown)) for at, each in found]
         return tuple(sorted(made, key=lambda each: each.at_ms))
 
-    return Shape(
+    return _ValueCodec(
         lambda values: _object((instant_text(value.at_ms), properties.write(value)) for value in values),
         read,
         is_optional=True,
     )
 
 
-def _by_metric(shape: Shape) -> Shape:
+def _by_metric(shape: _ValueCodec) -> _ValueCodec:
     """Return the shape of a map with metrics as keys, of which unknown ones are left out."""
 
     def read(value: Any, unknown: Unknown) -> dict[ScalingMetric, Any]:
@@ -231,12 +233,12 @@ def _by_metric(shape: Shape) -> Shape:
         known = ((ScalingMetric.__members__.get(name), each) for name, each in found.items())
         return {metric: shape.read(each, unknown) for metric, each in known if metric is not None}
 
-    write = _mapped("metrics", shape).write
-    return Shape(write, read, is_optional=True)
+    write = _map_of("metrics", shape).write
+    return _ValueCodec(write, read, is_optional=True)
 
 
-def _listed(shape: Shape) -> Shape:
-    return Shape(
+def _list_of(shape: _ValueCodec) -> _ValueCodec:
+    return _ValueCodec(
         lambda values: "[" + ",".join(map(shape.write, values)) + "]",
         lambda value, unknown: tuple(shape.read(each, unknown) for each in value or ()),
         is_optional=True,
@@ -252,17 +254,17 @@ def _read_removals(value: Any, unknown: Unknown) -> tuple[str, ...]:
 _METRICS = _by_metric(_NUMBER)._replace(write=metrics_text)
 _SAMPLE = _properties(
     "a sample",
-    vertices=("vertexMetrics", _mapped("vertexMetrics", _METRICS)),
+    vertices=("vertexMetrics", _map_of("vertexMetrics", _METRICS)),
     globals_=("globalMetrics", _METRICS),
 )
 
 
 def _sample(at_ms: int, vertices: Mapping[VertexId, VertexMetrics], globals_: VertexMetrics) -> MetricSample:
-    return MetricSample(at_ms, VertexTable.of(vertices), _shared(tuple(globals_.items())), waited=_NOT_KEPT)
+    return MetricSample(at_ms, VertexTable.of(vertices), _shared_globals(tuple(globals_.items())), waited=_NOT_KEPT)
 
 
 @lru_cache(maxsize=1024)
-def _shared(globals_: tuple[tuple[ScalingMetric, float], ...]) -> VertexMetrics:
+def _shared_globals(globals_: tuple[tuple[ScalingMetric, float], ...]) -> VertexMetrics:
     """Return cluster-wide metrics: the jobs of a cluster have the same in the samples of one pass."""
     return dict(globals_)
 
@@ -272,27 +274,27 @@ _NOT_KEPT: Final[Mapping[VertexId, NonBusyTime]] = {}
 
 _SAMPLES = _by_instant(_sample, "the document", _SAMPLE)
 _EVALUATED = _properties("a metric", current=("current", _NUMBER), average=("average", _NUMBER))
-_SUMMARY = _made(
+_SUMMARY = _object_of(
     ScalingSummary,
     _properties(
         "a decision",
         current=("currentParallelism", _PARALLELISM),
         new=("newParallelism", _PARALLELISM),
-        metrics=("metrics", _by_metric(_made(EvaluatedMetric, _EVALUATED))),
+        metrics=("metrics", _by_metric(_object_of(EvaluatedMetric, _EVALUATED))),
     ),
 )
-_DECISION = Shape(
+_DECISION = _ValueCodec(
     lambda entry: _SUMMARY.write(entry.summary), lambda value, unknown: {"summary": _SUMMARY.read(value, unknown)}
 )
-_HISTORY = _mapped("the document", _by_instant(HistoryEntry, "a vertex", _DECISION))
+_HISTORY = _map_of("the document", _by_instant(HistoryEntry, "a vertex", _DECISION))
 _RECORD = _properties("a record", restart_ms=("restartDuration", _RESTART))
-_TRACKING = _only("the document", "scalingRecords", _by_instant(ScalingRecord, "scalingRecords", _RECORD))
-_CONFIG = _made(
+_TRACKING = _single_property("the document", "scalingRecords", _by_instant(ScalingRecord, "scalingRecords", _RECORD))
+_CONFIG = _object_of(
     ConfigChanges,
     _properties(
         "the document",
-        overrides=("overrides", _mapped("overrides", _TEXT)),
-        removals=("removals", _listed(_TEXT)._replace(read=_read_removals)),
+        overrides=("overrides", _map_of("overrides", _TEXT)),
+        removals=("removals", _list_of(_TEXT)._replace(read=_read_removals)),
     ),
 )
 _RECOMMENDATION = _properties(
@@ -304,7 +306,7 @@ _RECOMMENDATION = _properties(
 _PENDING = _properties(
     "a delayed vertex",
     first_ms=("firstTriggerTime", _INSTANT),
-    queue=("recommendedParallelisms", _listed(_made(DelayedRecommendation, _RECOMMENDATION))),
+    queue=("recommendedParallelisms", _list_of(_object_of(DelayedRecommendation, _RECOMMENDATION))),
 )
 
 
@@ -318,9 +320,9 @@ def _pending_text(pending: DelayedVertex) -> str:
     return f'{{"firstTriggerTime":{seconds_text(pending.first_ms)},"recommendedParallelisms":[{",".join(queue)}]}}'
 
 
-_DELAYED_VERTEX = _made(DelayedVertex, _PENDING)._replace(write=_pending_text)
-_DELAYED = _only("the document", "delayedVertices", _mapped("delayedVertices", _DELAYED_VERTEX))
-_OVERRIDES = Shape(
+_DELAYED_VERTEX = _object_of(DelayedVertex, _PENDING)._replace(write=_pending_text)
+_DELAYED = _single_property("the document", "delayedVertices", _map_of("delayedVertices", _DELAYED_VERTEX))
+_OVERRIDES = _ValueCodec(
     # The one form that the Java process reads with its old and with its new configuration.
     lambda overrides: ",".join(f"{vertex}:{parallelism}" for vertex, parallelism in overrides.items()),
     lambda value, unknown: {vertex: _parallelism(number, unknown) for vertex, number in value.items()},
@@ -346,22 +348,22 @@ class StateType(StrEnum):
     DELAYED_SCALE_DOWN = "delayedScaleDown"
 
 
-class Kind(NamedTuple):
+class StateKind(NamedTuple):
     """One kind of stored state: its field of ``JobState``, its empty value, its shape, and the reader of its texts."""
 
     name: str
     empty: Any
-    shape: Shape
+    shape: _ValueCodec
     parse: Callable[[str], Any] = partial(read_json, exact=True)
 
 
-KINDS: Mapping[StateType, Kind] = {
-    StateType.SCALING_HISTORY: Kind("history", {}, _HISTORY, read_json),
-    StateType.SCALING_TRACKING: Kind("tracking", (), _TRACKING),
-    StateType.COLLECTED_METRICS: Kind("samples", (), _SAMPLES, read_json),
-    StateType.PARALLELISM_OVERRIDES: Kind("overrides", {}, _OVERRIDES, _read_map),
-    StateType.CONFIG_OVERRIDES: Kind("config_changes", ConfigChanges(), _CONFIG),
-    StateType.DELAYED_SCALE_DOWN: Kind("delayed", {}, _DELAYED),
+KINDS: Mapping[StateType, StateKind] = {
+    StateType.SCALING_HISTORY: StateKind("history", {}, _HISTORY, read_json),
+    StateType.SCALING_TRACKING: StateKind("tracking", (), _TRACKING),
+    StateType.COLLECTED_METRICS: StateKind("samples", (), _SAMPLES, read_json),
+    StateType.PARALLELISM_OVERRIDES: StateKind("overrides", {}, _OVERRIDES, _read_map),
+    StateType.CONFIG_OVERRIDES: StateKind("config_changes", ConfigChanges(), _CONFIG),
+    StateType.DELAYED_SCALE_DOWN: StateKind("delayed", {}, _DELAYED),
 }
 
 

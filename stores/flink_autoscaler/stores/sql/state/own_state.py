@@ -65,11 +65,11 @@ def own_state_text(state: JobState) -> str | None:
         kept[_FORECAST] = dict(state.forecast)
     telling = [sample for sample in state.samples if sample.waited]
     if telling:
-        kept[_WAITED] = {_AT_MS: [sample.at_ms for sample in telling], _VERTICES: waited_columns(telling)}
+        kept[_WAITED] = {_AT_MS: [sample.at_ms for sample in telling], _VERTICES: non_busy_columns(telling)}
     return json.dumps(kept, separators=(",", ":")) if kept else None
 
 
-def damage(text: object) -> str | None:
+def own_state_damage(text: object) -> str | None:
     """Say why a text is not what :func:`own_state_text` wrote; None where it is, or where there is none."""
     if text is None:
         return None
@@ -104,9 +104,9 @@ def own_state(text: str | None, samples: tuple[MetricSample, ...]) -> OwnState:
         kept = _KEPT.read(known)
     except (ValueError, RecursionError):
         kept = _Kept({sample.at_ms: frozenset(sample.vertices) for sample in samples})
-    waited = _waited(_object(known, _WAITED))
+    waited = _non_busy_times(_object(known, _WAITED))
     return OwnState(
-        tuple(_completed(sample, kept.incomplete, waited) for sample in samples),
+        tuple(_complete_sample(sample, kept.incomplete, waited) for sample in samples),
         kept.supervision,
         {name: memory for name, memory in _object(known, _POLICIES).items() if isinstance(memory, dict)},
         _object(known, _FORECAST),
@@ -118,16 +118,16 @@ def _object(document: Any, name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _waited(document: Mapping[str, Any]) -> Mapping[int, Mapping[VertexId, NonBusyTime]]:
+def _non_busy_times(document: Mapping[str, Any]) -> Mapping[int, Mapping[VertexId, NonBusyTime]]:
     """Return how long vertices had waited, by the instants of samples; nothing where that cannot be read."""
     try:
         instants = [int(at_ms) for at_ms in document.get(_AT_MS, ())]
-        return dict(zip(instants, waited_rows(document.get(_VERTICES, {}), len(instants)), strict=True))
+        return dict(zip(instants, non_busy_rows(document.get(_VERTICES, {}), len(instants)), strict=True))
     except (ValueError, TypeError, AttributeError):
         return {}
 
 
-def _completed(
+def _complete_sample(
     sample: MetricSample,
     incomplete: Mapping[int, frozenset[str]],
     waited: Mapping[int, Mapping[VertexId, NonBusyTime]],
@@ -138,7 +138,7 @@ def _completed(
     )
 
 
-def waited_columns(samples: Sequence[MetricSample]) -> dict[VertexId, list[Column]]:
+def non_busy_columns(samples: Sequence[MetricSample]) -> dict[VertexId, list[Column]]:
     """Return two columns per vertex, its idle and its backpressured time; empty when no sample tells anything."""
     vertices = dict.fromkeys(vertex_id for sample in samples for vertex_id in sample.waited)
     return {v: _columns([sample.waited.get(v) for sample in samples]) for v in vertices}
@@ -146,18 +146,18 @@ def waited_columns(samples: Sequence[MetricSample]) -> dict[VertexId, list[Colum
 
 def _columns(times: Sequence[NonBusyTime | None]) -> list[Column]:
     return [
-        [None if time is None else _short(time.idle_ms) for time in times],
-        [None if time is None else _short(time.backpressured_ms) for time in times],
+        [None if time is None else _shorten(time.idle_ms) for time in times],
+        [None if time is None else _shorten(time.backpressured_ms) for time in times],
     ]
 
 
-def _short(milliseconds: float) -> float:
+def _shorten(milliseconds: float) -> float:
     """Return the same number, without a fraction of 0: Flink counts whole milliseconds."""
     return int(milliseconds) if milliseconds.is_integer() else milliseconds
 
 
-def waited_rows(columns: Mapping[str, Any], count: int) -> list[dict[VertexId, NonBusyTime]]:
-    """Return what :func:`waited_columns` made of so many samples, by sample.
+def non_busy_rows(columns: Mapping[str, Any], count: int) -> list[dict[VertexId, NonBusyTime]]:
+    """Return what :func:`non_busy_columns` made of so many samples, by sample.
 
     Raises:
         ValueError, TypeError, AttributeError: They are something else.

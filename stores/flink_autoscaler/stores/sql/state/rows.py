@@ -29,7 +29,7 @@ from flink_autoscaler.core.model.job import JobKey, cluster_of
 from flink_autoscaler.stores.sql.database.database import Database, same_key, same_key_in
 from flink_autoscaler.stores.sql.database.failures import RowError
 from flink_autoscaler.stores.sql.state.codec import KINDS, TEXT_LIMIT, DocumentError, StateType, decode
-from flink_autoscaler.stores.sql.state.own_state import damage
+from flink_autoscaler.stores.sql.state.own_state import own_state_damage
 from flink_autoscaler.stores.sql.tables import JOBS, SET_ASIDE, STATE
 
 OWN_STATE: Final = "ownState"
@@ -107,7 +107,7 @@ class RowChanges:
         return not (self.keep or self.inserts or self.deletes) and (self.record is None or has_record)
 
     @property
-    def after(self) -> StoredJob:
+    def stored_after(self) -> StoredJob:
         """Rows of the database afterwards."""
         return StoredJob(self.parts, self.record or self.stored.record, None if self.record else self.stored.damage)
 
@@ -117,7 +117,7 @@ def digest(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).digest()
 
 
-def read_job(connection: Connection, job_key: JobKey) -> StoredJob:
+def read_stored_job(connection: Connection, job_key: JobKey) -> StoredJob:
     """Read all rows of a job with one statement; values that are too long are not fetched."""
     size = func.length if connection.dialect.name == "sqlite" else func.octet_length
     value = case((size(STATE.c.state_value) <= TEXT_LIMIT, STATE.c.state_value))
@@ -133,7 +133,7 @@ def read_job(connection: Connection, job_key: JobKey) -> StoredJob:
     *_, key, job_id, own_state = rows[0]
     # What SQLite has in a column may be of any kind.
     record = None if key is None else JobRecord(job_id if isinstance(job_id, str) else None, own_state)
-    return StoredJob(parts, record, damage(own_state))
+    return StoredJob(parts, record, own_state_damage(own_state))
 
 
 def _part(state_type: StateType, text: object) -> StoredPart:
@@ -149,7 +149,7 @@ def _part(state_type: StateType, text: object) -> StoredPart:
 def write_job(connection: Connection, job_key: JobKey, changes: RowChanges, *, now: datetime, writer: str) -> None:
     """Write changes of one job, inside the transaction of the caller. Rows that somebody removed are made again."""
     for state_type, problem in changes.keep.items():
-        _set_aside(connection, job_key, state_type, problem=problem, now=now)
+        _quarantine(connection, job_key, state_type, problem=problem, now=now)
     if changes.deletes:
         connection.execute(
             delete(STATE).where(same_key(connection, STATE.c.job_key, job_key), STATE.c.state_type.in_(changes.deletes))
@@ -160,7 +160,7 @@ def write_job(connection: Connection, job_key: JobKey, changes: RowChanges, *, n
         _update(connection, job_key, changes.updates, now)
     if changes.record is not None:
         if changes.stored.damage is not None:
-            _set_own_state_aside(connection, job_key, problem=changes.stored.damage, now=now)
+            _quarantine_own_state(connection, job_key, problem=changes.stored.damage, now=now)
         values = {**changes.record._asdict(), "cluster": cluster_of(job_key), "writer": writer, "updated_at": now}
         _write_record(connection, job_key, values, has_record=changes.stored.record is not None)
 
@@ -180,7 +180,7 @@ def write_jobs(connection: Connection, jobs: Mapping[JobKey, RowChanges], *, now
         for job_key, changes in plain.items()
         for kind, text in changes.updates.items()
     ]
-    _replace_all(connection, _updated_state(connection.dialect.name), rows)
+    _replace_all(connection, _state_update(connection.dialect.name), rows)
     records = [
         {"key": job_key, "now": now, "by": writer, "place": cluster_of(job_key), **changes.record._asdict()}
         for job_key, changes in plain.items()
@@ -188,7 +188,7 @@ def write_jobs(connection: Connection, jobs: Mapping[JobKey, RowChanges], *, now
     ]
     for knows_cluster in (True, False):
         of_kind = [record for record in records if bool(record["place"]) is knows_cluster]
-        _replace_all(connection, _updated_record(connection.dialect.name, knows_cluster=knows_cluster), of_kind)
+        _replace_all(connection, _record_update(connection.dialect.name, knows_cluster=knows_cluster), of_kind)
 
 
 def _replace_all(connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -197,7 +197,7 @@ def _replace_all(connection: Connection, statement: Update, rows: Sequence[Mappi
 
 
 @cache
-def _updated_state(dialect: str) -> Update:
+def _state_update(dialect: str) -> Update:
     """Return what replaces the text of one row, found by ``key`` and ``kind``, by ``text``. Every pass sends it."""
     key: BindParameter[str] = bindparam("key", type_=String())
     condition = same_key_in(dialect, STATE.c.job_key, key)
@@ -206,7 +206,7 @@ def _updated_state(dialect: str) -> Update:
 
 
 @cache
-def _updated_record(dialect: str, *, knows_cluster: bool) -> Update:
+def _record_update(dialect: str, *, knows_cluster: bool) -> Update:
     """Return what replaces our own row of a job. Of a key that names no cluster, somebody may have noted it down."""
     key: BindParameter[str] = bindparam("key", type_=String())
     columns = {"job_id": "job_id", "own_state": "own_state", "writer": "by", "updated_at": "now"}
@@ -215,7 +215,7 @@ def _updated_record(dialect: str, *, knows_cluster: bool) -> Update:
     return changed.values({column: bindparam(name) for column, name in columns.items()})
 
 
-def _set_aside(connection: Connection, job_key: JobKey, state_type: str, *, problem: str, now: datetime) -> None:
+def _quarantine(connection: Connection, job_key: JobKey, state_type: str, *, problem: str, now: datetime) -> None:
     """Copy a stored value to the letter before it is replaced. It does not pass through this process."""
     told, at = literal(problem[:_PROBLEM_LENGTH], String), literal(now, DateTime)
     condition = same_key(connection, STATE.c.job_key, job_key)
@@ -225,7 +225,7 @@ def _set_aside(connection: Connection, job_key: JobKey, state_type: str, *, prob
     connection.execute(insert(SET_ASIDE).from_select(columns, kept))
 
 
-def _set_own_state_aside(connection: Connection, job_key: JobKey, *, problem: str, now: datetime) -> None:
+def _quarantine_own_state(connection: Connection, job_key: JobKey, *, problem: str, now: datetime) -> None:
     """Do the same with what a job has in our own table."""
     told, at = literal(problem[:_PROBLEM_LENGTH], String), literal(now, DateTime)
     original = select(JOBS.c.job_key, literal(OWN_STATE, String), JOBS.c.own_state, told, at)
@@ -246,7 +246,7 @@ def _insert(connection: Connection, job_key: JobKey, texts: Mapping[StateType, s
 
 def _update(connection: Connection, job_key: JobKey, texts: Mapping[StateType, str], now: datetime) -> None:
     rows = [{"key": job_key, "kind": kind.value, "now": now, "text": text} for kind, text in texts.items()]
-    if connection.execute(_updated_state(connection.dialect.name), rows).rowcount != len(rows):
+    if connection.execute(_state_update(connection.dialect.name), rows).rowcount != len(rows):
         condition = same_key(connection, STATE.c.job_key, job_key)
         present = set(connection.scalars(select(STATE.c.state_type).where(condition)))
         missing = {kind: text for kind, text in texts.items() if kind not in present}
@@ -276,14 +276,14 @@ def all_job_keys(connection: Connection) -> frozenset[JobKey]:
     return frozenset(shared) | frozenset(connection.scalars(select(JOBS.c.job_key)))
 
 
-def lookalike(connection: Connection, job_key: JobKey) -> JobKey | None:
+def colliding_key(connection: Connection, job_key: JobKey) -> JobKey | None:
     """Return a stored job key that the database takes for the given one although it is another."""
     keys = connection.scalars(select(STATE.c.job_key).where(STATE.c.job_key == job_key).distinct())
     return next((key for key in keys if key != job_key), None)
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class QuarantinedValue:
     """A stored value that could not be read and is kept aside.
 
     Attributes:
@@ -301,14 +301,14 @@ class SetAside:
     size: int
 
 
-def values_set_aside(database: Database, job_key: JobKey | None = None) -> tuple[SetAside, ...]:
+def quarantined_values(database: Database, job_key: JobKey | None = None) -> tuple[QuarantinedValue, ...]:
     """Return the values of one job or of all that were set aside, the oldest first.
 
     Raises:
         StoreError: The database could not be read.
     """
 
-    def read(connection: Connection) -> tuple[SetAside, ...]:
+    def read(connection: Connection) -> tuple[QuarantinedValue, ...]:
         columns = SET_ASIDE.c
         size = func.char_length if connection.dialect.name != "sqlite" else func.length
         rows = select(
@@ -317,6 +317,6 @@ def values_set_aside(database: Database, job_key: JobKey | None = None) -> tuple
         ).order_by(columns.id)  # fmt: skip
         if job_key is not None:
             rows = rows.where(same_key(connection, columns.job_key, job_key))
-        return tuple(SetAside(*row) for row in connection.execute(rows))
+        return tuple(QuarantinedValue(*row) for row in connection.execute(rows))
 
     return database.run(read, read_only=True)

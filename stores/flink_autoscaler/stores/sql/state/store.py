@@ -28,10 +28,10 @@ from flink_autoscaler.stores.sql.state.rows import (
     StoredJob,
     StoredPart,
     all_job_keys,
+    colliding_key,
     delete_job,
     digest,
-    lookalike,
-    read_job,
+    read_stored_job,
     write_job,
     write_jobs,
 )
@@ -43,7 +43,7 @@ log = structlog.get_logger(__name__)
 _FAILURE_COUNTS_FOR: Final = 300.0
 """Seconds for which a save that failed tells about the database, where nobody tries it again: its job may not run."""
 
-_MOST_UNWRITTEN: Final = 100
+_MAX_UNWRITTEN: Final = 100
 """Jobs that are gone whose state could not be written, and is kept in case they return."""
 
 
@@ -104,7 +104,7 @@ class SqlStateStore:
         self._windows = WindowTexts()
 
     @property
-    def set_aside_count(self) -> int:
+    def quarantined_count(self) -> int:
         """Number of stored values that could not be read, wholly or in part, since the start."""
         return self._set_aside_count
 
@@ -128,7 +128,7 @@ class SqlStateStore:
         if view is None:
             generation = self._generation
             _check_key(job_key)
-            stored = self._database.run(lambda connection: read_job(connection, job_key), read_only=True)
+            stored = self._database.run(lambda connection: read_stored_job(connection, job_key), read_only=True)
             self._report_problems(job_key, stored)
             view = _View(_state(stored), stored)
             self._remember(job_key, view, generation)
@@ -144,14 +144,14 @@ class SqlStateStore:
         generation = self._generation
         changes = self._change(job_key, state)
         if changes is not None and not changes:
-            self._remember(job_key, _View(state, changes.after), generation)
+            self._remember(job_key, _View(state, changes.stored_after), generation)
             return
         try:
             _check_key(job_key)
             stored = self._database.run(partial(self._write, job_key, state, changes), fence=self._fence)
         except (ConflictError, LeaseLostError) as error:
             self._drop(job_key)
-            raise self._explained(job_key, error) from error
+            raise self._explain_conflict(job_key, error) from error
         except StoreError as error:
             self._remember(job_key, _View(state, None), generation)
             self._unwritten.pop(job_key, None)  # it is not gone, or no more
@@ -234,7 +234,7 @@ class SqlStateStore:
     def _keep_unwritten(self, job_key: JobKey) -> None:
         """Keep the state of one more job that is gone, and let go of the first of too many."""
         self._unwritten = {key: None for key in (*self._unwritten, job_key) if self._is_unwritten(key)}
-        for oldest in list(self._unwritten)[:-_MOST_UNWRITTEN]:
+        for oldest in list(self._unwritten)[:-_MAX_UNWRITTEN]:
             del self._unwritten[oldest], self._views[oldest]
 
     def _save_batch(self, states: Mapping[JobKey, JobState]) -> frozenset[JobKey]:
@@ -258,8 +258,8 @@ class SqlStateStore:
             raise
         for job_key, change in changes.items():
             self._failures.pop(job_key, None)
-            self._remember(job_key, _View(states[job_key], change.after), generation)
-            self._forget_reports(job_key, change.after)
+            self._remember(job_key, _View(states[job_key], change.stored_after), generation)
+            self._forget_reports(job_key, change.stored_after)
         return frozenset(changes)
 
     def _change(self, job_key: JobKey, state: JobState) -> RowChanges | None:
@@ -291,13 +291,13 @@ class SqlStateStore:
     def _write(self, job_key: JobKey, state: JobState, changes: RowChanges | None, connection: Connection) -> StoredJob:
         """Write what differs, and return what is stored then. Runs again after a deadlock, hence keeps nothing."""
         if changes is None:
-            stored = read_job(connection, job_key)
+            stored = read_stored_job(connection, job_key)
             self._report_problems(job_key, stored)
             changes = self._changes(job_key, stored, state)
         if changes:
             now = self._database.local_time(self._clock())
             write_job(connection, job_key, changes, now=now, writer=self._writer)
-        return changes.after
+        return changes.stored_after
 
     def _changes(self, job_key: JobKey, stored: StoredJob, state: JobState) -> RowChanges:
         """Return what has to be written so that the database holds a state."""
@@ -315,12 +315,12 @@ class SqlStateStore:
             return self._windows.write(job_key, part)
         return encode(state_type, part)
 
-    def _explained(self, job_key: JobKey, error: StoreError) -> StoreError:
+    def _explain_conflict(self, job_key: JobKey, error: StoreError) -> StoreError:
         """Say so when the conflict is with another job, whose key is the same to the database."""
         if isinstance(error, LeaseLostError):
             return error
         try:
-            other = self._database.run(lambda connection: lookalike(connection, job_key), read_only=True)
+            other = self._database.run(lambda connection: colliding_key(connection, job_key), read_only=True)
         except StoreError:
             return error
         if other is None:

@@ -60,7 +60,7 @@ class SampleForm(NamedTuple):
         """Tell whether a sample has the same metrics."""
         return VertexTable.of(sample.vertices).layout is self.layout and tuple(sample.globals_) == self.globals_
 
-    def filled(self, entries: str) -> str:
+    def render(self, entries: str) -> str:
         """Return the text of a sample.
 
         Args:
@@ -83,9 +83,9 @@ def _form(metrics: tuple[ScalingMetric, ...]) -> str:
     return "{" + ",".join(f"{_KEYS[metric]}%s" for metric in metrics) + "}"
 
 
-MOST_KEPT: Final = 256 << 20
+MAX_KEPT: Final = 256 << 20
 """Characters of all texts that are kept, one byte each: those of some twenty thousand jobs with ten vertices."""
-MOST_WHOLE: Final = 64 << 20
+MAX_WHOLE: Final = 64 << 20
 """Of these, up to which texts are kept whole: those of two thousand such jobs."""
 
 
@@ -107,7 +107,7 @@ class _Window(NamedTuple):
     @property
     def text(self) -> str:
         """The text of the window."""
-        texts = self.texts if self.is_whole else map(SampleForm.filled, self.forms, self.texts)
+        texts = self.texts if self.is_whole else map(SampleForm.render, self.forms, self.texts)
         return "{" + ",".join(texts) + "}"
 
     @property
@@ -115,11 +115,11 @@ class _Window(NamedTuple):
         """Those of all texts; forms are counted once."""
         return sum(map(len, self.texts)) + sum(len(form.text) for form in set(self.forms))
 
-    def followed_by(self, samples: Sequence[MetricSample]) -> _Window:
+    def next_window(self, samples: Sequence[MetricSample]) -> _Window:
         """Return the next window, of which those samples are written that are not in this one."""
         # The samples are held as long as their texts, so that no other object gets the identity of one of them.
         known = dict(zip(map(id, self.samples), zip(self.forms, self.texts, strict=True), strict=True))
-        written = _written(samples, known, self.is_whole)
+        written = _write_samples(samples, known, self.is_whole)
         return _Window(samples, [form for form, _ in written], [text for _, text in written], self.is_whole)
 
 
@@ -140,7 +140,7 @@ class WindowTexts:
         most_whole: Characters from which on texts of further jobs are not kept whole.
     """
 
-    def __init__(self, *, most_kept: int = MOST_KEPT, most_whole: int = MOST_WHOLE) -> None:
+    def __init__(self, *, most_kept: int = MAX_KEPT, most_whole: int = MAX_WHOLE) -> None:
         self._most_kept = most_kept
         self._most_whole = most_whole
         self._lock = threading.Lock()
@@ -155,7 +155,7 @@ class WindowTexts:
     def write(self, job_key: JobKey, samples: Sequence[MetricSample]) -> str:
         """Return the text of a window that is not empty."""
         before, characters = self._kept.get(job_key) or (self._first, 0)
-        window = before.followed_by(samples)
+        window = before.next_window(samples)
         self._keep(job_key, window, characters)
         return window.text
 
@@ -184,7 +184,7 @@ class WindowTexts:
         self.forget(job_key)
 
 
-def _written(
+def _write_samples(
     samples: Sequence[MetricSample], known: Mapping[int, tuple[SampleForm, str]], is_whole: bool
 ) -> list[tuple[SampleForm, str]]:
     """Return samples with their forms and texts; those that have the metrics of the one before share its form."""
@@ -194,7 +194,7 @@ def _written(
         if found is None:
             form = form if form is not None and form.fits(sample) else SampleForm.of(sample)
             entries = sample_entries(sample)
-            found = form, form.filled(entries) if is_whole else entries
+            found = form, form.render(entries) if is_whole else entries
         form = found[0]
         written.append(found)
     return written

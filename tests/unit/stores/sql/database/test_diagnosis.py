@@ -14,10 +14,10 @@ from sqlalchemy import text
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
-from flink_autoscaler.stores.sql.database.diagnosis import Finding, Level, diagnose
-from flink_autoscaler.stores.sql.database.jdbc_url import translate
+from flink_autoscaler.stores.sql.database.diagnosis import DatabaseFinding, FindingLevel, diagnose
+from flink_autoscaler.stores.sql.database.jdbc_url import sqlalchemy_url
 from flink_autoscaler.stores.sql.migrations import VERSION_TABLE
-from flink_autoscaler.stores.sql.schema import upgrade
+from flink_autoscaler.stores.sql.schema import upgrade_schema
 from flink_autoscaler.stores.sql.tables import METADATA, SET_ASIDE
 from testkit.builders.sql import NOON, an_event, make_reference_schema, write_events, write_state
 from testkit.servers.databases import DatabaseServer, every_database, rows_of
@@ -28,11 +28,11 @@ CHECKS = ["connection", "schema", "clock", "time zone", "writing", "job keys", "
 @pytest.fixture
 def current(database_settings: DatabaseSettings) -> Iterator[Database]:
     with closing(Database(database_settings)) as database:
-        upgrade(database)
+        upgrade_schema(database)
         yield database
 
 
-def found(database: Database) -> dict[str, Finding]:
+def found(database: Database) -> dict[str, DatabaseFinding]:
     return {finding.check: finding for finding in diagnose(database)}
 
 
@@ -41,8 +41,8 @@ def test_database_that_is_fit_for_use_has_no_errors(current: Database) -> None:
     findings = found(current)
 
     assert list(findings) == CHECKS
-    assert {finding.level for finding in findings.values()} <= {Level.OK, Level.WARNING}
-    assert findings["connection"].level is Level.OK
+    assert {finding.level for finding in findings.values()} <= {FindingLevel.OK, FindingLevel.WARNING}
+    assert findings["connection"].level is FindingLevel.OK
     assert abs(findings["clock"].facts["database_ahead_seconds"]) < 60
 
 
@@ -67,7 +67,7 @@ def test_jobs_events_and_values_set_aside_are_counted(current: Database) -> None
     findings = found(current)
 
     assert findings["contents"].facts == {"jobs": 2, "events": 2}
-    assert findings["set aside"].level is Level.WARNING
+    assert findings["set aside"].level is FindingLevel.WARNING
     assert findings["set aside"].facts == {"set_aside": 1}
 
 
@@ -80,7 +80,7 @@ def test_rows_from_the_future_mean_another_time_zone(current: Database, ahead: d
 
     finding = found(current)["time zone"]
 
-    assert finding.level is Level.WARNING
+    assert finding.level is FindingLevel.WARNING
     assert "another process writes in another one" in finding.text
 
 
@@ -89,7 +89,7 @@ def test_missing_schema_ends_the_checks_and_says_what_to_do(database_settings: D
         findings = found(empty)
 
     assert list(findings) == ["connection", "schema"]
-    assert findings["schema"].level is Level.ERROR
+    assert findings["schema"].level is FindingLevel.ERROR
     assert "run flink-autoscaler db upgrade" in findings["schema"].text
 
 
@@ -99,7 +99,7 @@ def test_newer_schema_is_not_told_to_upgrade(current: Database) -> None:
 
     finding = found(current)["schema"]
 
-    assert finding.level is Level.ERROR
+    assert finding.level is FindingLevel.ERROR
     assert "db upgrade" not in finding.text
 
 
@@ -109,12 +109,12 @@ def test_user_who_may_only_read_is_told(postgresql_server: DatabaseServer) -> No
         connection.execute(text("CREATE ROLE reader LOGIN PASSWORD 'only-looks'"))
         connection.execute(text("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO reader"))
     with closing(Database(settings)) as owner:
-        upgrade(owner)
+        upgrade_schema(owner)
 
     with closing(Database(DatabaseSettings(settings.url, "reader", "only-looks"))) as reader:
         findings = found(reader)
 
-    assert findings["writing"].level is Level.ERROR
+    assert findings["writing"].level is FindingLevel.ERROR
     assert "grant" in findings["writing"].text
     assert list(findings) == CHECKS
 
@@ -123,7 +123,7 @@ def test_file_that_cannot_be_reached_is_the_only_finding(tmp_path: Path) -> None
     with closing(Database(DatabaseSettings(f"jdbc:sqlite:{tmp_path}/nowhere/autoscaler.db"))) as database:
         findings = found(database)
 
-    assert [(finding.check, finding.level) for finding in findings.values()] == [("connection", Level.ERROR)]
+    assert [(finding.check, finding.level) for finding in findings.values()] == [("connection", FindingLevel.ERROR)]
 
 
 def test_wrong_password_is_told_without_showing_it(mariadb_server: DatabaseServer) -> None:
@@ -132,7 +132,7 @@ def test_wrong_password_is_told_without_showing_it(mariadb_server: DatabaseServe
     with closing(Database(wrong)) as database:
         [finding] = diagnose(database)
 
-    assert finding.level is Level.ERROR
+    assert finding.level is FindingLevel.ERROR
     assert "password" in finding.text
     assert "hunter2" not in finding.text
 
@@ -140,11 +140,11 @@ def test_wrong_password_is_told_without_showing_it(mariadb_server: DatabaseServe
 def test_job_keys_that_ignore_case_are_worth_a_warning(mariadb_server: DatabaseServer) -> None:
     with closing(Database(mariadb_server.new_database())) as database:
         make_reference_schema(database)
-        upgrade(database)
+        upgrade_schema(database)
 
         finding = found(database)["job keys"]
 
-    assert finding.level is Level.WARNING
+    assert finding.level is FindingLevel.WARNING
     assert finding.facts == {"collation": "utf8mb4_general_ci"}
 
 
@@ -209,11 +209,11 @@ CONNECTOR_J = "jdbc:mysql://h/d?useUnicode=true&characterEncoding=utf8&allowPubl
     ],
 )
 def test_urls_are_translated(jdbc: str, expected: str) -> None:
-    assert translate(jdbc).render_as_string(hide_password=False) == expected
+    assert sqlalchemy_url(jdbc).render_as_string(hide_password=False) == expected
 
 
 def test_an_identity_without_a_file_is_checked_against_the_system() -> None:
-    assert translate("jdbc:mysql://h/d?sslMode=VERIFY_IDENTITY").query["ssl_ca"] == AUTHORITIES
+    assert sqlalchemy_url("jdbc:mysql://h/d?sslMode=VERIFY_IDENTITY").query["ssl_ca"] == AUTHORITIES
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_an_identity_without_a_file_is_checked_against_the_system() -> None:
 )
 def test_what_cannot_be_used_is_refused(url: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem) as raised:
-        translate(url)
+        sqlalchemy_url(url)
 
     assert "secret" not in str(raised.value)
 

@@ -309,7 +309,7 @@ def test_rows_of_the_java_process_load(taken_over: Database) -> None:
     state = store.load(NORMAL)
 
     assert len(store.job_keys()) == 3
-    assert store.set_aside_count == 0
+    assert store.quarantined_count == 0
     assert state.job_id is None
     assert [len(state.samples), len(state.history), len(state.tracking), len(state.overrides)] == [2, 1, 1, 3]
 
@@ -373,7 +373,7 @@ def test_a_value_that_cannot_be_read_is_set_aside_to_the_letter(database: Databa
     assert (kept["job_key"], kept["state_type"], kept["state_value"]) == ("job", "scalingTracking", damage)
     assert kept["problem"] == line["problem"]
     assert damage not in kept["problem"]
-    assert store.set_aside_count == 1
+    assert store.quarantined_count == 1
     assert set(state_rows(database)) == {("job", "parallelismOverrides")}
 
 
@@ -387,7 +387,7 @@ def test_a_value_that_cannot_be_read_stays_until_somebody_writes(database: Datab
         store.load("job")
 
     assert state_rows(database) == before
-    assert store.set_aside_count == 1
+    assert store.quarantined_count == 1
 
 
 def test_a_value_with_unknown_metrics_is_used_and_kept_when_it_is_replaced(database: Database) -> None:
@@ -413,7 +413,7 @@ def test_damage_is_reported_again_after_it_was_repaired(database: Database) -> N
         store.load("job")
         store.save("job", TWO_TYPES)
 
-    assert store.set_aside_count == 2
+    assert store.quarantined_count == 2
     assert len(rows_of(database, SET_ASIDE)) == 2
 
 
@@ -458,7 +458,7 @@ def test_damage_in_our_own_table_is_set_aside_to_the_letter_and_told_once(databa
     (kept,) = rows_of(database, SET_ASIDE)
     assert (kept["job_key"], kept["state_type"], kept["state_value"]) == ("job", "ownState", text)
     assert [line["state_type"] for line in lines.of("state_quarantined")] == ["ownState"]
-    assert (store.set_aside_count, again.set_aside_count) == (1, 0)
+    assert (store.quarantined_count, again.quarantined_count) == (1, 0)
 
 
 @every_database

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.clients.prometheus import vectors
-from flink_autoscaler.clients.prometheus.figures import FigureReader, JobFigures
-from flink_autoscaler.clients.prometheus.questions import NAMES, PUSHED_AT, Questions
+from flink_autoscaler.clients.prometheus.queries import NAMES, PUSHED_AT, QueryBuilder
+from flink_autoscaler.clients.prometheus.samples import JobSamples, SampleReader
 from flink_autoscaler.clients.prometheus.vectors import (
     LONGEST_SERIES,
-    MOST_SERIES,
+    MAX_SERIES,
     TooManySeriesError,
     Vector,
     VectorReader,
@@ -40,16 +40,16 @@ SERIES = [
     a_series("3", figure="subtasks", job_id=OTHER, task_id="v1"),
 ]
 EXPECTED = {
-    JOB: JobFigures(1700000000.25, {"v1": {"subtasks": 4.0, "busy_max": 0.5}, "v2": {"source_in Source:_a": 12.0}}),
-    OTHER: JobFigures(None, {"v1": {"subtasks": 3.0}}),
+    JOB: JobSamples(1700000000.25, {"v1": {"subtasks": 4.0, "busy_max": 0.5}, "v2": {"source_in Source:_a": 12.0}}),
+    OTHER: JobSamples(None, {"v1": {"subtasks": 3.0}}),
 }
 
 
-def read(series: list[object], separators: tuple[str, str], size: int = 1 << 16, **labels: str) -> FigureReader:
+def read(series: list[object], separators: tuple[str, str], size: int = 1 << 16, **labels: str) -> SampleReader:
     answer = {"status": "success", "data": {"resultType": "vector", "result": series}}
     body = json.dumps(answer, separators=separators).encode()
     source = PrometheusSource(Endpoint("http://127.0.0.1:1"), labels=tuple(labels.items()))
-    reader = FigureReader(Questions(source), [JOB, OTHER])
+    reader = SampleReader(QueryBuilder(source), [JOB, OTHER])
     for start in range(0, len(body), size):
         reader.take(body[start : start + size])
     reader.vector()
@@ -79,7 +79,7 @@ def test_labels_have_the_names_of_the_source() -> None:
 
     reader = read([*mapped], COMPACT, job_id="flink_job", task_id="a_vertex")
 
-    assert reader.found == {JOB: JobFigures(None, {"v1": {"subtasks": 4.0}})}
+    assert reader.found == {JOB: JobSamples(None, {"v1": {"subtasks": 4.0}})}
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ def test_what_is_no_series_is_told_and_the_others_count(wrong: object) -> None:
     reader = read([*SERIES, wrong, *SERIES], COMPACT)
 
     assert reader.found == EXPECTED
-    assert len(reader.vector().strange) == 1
+    assert len(reader.vector().skipped) == 1
 
 
 def test_an_answer_with_too_many_series_is_refused() -> None:
-    many = [SERIES[1]] * (vectors.MOST_SERIES + 1)
+    many = [SERIES[1]] * (vectors.MAX_SERIES + 1)
 
     with pytest.raises(TooManySeriesError):
         read([*many], COMPACT)
@@ -115,7 +115,7 @@ def test_an_answer_with_too_many_series_is_refused() -> None:
 
 def test_a_number_that_is_written_by_escapes_is_the_same_number() -> None:
     body = json.dumps({"status": "success", "data": {"resultType": "vector", "result": SERIES}}, separators=COMPACT)
-    reader = FigureReader(Questions(PrometheusSource(Endpoint("http://127.0.0.1:1"))), [JOB, OTHER])
+    reader = SampleReader(QueryBuilder(PrometheusSource(Endpoint("http://127.0.0.1:1"))), [JOB, OTHER])
 
     reader.take(body.replace('"12"', '"\\u0031\\u0032"').encode())
     reader.vector()
@@ -176,7 +176,7 @@ def test_a_series_that_is_none_is_told_and_left_out(entry: object) -> None:
     vector = decoded(an_answer(ONE, entry))
 
     assert len(vector.series) == 1
-    assert len(vector.strange) == 1
+    assert len(vector.skipped) == 1
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_more_series_than_are_taken_are_refused() -> None:
     head = b'{"status":"success","data":{"resultType":"vector","result":['
 
     with pytest.raises(TooManySeriesError):
-        decoded(head + b'{"metric":{},"value":[1,"1"]},' * (MOST_SERIES + 1))
+        decoded(head + b'{"metric":{},"value":[1,"1"]},' * (MAX_SERIES + 1))
 
 
 def test_a_series_without_end_is_refused() -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from flink_autoscaler.clients.http.posting import Posted, post
+from flink_autoscaler.clients.http.webhook import WebhookResponse, post_once
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ConnectError, NotLeaderError
 from flink_autoscaler.core.model.job import Endpoint
 from testkit.fakes.receiver import Receiver
@@ -24,8 +24,8 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
         yield receiver
 
 
-def send(endpoint: Endpoint, may_send: Callable[[], bool] = lambda: True) -> Posted:
-    return asyncio.run(post(endpoint, b"body", {"content-type": "text/plain"}, may_send=may_send))
+def send(endpoint: Endpoint, may_send: Callable[[], bool] = lambda: True) -> WebhookResponse:
+    return asyncio.run(post_once(endpoint, b"body", {"content-type": "text/plain"}, may_send=may_send))
 
 
 def test_what_is_sent_arrives_as_it_is(receiver: Receiver) -> None:

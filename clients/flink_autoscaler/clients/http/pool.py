@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from flink_autoscaler.clients.http.parsing import REFUSALS, AnswerParser, Received
+from flink_autoscaler.clients.http.parsing import REFUSALS, AnswerParser, RawResponse
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, ResponseError
 
 _LENIENT: Final = 1.1
@@ -32,7 +32,7 @@ class Failure(NamedTuple):
     is_final: bool
 
 
-class Round:
+class RequestBatch:
     """Requests, each of them sent once, and what came of them. Ends early at the first that is refused or fails.
 
     Belongs to one event loop.
@@ -47,7 +47,7 @@ class Round:
     """
 
     def __init__(self, requests: Sequence[bytes]) -> None:
-        self.received: list[Received | None] = [None] * len(requests)
+        self.received: list[RawResponse | None] = [None] * len(requests)
         self.failure: Failure | None = None
         self.settled = asyncio.Event()
         self._requests = requests
@@ -70,7 +70,7 @@ class Round:
         self._taken += 1
         return self._taken - 1
 
-    def settle(self, place: int, received: Received) -> None:
+    def put_response(self, place: int, received: RawResponse) -> None:
         """Take the answer to a request."""
         self.received[place] = received
         self._left -= 1
@@ -83,7 +83,7 @@ class Round:
         self.settled.set()
 
 
-class Lane:
+class BatchWorker:
     """Requests of a round that go over one connection, one after the other.
 
     Args:
@@ -98,7 +98,7 @@ class Lane:
 
     __slots__ = ("_end", "_limit", "_loop", "_round", "_seconds", "place")
 
-    def __init__(self, round_: Round, limit: asyncio.Timeout | None = None, seconds: float = 0.0) -> None:
+    def __init__(self, round_: RequestBatch, limit: asyncio.Timeout | None = None, seconds: float = 0.0) -> None:
         self._round = round_
         self._limit = limit
         self._seconds = seconds
@@ -121,10 +121,10 @@ class Lane:
         self.place = place
         return self._round.request(place)
 
-    def settle(self, received: Received) -> None:
+    def put_response(self, received: RawResponse) -> None:
         """Take the answer to the request that is under way."""
         if self.place is not None:
-            self._round.settle(self.place, received)
+            self._round.put_response(self.place, received)
 
     def fail(self, error: AutoscalerError, *, is_final: bool) -> None:
         """Take that the request that is under way has failed.
@@ -170,7 +170,7 @@ class Server(NamedTuple):
     context: ssl.SSLContext | None
 
 
-class KeptConnections:
+class ConnectionPool:
     """Sends GETs, each over a connection of its own while it is under way. Belongs to one event loop.
 
     Args:
@@ -186,7 +186,7 @@ class KeptConnections:
         self._tidying: asyncio.TimerHandle | None = None
         self._is_closed = False
 
-    async def get(self, request: bytes) -> Received:
+    async def get(self, request: bytes) -> RawResponse:
         """Return the answer to a request, whatever its status.
 
         Args:
@@ -197,11 +197,11 @@ class KeptConnections:
             OSError: There is no connection, or it was lost; TLS failed.
             ConnectError: They have been closed.
         """
-        round_ = Round((request,))
-        await self.serve(Lane(round_))
-        return cast("Received", round_.received[0])
+        round_ = RequestBatch((request,))
+        await self.serve(BatchWorker(round_))
+        return cast("RawResponse", round_.received[0])
 
-    async def serve(self, lane: Lane) -> None:
+    async def serve(self, lane: BatchWorker) -> None:
         """Send what a lane has, one request after the other, as long as there is any.
 
         On a kept connection that turns out to be closed nothing was done: a request is sent once more, over a new one.
@@ -216,7 +216,7 @@ class KeptConnections:
             kept = None if is_again else self._take()
             connection = kept or await self._open()
             try:
-                await self._served(connection, lane, request)
+                await self._serve_once(connection, lane, request)
             except ConnectionError:
                 if connection.is_answering or not (kept or connection.has_answered):
                     raise
@@ -238,7 +238,7 @@ class KeptConnections:
         if is_any:
             await asyncio.sleep(0)  # sockets are closed in the next round of the loop
 
-    async def _served(self, connection: _Connection, lane: Lane, request: bytes) -> None:
+    async def _serve_once(self, connection: _Connection, lane: BatchWorker, request: bytes) -> None:
         has_ended = False
         try:
             await connection.serve(lane, request)
@@ -260,7 +260,7 @@ class KeptConnections:
                 port,
                 ssl=context,
                 server_hostname=host if context else None,
-                **_racing(loop),
+                **_happy_eyeballs(loop),
             )
         except OSError as error:
             known = _same_for_all(error)
@@ -306,7 +306,7 @@ class KeptConnections:
 class _Serving(NamedTuple):
     """Lane that a connection serves, and the callback for when there is no more."""
 
-    lane: Lane
+    lane: BatchWorker
     ended: asyncio.Future[None]
 
 
@@ -339,7 +339,7 @@ class _Connection(asyncio.BufferedProtocol):
         """True once any part of the answer has arrived."""
         return self._parser is not None and self._parser.is_begun
 
-    def serve(self, lane: Lane, request: bytes) -> asyncio.Future[None]:
+    def serve(self, lane: BatchWorker, request: bytes) -> asyncio.Future[None]:
         """Send a request, and with each answer the next one of its lane; return what tells when there is no more.
 
         The lane has every complete answer. It ends early where the connection cannot take another request.
@@ -386,7 +386,7 @@ class _Connection(asyncio.BufferedProtocol):
             serving.ended.set_exception(error)
             return
         if received is not None:
-            self._settle(received, serving)
+            self._put_response(received, serving)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Take that there is no connection any more."""
@@ -401,14 +401,14 @@ class _Connection(asyncio.BufferedProtocol):
             serving.ended.set_exception(error)
             return
         if received is not None:
-            self._settle(received, serving)
+            self._put_response(received, serving)
         else:
             serving.ended.set_exception(exc or (CutOffError() if self._parser.is_begun else HungUpError()))
 
-    def _settle(self, received: Received, serving: _Serving) -> None:
+    def _put_response(self, received: RawResponse, serving: _Serving) -> None:
         """Hand an answer on, and send what comes next."""
         self.has_answered = True
-        serving.lane.settle(received)
+        serving.lane.put_response(received)
         self.is_open = self.is_open and received.head.is_kept
         transport = self._transport if self.is_open else None
         following = None if transport is None else serving.lane.take()
@@ -422,7 +422,7 @@ class _Connection(asyncio.BufferedProtocol):
         transport.write(request)
 
 
-def _racing(loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
+def _happy_eyeballs(loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
     """Return what makes a loop try the addresses of a name at the same time; uvloop tries one after the other."""
     return {"happy_eyeballs_delay": _NEXT_ADDRESS} if isinstance(loop, asyncio.BaseEventLoop) else {}
 

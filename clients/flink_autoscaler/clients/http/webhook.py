@@ -12,8 +12,8 @@ from urllib.request import getproxies, proxy_bypass
 import httpx
 
 from flink_autoscaler.clients.auth.tls import client_context
-from flink_autoscaler.clients.http.connections import trusting_nobody
-from flink_autoscaler.clients.http.failures import FOREIGN_ERRORS, wrapped
+from flink_autoscaler.clients.http.connections import context_without_roots
+from flink_autoscaler.clients.http.failures import FOREIGN_ERRORS, wrap_transport_error
 from flink_autoscaler.core.errors import ConfigError, ConnectError, NotLeaderError
 from flink_autoscaler.core.model.job import Endpoint
 
@@ -23,7 +23,7 @@ _LAST_MOMENTS: Final = ("http11.send_request_headers.started", "http11.send_requ
 _SECONDS: Final = re.compile(r"\d{1,9}", re.ASCII)
 
 
-class Posted(NamedTuple):
+class WebhookResponse(NamedTuple):
     """Result of a POST that was answered.
 
     Attributes:
@@ -37,13 +37,13 @@ class Posted(NamedTuple):
     retry_after: float | None
 
 
-async def post(
+async def post_once(
     endpoint: Endpoint,
     content: bytes,
     headers: Mapping[str, str],
     *,
     may_send: Callable[[], bool] = lambda: True,
-) -> Posted:
+) -> WebhookResponse:
     """Send a POST once, over a connection of its own, and return the answer whatever its status is.
 
     Nothing is repeated and no redirect is followed. The environment variables for proxies count, as they do for other
@@ -65,13 +65,13 @@ async def post(
     request.extensions = {"trace": _guard(may_send, what), "timeout": httpx.Timeout(endpoint.timeout).as_dict()}
     try:
         async with asyncio.timeout(endpoint.timeout):
-            return await _sent(endpoint, request)
+            return await _send(endpoint, request)
     except TimeoutError as error:
         raise ConnectError(f"{what}: no complete answer within {endpoint.timeout:g} s") from error
     except FOREIGN_ERRORS as error:
         has_certificate = endpoint.tls.certificate_file is not None
         is_tls = request.url.scheme == "https"
-        raise wrapped(error, what, is_tls_untried=is_tls, has_certificate=has_certificate) from error
+        raise wrap_transport_error(error, what, is_tls_untried=is_tls, has_certificate=has_certificate) from error
 
 
 def _request(endpoint: Endpoint, content: bytes, headers: Mapping[str, str]) -> tuple[httpx.Request, str]:
@@ -103,9 +103,9 @@ def _guard(may_send: Callable[[], bool], what: str) -> Callable[[str, object], A
     return step
 
 
-async def _sent(endpoint: Endpoint, request: httpx.Request) -> Posted:
+async def _send(endpoint: Endpoint, request: httpx.Request) -> WebhookResponse:
     is_tls = request.url.scheme == "https"
-    context = await asyncio.to_thread(client_context, endpoint.tls) if is_tls else trusting_nobody()
+    context = await asyncio.to_thread(client_context, endpoint.tls) if is_tls else context_without_roots()
     proxy = _proxy_for(endpoint.url)
     transport = httpx.AsyncHTTPTransport(
         verify=context, trust_env=False, proxy=proxy, limits=httpx.Limits(max_keepalive_connections=0)
@@ -128,7 +128,7 @@ def _proxy_for(url: str) -> str | None:
     return None if proxy_bypass(host) else proxies.get(parts.scheme) or proxies.get("all")
 
 
-async def _read(response: httpx.Response, limit: int) -> Posted:
+async def _read(response: httpx.Response, limit: int) -> WebhookResponse:
     """Read the beginning of an answer: that it was given is what counts."""
     body = b""
     async for piece in response.aiter_raw():
@@ -138,4 +138,4 @@ async def _read(response: httpx.Response, limit: int) -> Posted:
     text = " ".join(body.decode("utf-8", "replace").split())
     shown = "".join(character if character.isprintable() else "?" for character in text)
     after = response.headers.get("retry-after", "")
-    return Posted(response.status_code, shown, float(after) if _SECONDS.fullmatch(after) else None)
+    return WebhookResponse(response.status_code, shown, float(after) if _SECONDS.fullmatch(after) else None)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from flink_autoscaler.clients.prometheus.questions import (
+from flink_autoscaler.clients.prometheus.queries import (
     AT,
     COUNTERS,
     FIGURE,
@@ -17,7 +17,7 @@ from flink_autoscaler.clients.prometheus.questions import (
     SUBTASKS,
     TOPIC,
     VERTEX,
-    Questions,
+    QueryBuilder,
 )
 from flink_autoscaler.clients.prometheus.vectors import VectorReader
 from flink_autoscaler.core.errors import AutoscalerError, MissingMetricError
@@ -26,7 +26,7 @@ from flink_autoscaler.core.model.reading import VertexAggregates
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, JobTopology, Vertex, VertexDetails
 from flink_autoscaler.core.model.value import replace
 
-Figures = dict[str, float]
+VertexSamples = dict[str, float]
 """Figure to value of one vertex; those of operators by ``figure operator``, topics by ``topic name``."""
 
 _BETWEEN: Final = "},{"
@@ -35,7 +35,7 @@ _LAST: Final = '"]},{'
 
 
 @dataclass(slots=True)
-class JobFigures:
+class JobSamples:
     """Answers about one job.
 
     Attributes:
@@ -46,11 +46,11 @@ class JobFigures:
     """
 
     at: float | None = None
-    vertices: dict[VertexId, Figures] = field(default_factory=dict)
+    vertices: dict[VertexId, VertexSamples] = field(default_factory=dict)
     doubts: list[str] = field(default_factory=list)
     error: AutoscalerError | None = None
 
-    def add(self, other: JobFigures) -> None:
+    def add(self, other: JobSamples) -> None:
         """Take what another answer has about the job."""
         if other.at is not None:
             self.at = other.at if self.at is None else min(self.at, other.at)
@@ -58,7 +58,7 @@ class JobFigures:
             self.vertices.setdefault(vertex_id, {}).update(figures)
 
 
-class FigureReader(VectorReader):
+class SampleReader(VectorReader):
     """Takes the body of an answer about jobs. The vector that it makes has no series: they are in ``found``.
 
     Series that look as Prometheus writes them, with the labels in alphabetical order, are found all at once by a
@@ -72,9 +72,9 @@ class FigureReader(VectorReader):
         found: By job.
     """
 
-    def __init__(self, questions: Questions, jobs: Collection[str]) -> None:
+    def __init__(self, questions: QueryBuilder, jobs: Collection[str]) -> None:
         super().__init__()
-        self.found: dict[str, JobFigures] = {}
+        self.found: dict[str, JobSamples] = {}
         self._jobs = frozenset(jobs)
         self._names = [*map(questions.label, (JOB, VERTEX, OPERATOR, TOPIC)), FIGURE]
         in_order = sorted(self._names)
@@ -102,7 +102,7 @@ class FigureReader(VectorReader):
             try:
                 value = float(row[-1])
             except ValueError:
-                self._note_strange(row)
+                self._note_skipped(row)
                 continue
             if row[operator] or row[topic] or row[figure] == AT:
                 self._sort(row[job], row[vertex], row[operator], row[topic], row[figure], value)
@@ -111,13 +111,13 @@ class FigureReader(VectorReader):
                 figures = self._figures(*key)
             figures[self._known.setdefault(row[figure], row[figure])] = value
 
-    def _figures(self, job: str, vertex: str) -> Figures:
+    def _figures(self, job: str, vertex: str) -> VertexSamples:
         """Return what takes the figures of a vertex; they are forgotten where nobody asked about the job."""
         if job not in self._jobs:
             return {}
         mine = self.found.get(job)
         if mine is None:
-            mine = self.found[job] = JobFigures()
+            mine = self.found[job] = JobSamples()
         return mine.vertices.setdefault(vertex, {})
 
     def _take_entry(self, labels: Mapping[str, str], value: float) -> None:
@@ -129,7 +129,7 @@ class FigureReader(VectorReader):
             return
         mine = self.found.get(job)
         if mine is None:
-            mine = self.found[job] = JobFigures()
+            mine = self.found[job] = JobSamples()
         if figure == AT:
             at = value if math.isfinite(value) else -math.inf  # no instant: older than anything
             mine.at = at if mine.at is None else min(mine.at, at)
@@ -159,13 +159,13 @@ _OF_SOURCES: Final = {
     "source_out": FlinkMetric.SOURCE_RECORDS_OUT,
     "source_in_rate": FlinkMetric.SOURCE_RECORDS_IN_RATE,
 }
-_MOST_SHOWN: Final = 3
+_MAX_SHOWN: Final = 3
 _UNKNOWN: Final = IoMetrics(busy_ms=math.nan, is_complete=False)
 """The counters of a vertex of which the server does not know all subtasks."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class JobFromSeries:
     """Result of reading the figures of a job.
 
     Attributes:
@@ -181,7 +181,7 @@ class Told:
     missing: MissingMetricError | None
 
 
-def told(details: JobDetails, topology: JobTopology, figures: JobFigures) -> Told:
+def from_series(details: JobDetails, topology: JobTopology, figures: JobSamples) -> JobFromSeries:
     """Put the figures of a job into its details, and into metrics by their meaning.
 
     The counters that the details have already are of another moment and are not used.
@@ -193,11 +193,11 @@ def told(details: JobDetails, topology: JobTopology, figures: JobFigures) -> Tol
     vertices = tuple(
         replace(each, io=_counters(figures.vertices.get(each.vertex_id, {}), is_whole=each.vertex_id in whole))
         if each.vertex_id in running
-        else _with(each, _UNKNOWN)
+        else _with_io(each, _UNKNOWN)
         for each in details.vertices
     )
     missing = next(_missing(whole, aggregates), None)
-    return Told(
+    return JobFromSeries(
         replace(details, vertices=vertices),
         {**aggregates, **{vertex_id: {} for vertex_id in gaps}},
         tuple(gaps.values()),
@@ -205,22 +205,22 @@ def told(details: JobDetails, topology: JobTopology, figures: JobFigures) -> Tol
     )
 
 
-def shown(gaps: tuple[str, ...]) -> str:
+def gaps_text(gaps: tuple[str, ...]) -> str:
     """Return gaps for people: the first of them, and how many more there are."""
-    more = f"; and {len(gaps) - _MOST_SHOWN} more vertices" if len(gaps) > _MOST_SHOWN else ""
-    return "; ".join(gaps[:_MOST_SHOWN]) + more
+    more = f"; and {len(gaps) - _MAX_SHOWN} more vertices" if len(gaps) > _MAX_SHOWN else ""
+    return "; ".join(gaps[:_MAX_SHOWN]) + more
 
 
-def without_counters(details: JobDetails) -> JobDetails:
+def without_known_counters(details: JobDetails) -> JobDetails:
     """Return details whose counters, which are of another moment, are unknown."""
-    return replace(details, vertices=tuple(_with(vertex, _UNKNOWN) for vertex in details.vertices))
+    return replace(details, vertices=tuple(_with_io(vertex, _UNKNOWN) for vertex in details.vertices))
 
 
-def _with(vertex: VertexDetails, io: IoMetrics) -> VertexDetails:
+def _with_io(vertex: VertexDetails, io: IoMetrics) -> VertexDetails:
     return vertex if vertex.status == "FINISHED" else replace(vertex, io=io)
 
 
-def _gap(vertex: Vertex, figures: Figures) -> str:
+def _gap(vertex: Vertex, figures: VertexSamples) -> str:
     """Return why the figures of a vertex are not those of all its subtasks; empty where they are."""
     name, count = f"{vertex.name:.80}", figures.get(SUBTASKS, 0)
     if count < vertex.parallelism:
@@ -237,7 +237,7 @@ def _is_count(value: float | None) -> bool:
     return value is not None and 0 <= value < math.inf
 
 
-def _counters(figures: Figures, *, is_whole: bool) -> IoMetrics:
+def _counters(figures: VertexSamples, *, is_whole: bool) -> IoMetrics:
     if not is_whole:
         return _UNKNOWN
     idle, blocked = figures.get("idle_ms"), figures.get("backpressured_ms")
@@ -251,7 +251,7 @@ def _counters(figures: Figures, *, is_whole: bool) -> IoMetrics:
     )
 
 
-def _aggregates(vertex: Vertex, figures: Figures) -> dict[FlinkMetric, Aggregate]:
+def _aggregates(vertex: Vertex, figures: VertexSamples) -> dict[FlinkMetric, Aggregate]:
     found: dict[FlinkMetric, Aggregate] = {}
     busy = figures.get("busy_avg")
     if busy is not None:
@@ -261,7 +261,7 @@ def _aggregates(vertex: Vertex, figures: Figures) -> dict[FlinkMetric, Aggregate
     if not vertex.is_source:
         return found | _total(FlinkMetric.RECORDS_IN_RATE, figures.get("in_rate"))
     if (blocked := figures.get("blocked_avg")) is not None:
-        found[FlinkMetric.BACKPRESSURE_TIME] = Aggregate(average=_known(blocked))
+        found[FlinkMetric.BACKPRESSURE_TIME] = Aggregate(average=_finite_or_none(blocked))
     for figure, metric in _OF_SOURCES.items():
         operators = sorted(name for name in figures if name.startswith(f"{figure} "))
         found |= _total(metric, figures[operators[0]] if operators else None)
@@ -272,10 +272,10 @@ def _aggregates(vertex: Vertex, figures: Figures) -> dict[FlinkMetric, Aggregate
 
 
 def _total(metric: FlinkMetric, value: float | None) -> dict[FlinkMetric, Aggregate]:
-    return {} if value is None else {metric: Aggregate(total=_known(value))}
+    return {} if value is None else {metric: Aggregate(total=_finite_or_none(value))}
 
 
-def _known(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return value if _is_count(value) else None
 
 

@@ -18,7 +18,7 @@ import structlog
 from sqlalchemy import Connection, select, update
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.stores.clock import elapsed
+from flink_autoscaler.stores.clock import monotonic_seconds
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 from flink_autoscaler.stores.sql.lease import Lease, LeaseFence
@@ -34,7 +34,7 @@ _POLL: Final = 0.5
 _OWNER: Final = re.compile(r"process (\d{1,10}) on ([^\s()]{1,64}) \(([^\s()]*) ([^\s()]*) ([^\s()]*)\)", re.ASCII)
 
 
-class SoleUse:
+class ExclusiveAccess:
     """The claim of one process to a SQLite file (a ``Fence``). Thread-safe.
 
     A process that was killed leaves its claim behind. On the same machine it is known to be dead and is succeeded at
@@ -46,7 +46,7 @@ class SoleUse:
         clock: Seconds of a clock that never goes back.
     """
 
-    def __init__(self, database: Database, *, ttl: float = TTL, clock: Callable[[], float] = elapsed) -> None:
+    def __init__(self, database: Database, *, ttl: float = TTL, clock: Callable[[], float] = monotonic_seconds) -> None:
         self._database = database
         self._clock = clock
         self._lease = Lease(database, name=_ROW, owner=_own_identity(), ttl=ttl, clock=clock)
@@ -112,10 +112,10 @@ class SoleUse:
             if True in lives or self._clock() >= deadline:
                 raise ConfigError(self._refusal(holders))
             if False in lives:
-                self._bury(holders[lives.index(False)])
+                self._remove_dead(holders[lives.index(False)])
                 continue
             if not is_told:
-                log.info("waiting_for_file", holder=", ".join(map(_shown, holders)), seconds=self._lease.ttl)
+                log.info("waiting_for_file", holder=", ".join(map(_describe_owner, holders)), seconds=self._lease.ttl)
                 is_told = True
             time.sleep(_POLL)
 
@@ -133,13 +133,13 @@ class SoleUse:
 
         return self._database.run(read, read_only=True)
 
-    def _bury(self, owner: str) -> None:
+    def _remove_dead(self, owner: str) -> None:
         self._database.run(
             lambda connection: connection.execute(update(LEASE).where(LEASE.c.owner == owner).values(expires_at=0))
         )
 
     def _refusal(self, holders: list[str]) -> str:
-        holder = next((_shown(owner) for owner in holders if owner != self._lease.owner), "unknown")
+        holder = next((_describe_owner(owner) for owner in holders if owner != self._lease.owner), "unknown")
         return (
             f"another daemon works with {self._database.file or self._database.name} already ({holder}), and without a"
             " lease both would act: stop it; or give this one a file of its own (STATE_DIRECTORY, or"
@@ -160,14 +160,14 @@ def is_alive(owner: str) -> bool | None:
         return False
     except (OSError, OverflowError):
         return None  # of another user: /proc may hide it
-    begin = _begin(pid)
+    begin = _start_ticks(pid)
     # The number may have been given to another process since.
     return begin == match[5] if begin else None
 
 
 def _own_identity() -> str:
     host = re.sub(r"[\s()]", "", socket.gethostname())[:64] or "-"
-    return f"process {os.getpid()} on {host} ({_boot()} {_namespace()} {_begin(os.getpid())})"
+    return f"process {os.getpid()} on {host} ({_boot()} {_namespace()} {_start_ticks(os.getpid())})"
 
 
 def _boot() -> str:
@@ -184,7 +184,7 @@ def _namespace() -> str:
         return ""
 
 
-def _begin(pid: int) -> str:
+def _start_ticks(pid: int) -> str:
     """Return since when a process runs, in ticks after the boot; empty where that is not shown or it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
@@ -193,6 +193,6 @@ def _begin(pid: int) -> str:
     return "ended" if fields[0] in "ZX" else fields[19]
 
 
-def _shown(owner: str) -> str:
+def _describe_owner(owner: str) -> str:
     shown = owner.partition(" (")[0][:200]
     return shown if shown.isprintable() and shown else "unknown"

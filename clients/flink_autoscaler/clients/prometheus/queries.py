@@ -91,7 +91,7 @@ NAMES: Final = frozenset(
 CLOCK: Final = "vector(time())"
 
 
-class Questions:
+class QueryBuilder:
     """Writes the questions to one server about one cluster.
 
     Args:
@@ -112,8 +112,8 @@ class Questions:
 
     def loads(self, jobs: Sequence[str]) -> str:
         """Ask how busy vertices are, with their number of subtasks; and per job of which instant the metrics are."""
-        busy = self._once(self._series(BUSY, jobs))
-        blocked = self._once(self._series(BACKPRESSURED, jobs))
+        busy = self._deduplicated(self._series(BUSY, jobs))
+        blocked = self._deduplicated(self._series(BACKPRESSURED, jobs))
         return self._any(
             {
                 AT: f"min by ({self.label(JOB)}) ({self._instants(BUSY, jobs)})",
@@ -134,13 +134,13 @@ class Questions:
         """Ask for the records/s of vertices, and what their sources say."""
         per_operator = f"{self.label(JOB)}, {self.label(VERTEX)}, {self.label(OPERATOR)}"
         sources = {
-            name: f"sum by ({per_operator}) ({self._once(self._series(metric, jobs, of_sources=True))})"
+            name: f"sum by ({per_operator}) ({self._deduplicated(self._series(metric, jobs, of_sources=True))})"
             for name, metric in SOURCE_FIGURES.items()
         }
-        pending = self._once(self._series(PENDING, jobs))
+        pending = self._deduplicated(self._series(PENDING, jobs))
         return self._any(
             {
-                "in_rate": self._per_vertex("sum", self._once(self._series(RECORDS_IN_RATE, jobs))),
+                "in_rate": self._per_vertex("sum", self._deduplicated(self._series(RECORDS_IN_RATE, jobs))),
                 "pending": self._per_vertex("sum", pending),
                 "pending_min": self._per_vertex("min", pending),
                 **sources,
@@ -152,7 +152,7 @@ class Questions:
         each = ", ".join(map(self.label, (JOB, VERTEX, TOPIC, PARTITION)))
         offsets = f"group by ({each}) ({self._series(OFFSETS, jobs)})"
         topics = f"group by ({', '.join(map(self.label, (JOB, VERTEX, TOPIC)))}) ({self._series(OFFSETS, jobs)})"
-        splits = self._once(self._series(ACTIVE_SPLITS, jobs))
+        splits = self._deduplicated(self._series(ACTIVE_SPLITS, jobs))
         return self._any(
             {
                 "partitions": self._per_vertex("count", offsets),
@@ -166,29 +166,29 @@ class Questions:
         """Ask for what there is once per cluster, and for how many clusters it is there."""
         managers = {name: f"max({self._series(name)})" for name in TASKMANAGER}
         slots = {name: f"max({self._series(name)})" for name in JOBMANAGER}
-        total = self._once(self._series("flink_jobmanager_taskSlotsTotal"))
+        total = self._deduplicated(self._series("flink_jobmanager_taskSlotsTotal"))
         return self._any({**managers, **slots, CLUSTERS: f"count({total})"})
 
     def _at_instant(self, counter: str, jobs: Sequence[str]) -> str:
         """Return a counter of every subtask as it was at the instant of its job."""
         series = self._series(COUNTERS[counter], jobs)
         if self._is_pushed:  # the instants of the scrapes say nothing
-            return self._once(series)
+            return self._deduplicated(series)
         slope = f"irate({series}{self._range})"
         if counter in _TIMES:  # busy time may go back by some milliseconds, which is no counter that began anew
             slope = f"clamp_max({slope}, {_MS_PER_SECOND})"
         instants, job = self._instants(COUNTERS[counter], jobs), self.label(JOB)
         after = f"({instants} - on ({job}) group_left () min by ({job}) ({self._instants(BUSY, jobs)}))"
-        value = self._once(series)
-        return f"{value} - ({self._once(slope)} * clamp_min({after}, 0) or {value} * 0)"
+        value = self._deduplicated(series)
+        return f"{value} - ({self._deduplicated(slope)} * clamp_min({after}, 0) or {value} * 0)"
 
     def _instants(self, name: str, jobs: Sequence[str]) -> str:
         """Return of which instant a metric of every subtask is."""
         series = self._series(name, jobs)
         if not self._is_pushed:
-            return self._once(f"timestamp({series})")
+            return self._deduplicated(f"timestamp({series})")
         group = f"on ({self.label(PUSHED_BY)}, instance)"
-        return self._once(f"({series} * 0 + {group} group_left () {self._series(PUSHED_AT)})")
+        return self._deduplicated(f"({series} * 0 + {group} group_left () {self._series(PUSHED_AT)})")
 
     def _series(self, name: str, jobs: Iterable[str] = (), *, of_sources: bool = False) -> str:
         matchers = list(self._selector)
@@ -198,7 +198,7 @@ class Questions:
             matchers.append(f'{self.label(OPERATOR)}=~"Source:.*"')
         return f"{self._names.get(name, name)}{{{','.join(matchers)}}}"
 
-    def _once(self, vector: str) -> str:
+    def _deduplicated(self, vector: str) -> str:
         """Return a vector in which what several servers have scraped is there once."""
         return f"max without ({self._replicas}) ({vector})" if self._replicas else f"({vector})"
 
@@ -213,8 +213,8 @@ class Questions:
 
 def _matcher(name: str, value: str) -> str:
     operator, text = ("=~", value[1:]) if value.startswith("~") else ("=", value)
-    return f'{name}{operator}"{_escaped(text)}"'
+    return f'{name}{operator}"{_escape(text)}"'
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return re.sub(r'(["\\])', r"\\\1", text).replace("\n", "\\n")
