@@ -169,7 +169,7 @@ class Ds2Policy:
         if not latest:
             return abstention(self.name, lacking, state.as_json())
         demands = {v: max(each.get(v, 0.0) for each in state.evaluations) for v in latest}
-        may_lower = not memory.is_blind(obs)
+        may_lower = not memory.is_draining(obs)
         targets, capacity, remarks = _sized(obs, needs, demands, settings, may_lower=may_lower)
         if not may_lower:
             remarks += (nothing_lowered(has_backlog=is_behind),)
