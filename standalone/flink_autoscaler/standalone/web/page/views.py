@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import secrets
 import threading
 from collections import OrderedDict
@@ -34,7 +36,8 @@ ROWS: Final = 100
 """Jobs on one page."""
 
 PAGES: Final = (("/", "Fleet"), ("/events", "Events"), ("/configuration", "Configuration"), ("/about", "About"))
-_STATIC: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_STATIC: Final = ("page.css", "page.js", "theme.js", "icon.svg")
+_KINDS: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 Values = Mapping[str, Any]
 View = Callable[[Any], Values]
@@ -85,7 +88,7 @@ class Views:
             ("/configuration", Query, self._configuration, "configuration", False),
             ("/about", Query, self._about, "about", True),
         )
-        static = [Route(f"/static/{name}", _static(name, kind)) for name, kind in _STATIC.items()]
+        static = [Route(f"/static/{name}", _static(name)) for name in _STATIC]
         shown = [Route(path, self._route(query, view, name, live)) for path, query, view, name, live in views]
         return [*shown, *static]
 
@@ -235,12 +238,19 @@ def _literally(text: str) -> str:
     return "".join(f"[{each}]" if each in "*?[" else each for each in text)
 
 
-def _static(name: str, kind: str) -> Callable[..., Any]:
+def _static(name: str) -> Callable[..., Any]:
     file = files("flink_autoscaler.standalone.web.page") / "static" / name
-    content = style() if name == "page.css" else file.read_text(encoding="utf-8")
+    content = style().encode() if name == "page.css" else file.read_bytes()
+    packed, tag = gzip.compress(content, mtime=0), f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+    headers = {"Cache-Control": "no-cache", "ETag": tag, "Vary": "Accept-Encoding"}
 
-    async def serve(_: Request) -> Response:
-        return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
+    async def serve(request: Request) -> Response:
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        is_packed = "gzip" in request.headers.get("accept-encoding", "")
+        encoding = {"Content-Encoding": "gzip"} if is_packed else {}
+        kind = _KINDS[name.rpartition(".")[2]]
+        return Response(packed if is_packed else content, media_type=kind, headers=headers | encoding)
 
     return serve
 
