@@ -1,4 +1,4 @@
-"""How pip is told to reach its package index, for programs that do not read pip's configuration.
+"""Settings of pip for its package index, for programs that do not read pip's configuration.
 
 ``python tools/pip_settings.py`` prints what uv needs of it, as lines for a shell.
 """

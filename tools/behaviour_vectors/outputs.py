@@ -1,4 +1,4 @@
-"""What our code gives for behaviour vectors, in their format: outputs of passes, and of single calls."""
+"""Outputs of our code for behaviour vectors, in their format: of passes, and of single calls."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class DaemonProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether the daemon has not ended."""
+        """True until the daemon has ended."""
         return self._process.poll() is None
 
     def require_running(self) -> None:

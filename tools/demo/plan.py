@@ -1,4 +1,4 @@
-"""What happens when: the arrival curve, and waits of the daemon that fit into it."""
+"""Plan of the demo: the arrival curve, and waits of the daemon that fit into it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the demo is shown: to a terminal as one picture that moves, elsewhere as lines; and a summary at the end."""
+"""Display of the demo: one moving picture on a terminal, lines elsewhere, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LINE_EVERY: Final = 10.0
 
 @dataclass(frozen=True)
 class Frame:
-    """What there is to show at one instant.
+    """Picture of one instant.
 
     Attributes:
         start: Second 0 of the curve, epoch seconds.

@@ -1,4 +1,4 @@
-"""What has happened so far: what the daemon says in its log, what Flink shows, and whether it is what was promised."""
+"""Story of the demo so far: what the daemon logs, what Flink shows, and whether the promises were kept."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Rescale:
 
     @property
     def is_up(self) -> bool:
-        """Whether the vertex has more subtasks than before."""
+        """True when the vertex has more subtasks than before."""
         return self.after > self.before
 
 

@@ -1,4 +1,4 @@
-"""What a built site must not have: links that lead nowhere, and anything that a browser would load from elsewhere."""
+"""Checks of a built site: no link leads nowhere, and a browser loads nothing from elsewhere."""
 
 from __future__ import annotations
 

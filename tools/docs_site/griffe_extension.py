@@ -1,4 +1,4 @@
-"""What mkdocstrings loads to read docstrings as the site wants them; griffe comes with the extra ``docs``."""
+"""Extension by which mkdocstrings reads docstrings as the site wants them; griffe comes with the extra ``docs``."""
 
 from __future__ import annotations
 

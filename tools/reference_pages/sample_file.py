@@ -20,42 +20,53 @@ from flink_autoscaler.standalone.settings.schema.options import (
 SAMPLE: Final = Path("conf/autoscaler.yaml")
 
 _SAMPLE_HEAD = """\
-# Configuration of flink-autoscaler. Every option is here with its default; to change one, remove the "# " before
-# its key. Nothing is active as the file comes, so that it hides nothing that is set elsewhere: in a Flink
-# installation (FLINK_CONF_DIR) or by a job under an older key. Options without a value are unset.
+# Configuration of flink-autoscaler: every option with its default, as a comment. To change one, remove the "# " before
+# its key. Options without a value are unset. The file sets nothing, so it hides nothing that Flink's configuration
+# (FLINK_CONF_DIR) or a job sets.
 #
-# As it comes, the daemon looks at the Flink on http://localhost:8081, lists its jobs, and leaves them alone. It scales
-# those that are enabled: remove the "# " before job.autoscaler.enabled below and write true. What else a job needs is
-# told by "flink-autoscaler once --url http://localhost:8081"; "flink-autoscaler init" writes a short file of your own.
+# As it is, the daemon lists the jobs of the Flink on http://localhost:8081 and scales none. To scale them, set below
+# "job.autoscaler.enabled: true". "flink-autoscaler once --url http://localhost:8081" reports what else they need;
+# "flink-autoscaler init" writes a short file.
 #
-# Keys may also be nested. Environment variables win over this file, --set key=value over both:
+# Durations are written as '10 s', '1.5 min' or '1h 30min'. Keys may be nested. Environment variables win over this
+# file, --set over both:
 #   JOB__AUTOSCALER__METRICS__WINDOW=5min    --set job.autoscaler.metrics.window=5min
 #
 # Generated: PYTHONPATH=tools python -m reference_pages --write
 """
+_DURATION_EXAMPLES: Final = " such as '10 s', '1.5 min' or '1h 30min'"
+"""Shown once, in the head."""
+
+_PLAIN_VALUES: Final = (
+    "any text",
+    "text",
+    "text that is not blank",
+    "true or false",
+    "the name of an installed plug-in",
+)
 _SAMPLE_LISTS: Final = {
     "autoscaler.clusters": (
-        "## Clusters. Where none is given, host and port below name the only one.",
+        "## Clusters. Without any, host and port below name the only one.",
         {"name": "production", "url": "http://jobmanager.example.com:8081"},
     ),
     "autoscaler.notifications.targets": (
-        "## Who is told about events. Where nobody is given, events are in the log and the database only.",
+        "## Targets of notifications. Without any, events are only in the log and the database.",
         {"name": "on-call", "url": "https://hooks.example.com/flink-autoscaler"},
     ),
     "autoscaler.kafka": (
-        "## Kafka clusters that know the lag of jobs; job.autoscaler.lag.sources names them.",
+        "## Kafka clusters with the lag of jobs; job.autoscaler.lag.sources names them.",
         {"name": "orders-kafka", "bootstrap-servers": '["broker-1:9092"]'},
     ),
     "autoscaler.numbers": (
-        "## Services that answer with the lag of jobs; job.autoscaler.lag.sources names them.",
+        "## Services with the lag of jobs; job.autoscaler.lag.sources names them.",
         {"name": "queue", "url": "https://queue.example.com"},
     ),
     "autoscaler.notifications.rules": (
-        "## Which events are told. Where no rule is given, every warning is told to every target.",
+        "## Rules of notifications. Without any, every warning goes to every target.",
         {},
     ),
 }
-"""What stands above each list, and examples of what its entries need."""
+"""Title of each list, and examples of what its entries need."""
 
 
 def job_options() -> Iterator[DocumentedOption]:
@@ -95,7 +106,9 @@ def _sample_lines(entries: Iterable[DocumentedOption]) -> Iterator[str]:
 
 
 def _sentence(entry: DocumentedOption) -> str:
-    return f"{entry.description} [{entry.allowed}]"
+    """Return the description with the values that are allowed, unless these go without saying."""
+    allowed_values = entry.allowed.replace(_DURATION_EXAMPLES, "")
+    return entry.description if allowed_values in _PLAIN_VALUES else f"{entry.description} [{allowed_values}]"
 
 
 def _scalar(text: str) -> str:

@@ -1,1 +1,1 @@
-"""Where packages come from: known vulnerabilities and licences of what the lock files pin (``make check-supply``)."""
+"""Supply chain: known vulnerabilities and licences of what the lock files pin (``make check-supply``)."""

@@ -1,4 +1,4 @@
-"""How a decision is applied to a job.
+"""Realizers: they apply a decision to a job.
 
 ``flink_autoscaler.realizers.testing.realizer_contract`` has the tests that every implementation has to pass; it needs
 pytest and is therefore not imported here.

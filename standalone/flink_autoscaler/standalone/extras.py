@@ -1,4 +1,4 @@
-"""Which extra of the project brings a library that is not installed: one table for commands and daemon."""
+"""Extras of the project by library, for what is not installed: one table for commands and daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where job state is kept and events go.
+"""Stores of job state, and sinks of events.
 
 ``flink_autoscaler.stores.testing`` has the tests that every implementation has to pass; they need pytest and are
 therefore not imported here.

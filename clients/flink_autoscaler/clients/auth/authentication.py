@@ -1,4 +1,4 @@
-"""What servers ask for before they answer, and proof of who this side is.
+"""Authentication: the challenges of servers, and the client's proof of identity.
 
 The proof is for servers that ask for it with ``WWW-Authenticate: Negotiate`` (SPNEGO, RFC 4559).
 """

@@ -58,7 +58,7 @@ _LONGEST_PAUSE: Final = 0.15
 
 
 class Freshness(NamedTuple):
-    """What can be said of metrics that are read now.
+    """Verdict on the freshness of metrics that are read now.
 
     Attributes:
         doubt: Why nobody can tell that they are fresh; None where they are, or where a cluster does not say what it
@@ -87,7 +87,7 @@ class AsksForMetrics(Protocol):
 
 
 class _Look(Enum):
-    """What the store said, compared with when it was asked before."""
+    """Difference between two readings of the metric store."""
 
     SAME = auto()
     OTHER = auto()
@@ -99,7 +99,7 @@ class _Look(Enum):
 
 
 class MetricStoreWatch:
-    """What one client knows of the metric store behind it. Belongs to one event loop; calls may overlap.
+    """One client's knowledge of the metric store behind it. Belongs to one event loop; calls may overlap.
 
     Args:
         clock: Seconds of a clock that never goes back.

@@ -73,17 +73,17 @@ class Answer(NamedTuple):
 
     @property
     def is_json(self) -> bool:
-        """Whether the content type announces JSON."""
+        """Return whether the content type announces JSON."""
         return self.media_type.lower().endswith(("/json", "+json"))
 
     @property
     def is_page(self) -> bool:
-        """Whether the content type announces a page for people."""
+        """Return whether the content type announces a page for people."""
         return "html" in self.media_type.lower()
 
     @property
     def is_proxy_warning(self) -> bool:
-        """Whether this is the page by which YARN's web proxy warns others than an application's owner.
+        """Return whether this is the page by which YARN's web proxy warns others than an application's owner.
 
         The proxy shows it, with status 200, instead of passing the request on.
         """
@@ -255,7 +255,7 @@ def _cut(text: str, length: int = _SHOWN) -> str:
 
 
 class _Page(HTMLParser):
-    """What a person would see of the beginning of a page, which may be anything.
+    """Visible text of the beginning of a page, which may be anything.
 
     Attributes:
         title: May be empty.

@@ -1,4 +1,4 @@
-"""How much of an answer is taken: bytes after every step of decoding, values, depth, entries."""
+"""Bounds on answers: bytes after every step of decoding, values, depth, entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where requests go, the connections they go over, and the cookies they carry."""
+"""Addresses of requests, the connections they go over, and the cookies they carry."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NO_DATE: Final = re.compile(r";\s*(?:expires=[^;]*[0-9]{5}|max-age=[^;]*[0-9]{1
 
 
 class Address(NamedTuple):
-    """Where requests go.
+    """Address that requests go to.
 
     Attributes:
         url: Base URL without credentials and without a slash at the end; can stand in messages.

@@ -67,7 +67,7 @@ _NO_CERTIFICATE: Final = "set tls.certificate-file (and tls.key-file)"
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether asking again at once may help."""
+    """Return whether an immediate retry may help."""
     if isinstance(error, ConnectError):
         return not any(isinstance(each, ssl.SSLCertVerificationError) for each in _chain(error))
     return isinstance(error, RefusedError) and error.status in _TRANSIENT_STATUSES
@@ -106,12 +106,12 @@ def _is_closed(chain: Iterable[BaseException]) -> bool:
 
 
 def _is_hang_up(error: BaseException) -> bool:
-    """Whether httpcore says, in words only, that the server ended the connection instead of answering."""
+    """Return whether httpcore says, in words only, that the server ended the connection instead of answering."""
     return isinstance(error, httpx.RemoteProtocolError) and "disconnected" in str(error)
 
 
 def _is_cut_off(error: BaseException) -> bool:
-    """Whether httpcore says, in words only, that the answer ended early."""
+    """Return whether httpcore says, in words only, that the answer ended early."""
     return isinstance(error, httpx.RemoteProtocolError) and "peer closed connection" in str(error)
 
 

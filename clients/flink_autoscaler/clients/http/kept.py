@@ -20,7 +20,7 @@ _LENIENT: Final = 1.1
 
 
 class Failure(NamedTuple):
-    """Why a request has no answer.
+    """Reason why a request has no answer.
 
     Attributes:
         place: Of the request.
@@ -56,7 +56,7 @@ class Round:
 
     @property
     def is_begun(self) -> bool:
-        """Whether any request has been taken."""
+        """True once a request has been taken."""
         return self._taken > 0
 
     def request(self, place: int) -> bytes:
@@ -84,7 +84,7 @@ class Round:
 
 
 class Lane:
-    """What goes over one connection at a time: one request of a round after the other.
+    """Requests of a round that go over one connection, one after the other.
 
     Args:
         round_: Of which it takes requests.
@@ -163,7 +163,7 @@ class CutOffError(ConnectionError):
 
 
 class Server(NamedTuple):
-    """Where connections lead; ``context`` is that of TLS, None without."""
+    """Server that connections lead to; ``context`` is that of TLS, None without."""
 
     host: str
     port: int
@@ -304,7 +304,7 @@ class KeptConnections:
 
 
 class _Serving(NamedTuple):
-    """Whose requests go over a connection, and what tells when there is no more."""
+    """Lane that a connection serves, and the callback for when there is no more."""
 
     lane: Lane
     ended: asyncio.Future[None]
@@ -336,7 +336,7 @@ class _Connection(asyncio.BufferedProtocol):
 
     @property
     def is_answering(self) -> bool:
-        """Whether anything of the answer has arrived."""
+        """True once any part of the answer has arrived."""
         return self._parser is not None and self._parser.is_begun
 
     def serve(self, lane: Lane, request: bytes) -> asyncio.Future[None]:

@@ -107,7 +107,7 @@ class AnswerParser:
 
     @property
     def is_begun(self) -> bool:
-        """Whether anything of an answer has arrived."""
+        """True once any part of an answer has arrived."""
         return bool(self._buffer or self._interim or self._begun)
 
     def feed(self, data: bytes) -> Received | None:

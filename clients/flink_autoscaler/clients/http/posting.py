@@ -24,7 +24,7 @@ _SECONDS: Final = re.compile(r"\d{1,9}", re.ASCII)
 
 
 class Posted(NamedTuple):
-    """What came of a POST that was answered.
+    """Result of a POST that was answered.
 
     Attributes:
         status: Of the answer.

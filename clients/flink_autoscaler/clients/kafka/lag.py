@@ -40,7 +40,7 @@ _Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class KafkaAddress:
-    """How a Kafka cluster is reached.
+    """Address and options of a Kafka cluster.
 
     Attributes:
         name: In the configuration, for people.
@@ -57,7 +57,7 @@ class KafkaAddress:
 
 @dataclass(frozen=True, slots=True)
 class _Topic:
-    """What was answered about one topic: lags by partition, or why they are unknown."""
+    """Answer about one topic: lags by partition, or the reason why they are unknown."""
 
     name: str
     partitions: int

@@ -81,7 +81,7 @@ _Write = Callable[[Sequence[str]], str]
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What was answered in one pass.
+    """Answers of one pass.
 
     Attributes:
         now: The instant of the pass, by the server's clock, seconds.

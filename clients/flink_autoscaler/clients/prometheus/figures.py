@@ -36,7 +36,7 @@ _LAST: Final = '"]},{'
 
 @dataclass(slots=True)
 class JobFigures:
-    """What was answered about one job.
+    """Answers about one job.
 
     Attributes:
         at: The instant that counters are of, by the server's clock, seconds; None where the server has no series.
@@ -166,7 +166,7 @@ _UNKNOWN: Final = IoMetrics(busy_ms=math.nan, is_complete=False)
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the figures of a job come to.
+    """Result of reading the figures of a job.
 
     Attributes:
         details: With the counters of the server.

@@ -53,7 +53,7 @@ class Site(Protocol):
 
 
 class MetricSourceContract(ABC):
-    """What every :class:`MetricSource` does."""
+    """Contract of every :class:`MetricSource`."""
 
     @abstractmethod
     def make_site(self) -> AbstractContextManager[Site]:

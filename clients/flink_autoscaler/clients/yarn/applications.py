@@ -62,18 +62,18 @@ class Application:
 
     @property
     def attempt(self) -> tuple[str, str, str]:
-        """What differs between the attempts of an application, as far as it is shown."""
+        """Visible mark that differs between the attempts of an application."""
         return self.am_rpc_address, self.tracking_url, self.am_logs
 
     @property
     def has_ended(self) -> bool:
-        """Whether it will never run again."""
+        """True when the application will never run again."""
         return self.state in ENDED
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationFilter:
-    """Which applications are looked after. An empty tuple takes all.
+    """Selection of applications to manage. An empty tuple takes all.
 
     Attributes:
         types: Whole application types, compared without case.
@@ -171,7 +171,7 @@ def _split(url: str) -> SplitResult | None:
 
 
 class ListedApplications(NamedTuple):
-    """What a ResourceManager lists: each application once, and why others cannot be read, by their id."""
+    """Applications that a ResourceManager lists, each once, and the reasons why others cannot be read, by their id."""
 
     applications: tuple[Application, ...]
     unreadable: Mapping[str, ResponseError]

@@ -1,4 +1,4 @@
-"""What the queues and nodes of a YARN cluster can still give.
+"""Free capacity of the queues and nodes of a YARN cluster.
 
 A container fits when each queue on the way to the root and the nodes have room for it. What is left counts:
 
@@ -98,7 +98,7 @@ class Queue:
 
 
 class _Limit(NamedTuple):
-    """What is left below one limit, and what the limit is, for people."""
+    """Rest below one limit, and a description of the limit."""
 
     left: Amount
     name: str

@@ -1,4 +1,4 @@
-"""What arrived at the sources of a job: from samples of the metric history to minutes, and to quarter hours."""
+"""Arrivals at the sources of a job: from samples of the metric history to minutes, and to quarter hours."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class UnfitError(ValueError):
 
 @value
 class Sample:
-    """What was seen at one source.
+    """Sample of one source.
 
     Attributes:
         at: Epoch seconds.

@@ -31,7 +31,7 @@ class JobComparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What had to be assumed, in full sentences; what is the same for all configurations once."""
+        """Assumptions, in full sentences; one that is the same for all configurations once."""
         return tuple(dict.fromkeys((*self.subject.notes, *(note for run in self.runs.values() for note in run.notes))))
 
     @property
@@ -111,7 +111,7 @@ class Comparison:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What went wrong, in full sentences: runs without a result, and such in which most passes ended in errors."""
+        """Problems, in full sentences: runs without a result, and such in which most passes ended in errors."""
         runs = (run for job in self.jobs for run in (*job.runs.values(), job.bounds) if run is not None)
         return tuple(
             f"{run.job_key}, {run.configuration or 'bounds'}: {text}" for run in runs if (text := run_problem(run))

@@ -66,7 +66,7 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class FitTerms:
-    """How jobs are fitted. Instants are epoch seconds.
+    """Terms on which jobs are fitted. Instants are epoch seconds.
 
     Attributes:
         now: What is later was written by a clock that is wrong.
@@ -117,7 +117,7 @@ def fit(records: Records, terms: FitTerms) -> Subject | LeftOut:
 
 @dataclass(frozen=True)
 class FittedModel:
-    """What a job is made of, whatever arrived.
+    """Model of a job, independent of its arrivals.
 
     Attributes:
         outages: Seconds that it was away for rescales, oldest first; empty where none was measured.

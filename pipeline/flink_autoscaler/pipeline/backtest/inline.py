@@ -23,7 +23,7 @@ _KEY = "job_key"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which part of a history is looked at.
+    """Choice of a part of a history.
 
     Attributes:
         past: Seconds of arrivals before the selection that profiles are made of; None makes no profiles.

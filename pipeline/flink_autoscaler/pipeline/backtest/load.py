@@ -31,7 +31,7 @@ _FORMS: Final = "epoch seconds, epoch milliseconds or ISO 8601, such as 2026-03-
 
 @dataclass(frozen=True, slots=True)
 class LoadTerms:
-    """How a load becomes a job; one of the first two is set.
+    """Terms on which a load becomes a job; one of the first two is set.
 
     Attributes:
         peak_slots: Slots that are just enough for the highest minute.

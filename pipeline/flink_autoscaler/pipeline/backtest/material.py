@@ -1,4 +1,4 @@
-"""Where the jobs of a backtest come from: a metric history, or a made-up workload."""
+"""Sources of the jobs of a backtest: a metric history, or a made-up workload."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHOWN_DAMAGE: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """Where jobs come from.
+    """Source of jobs.
 
     Attributes:
         read: Finds them.
@@ -37,7 +37,7 @@ class Material:
 
     @property
     def is_known_to_be_in_vain(self) -> bool:
-        """Whether no job can be simulated."""
+        """True when it is known that no job can be simulated."""
         return self.found is not None and not self.found.subjects
 
     def jobs(self, runner: Runner) -> FittedHistory:

@@ -35,7 +35,7 @@ _KEPT: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """What one night came to.
+    """Result of one night.
 
     Attributes:
         days: Days of arrivals that were learned from.

@@ -1,4 +1,4 @@
-"""Which jobs are run with which configurations, and what comes of each."""
+"""Plan of a backtest: jobs and configurations to run, and their outcomes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """How every job is simulated.
+    """Settings of the simulation of every job.
 
     Attributes:
         dt: Longest step, seconds.
@@ -64,7 +64,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Piece:
-    """What is computed at once: one job with one configuration, or the bounds of a job.
+    """Unit of computation: one job with one configuration, or the bounds of a job.
 
     Attributes:
         configuration: Name; None asks for the bounds.
@@ -100,13 +100,13 @@ class BacktestPlan:
 
     @property
     def size(self) -> int:
-        """How many pieces there are."""
+        """Number of pieces."""
         return len(self.subjects) * (len(self.candidates) + self.settings.with_bounds)
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is possible, in slot-hours; None where it cannot be worked out.
+    """Possible bounds, in slot-hours; None where one cannot be worked out.
 
     Attributes:
         area: The work itself.
@@ -132,7 +132,7 @@ BOUNDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """How a run went, or its bounds: means over equal parts of the time, of lags the greatest.
+    """Curves of a run, or of its bounds: means over equal parts of the time, of lags the greatest.
 
     Attributes:
         slots: That were held.
@@ -151,7 +151,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one piece.
+    """Outcome of one piece.
 
     Attributes:
         configuration: Name; None where these are the bounds.

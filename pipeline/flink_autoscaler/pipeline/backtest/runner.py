@@ -1,4 +1,4 @@
-"""What runs backtests: this process, or Spark."""
+"""Runners of backtests: this process, or Spark."""
 
 from __future__ import annotations
 

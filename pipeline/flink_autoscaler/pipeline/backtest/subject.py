@@ -62,7 +62,7 @@ class Subject:
 
     @property
     def terms(self) -> RescaleTerms:
-        """What a rescale costs."""
+        """Terms of a rescale: its delay and its cost."""
         return RescaleTerms(self.outage, replay=REPLAY)
 
 
@@ -76,7 +76,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class FittedHistory:
-    """What a history came to.
+    """Jobs fitted from a history.
 
     Attributes:
         damaged: What is wrong with files that were left out.

@@ -1,4 +1,4 @@
-"""What backtests came to as tables for people, and as documents for programs."""
+"""Tables of backtest results for people, and documents for programs."""
 
 from __future__ import annotations
 

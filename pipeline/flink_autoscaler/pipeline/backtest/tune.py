@@ -41,7 +41,7 @@ PRESENT: Final = "present"
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What to change for one job.
+    """Options to change for one job.
 
     Attributes:
         changes: Options that differ from now, by full key; empty where the job is to stay as it is.

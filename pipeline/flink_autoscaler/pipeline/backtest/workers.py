@@ -1,4 +1,4 @@
-"""What runs in Spark's Python workers: the functions of ``mapInArrow``, which load nothing of pyspark by themselves."""
+"""Code for Spark's Python workers: the functions of ``mapInArrow``, which load nothing of pyspark by themselves."""
 
 from __future__ import annotations
 

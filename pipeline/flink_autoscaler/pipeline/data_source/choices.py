@@ -1,4 +1,4 @@
-"""What a reader is told: options as text, checked before anything is read."""
+"""Options of a reader, as text, checked before anything is read."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How the jobs of a pass are read and evaluated: in the process of the daemon, or in tasks that others run."""
+"""Engines: they read and evaluate the jobs of a pass, in the process of the daemon or in tasks that others run."""

@@ -1,4 +1,4 @@
-"""What all engines share: the jobs that need no reading, groups of jobs behind one endpoint, and their outcomes."""
+"""Base of all engines: the jobs that need no reading, groups of jobs behind one endpoint, and their outcomes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Deadlines:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of one job.
+    """Result of one job.
 
     Attributes:
         outcome: None where its endpoint took too long for those that share a task with it.

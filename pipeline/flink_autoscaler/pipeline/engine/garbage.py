@@ -1,4 +1,4 @@
-"""When cyclic garbage is looked for: between passes, and not among what stays from pass to pass.
+"""Collects cyclic garbage between passes, and not among what stays from pass to pass.
 
 Nearly everything that a pass leaves behind goes by itself; the windows of all jobs, many small objects, stay. Python
 looks through all of them again whenever enough new ones came, several times per pass of a thousand jobs, while all

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Partition(StrEnum):
-    """How each table is divided into folders: by UTC day and cluster, or by day alone."""
+    """Division of each table into folders: by UTC day and cluster, or by day alone."""
 
     CLUSTER = "cluster"
     DATE = "date"

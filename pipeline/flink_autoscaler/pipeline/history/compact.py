@@ -91,7 +91,7 @@ def _holder(files: Files, now_ms: int) -> str | None:
 
 @dataclass
 class Maintained:
-    """What was done.
+    """Counts of a finished maintenance.
 
     Attributes:
         before: Small files that were replaced.
@@ -112,7 +112,7 @@ class Maintained:
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What is to be done.
+    """Maintenance to do.
 
     Attributes:
         now_ms: Days that have not ended by then are not compacted: more is to come.

@@ -21,7 +21,7 @@ from flink_autoscaler.pipeline.history.store import COMPRESSION, Progress, Selec
 
 
 class Format(StrEnum):
-    """What an export looks like."""
+    """Format of an export."""
 
     CSV = "csv"
     JSON = "json"

@@ -1,4 +1,4 @@
-"""How one job went over days, read from the history in this process within bounds of memory and time."""
+"""Series of one job over days, read from the history in this process within bounds of memory and time."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class SeriesPoint:
-    """What a job was like in one step; None is not known.
+    """State of a job in one step; None is not known.
 
     Attributes:
         at_ms: Its beginning.
@@ -99,7 +99,7 @@ class RecordedRescale:
 
 @dataclass(frozen=True, slots=True)
 class JobSeries:
-    """How a job went; everything is in the order of time.
+    """Series of a job; everything is in the order of time.
 
     Attributes:
         damaged: What is wrong with files that were left out.

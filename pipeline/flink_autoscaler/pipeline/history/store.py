@@ -91,7 +91,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which part of the history is meant. Instants are epoch milliseconds; None is without a limit.
+    """Selection of a part of the history. Instants are epoch milliseconds; None is without a limit.
 
     Attributes:
         since_ms: First instant.
@@ -115,7 +115,7 @@ class Selection:
 
     @property
     def rows(self) -> pc.Expression | None:
-        """What is true of the rows that are meant; None where all are."""
+        """Condition on the selected rows; None selects all."""
         terms = []
         if self.since_ms is not None:
             terms.append(pc.field("ts") >= instant(self.since_ms))

@@ -1,1 +1,1 @@
-"""What pages for people are made of, those of a daemon and those in files: templates, words, style and drawings."""
+"""Building blocks of pages for people, those of a daemon and those in files: templates, words, style and drawings."""

@@ -144,7 +144,7 @@ def _ticks(times: Times) -> Iterator[Markup]:
 
 @dataclass(frozen=True, slots=True)
 class _Plane:
-    """Where instants and values are in a drawing."""
+    """Plane that maps instants and values to places of a drawing."""
 
     times: Times
     size: tuple[int, int]

@@ -19,7 +19,7 @@ BACKTEST_WEEKS: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class ProfileSettings:
-    """How profiles are made.
+    """Settings for building profiles.
 
     Attributes:
         asof: End of the history, epoch seconds, at a quarter hour.

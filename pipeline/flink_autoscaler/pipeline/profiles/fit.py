@@ -92,7 +92,7 @@ class Quantiles(NamedTuple):
 
 @value
 class Fit:
-    """What is known at an origin.
+    """Fit of a load at an origin.
 
     Attributes:
         origin: Index of the first quarter hour that is not known.

@@ -40,7 +40,7 @@ SCHEMA: Final = pa.schema([(name, _ARROW[kind]) for name, kind in map(str.split,
 
 @dataclass(frozen=True, slots=True)
 class ProfileBacktest:
-    """What came of it.
+    """Result of the backtest of a profile.
 
     Attributes:
         wape: Sum of the errors of the medians as a share of what arrived.

@@ -41,7 +41,7 @@ _SHOWN_DAMAGED = 5
 
 @dataclass(frozen=True, slots=True)
 class ReportRequest:
-    """What a report is to be about. Instants are epoch seconds.
+    """Request for a report. Instants are epoch seconds.
 
     Attributes:
         since: First instant.

@@ -1,4 +1,4 @@
-"""What a report says, as values: of each job its slot-hours, minutes too late, rescales, and why it needs a person."""
+"""Values of a report: of each job its slot-hours, late minutes, rescales, and reasons why it needs attention."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Period:
 
 
 class Concern(NamedTuple):
-    """Why a person should look at a job: one or two words, such as ``paused``, and what is known about it."""
+    """Reason why a job needs attention: one or two words, such as ``paused``, and what is known about it."""
 
     kind: str
     text: str
@@ -118,13 +118,13 @@ class JobFigures:
 
     @property
     def is_too_short(self) -> bool:
-        """Whether there are too few passes for charts."""
+        """True when there are too few passes for charts."""
         return self.passes < FEWEST_PASSES
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What was expected of a job at the beginning of the period.
+    """Expected load of a job at the beginning of the period.
 
     Attributes:
         median: Records/s per bucket.
@@ -183,7 +183,7 @@ class Report:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Why the page does not tell all; empty when it does."""
+        """Reasons why the page is incomplete; empty when it is complete."""
         if all(job.is_too_short for job in self.jobs):
             return (*self.warnings, "no job has enough passes for charts")
         return self.warnings

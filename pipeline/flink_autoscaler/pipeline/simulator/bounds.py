@@ -1,4 +1,4 @@
-"""What no autoscaler can beat, and what every one should: bounds for the slot time that a workload takes."""
+"""Bounds for the slot time that a workload takes: one that no autoscaler beats, and one that every one should beat."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _capacities(vertex: VertexModel) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class OracleTerms:
-    """What rescales cost the one who knows the future.
+    """Cost of rescales for the oracle, which knows the future.
 
     Attributes:
         bucket: Seconds for which a size is kept at least.
@@ -111,7 +111,7 @@ class OraclePlan:
 
     @property
     def rescales(self) -> int:
-        """How often the size changes."""
+        """Number of changes of size."""
         return sum(1 for _ in groupby(self.sizes)) - 1
 
     def by_step(self, steps: int) -> list[int]:

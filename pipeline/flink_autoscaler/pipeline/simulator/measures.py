@@ -1,4 +1,4 @@
-"""How well a simulated job was scaled: how late its records were, and what that took."""
+"""Measures of a simulated job's scaling: how late its records were, and what that took."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RESCALES_PER_HOUR: Final = 60.0
 
 @dataclass
 class Trace:
-    """What was seen at the end of every step.
+    """Values at the end of every step.
 
     Attributes:
         lags: Age in seconds of the oldest record that waited.

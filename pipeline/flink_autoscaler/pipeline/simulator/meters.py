@@ -21,7 +21,7 @@ _SATURATED: Final = 0.999
 
 @dataclass(frozen=True, slots=True)
 class MeterSettings:
-    """How exact the meters are.
+    """Settings of the meters' accuracy.
 
     Attributes:
         window: Seconds over which rates and shares of time are means; 0: since they were last read.
@@ -62,7 +62,7 @@ NOTHING: Final = VertexFlow(0.0, 0.0, 0.0, 0.0)
 
 
 class SpentTime(NamedTuple):
-    """How the subtasks of a vertex have spent their time since its execution began, seconds summed over them."""
+    """Time of the subtasks of a vertex since its execution began, by state, in seconds summed over them."""
 
     busy: float = 0.0
     idle: float = 0.0
@@ -70,7 +70,7 @@ class SpentTime(NamedTuple):
 
 
 class _Tally(NamedTuple):
-    """What one vertex has counted: records, and seconds that it was not busy or held up."""
+    """Counters of one vertex: records, and seconds that it was not busy or backpressured."""
 
     records: float = 0.0
     hottest_free: float = 0.0

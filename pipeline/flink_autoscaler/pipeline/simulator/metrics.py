@@ -1,4 +1,4 @@
-"""What Flink would report about a simulated job: the readings that a pass of the autoscaler begins with."""
+"""Metrics that Flink would report about a simulated job: the readings that a pass of the autoscaler begins with."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class ReportSettings:
-    """How a simulated cluster reports.
+    """Settings of a simulated cluster's reports.
 
     Attributes:
         noise: Relative standard deviation of what is measured (busy time and rates); counters are exact.
@@ -49,7 +49,7 @@ class ReportSettings:
 
     @property
     def meters(self) -> MeterSettings:
-        """What of it the meters are told."""
+        """Settings that the meters take from these."""
         return MeterSettings(self.meter_window, self.noise, self.seed, self.feeds_zeros)
 
 

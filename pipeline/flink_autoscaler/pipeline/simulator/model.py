@@ -26,7 +26,7 @@ _TOLERANCE: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class VertexModel:
-    """How fast one vertex is.
+    """Speed of one vertex.
 
     Attributes:
         rate: Records/s of one subtask that is always busy and alone.

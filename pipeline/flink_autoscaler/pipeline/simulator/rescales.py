@@ -1,4 +1,4 @@
-"""How a simulated cluster rescales a job: after a delay, with an outage, and with records that are processed again."""
+"""Rescales of a simulated cluster: after a delay, with downtime, and with records that are processed again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ See = Callable[[float, float, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class RescaleTerms:
-    """What a rescale costs.
+    """Cost of a rescale.
 
     Attributes:
         outage: Seconds that the job is away.
@@ -54,12 +54,12 @@ class SimulatedRescale:
 
     @property
     def is_up(self) -> bool:
-        """Whether any vertex grows."""
+        """True when any vertex grows."""
         return any(parallelism > self.before[vertex_id] for vertex_id, parallelism in self.after.items())
 
 
 class RescaleAnswer(StrEnum):
-    """What a cluster makes of a request."""
+    """Answer of a cluster to a request."""
 
     UNCHANGED = "unchanged"
     ACCEPTED = "accepted"

@@ -57,7 +57,7 @@ def flow_until(job: RescalingJob, workload: Workload, instant: float, trace: Tra
 
 @dataclass(frozen=True)
 class Simulation:
-    """What is to be simulated.
+    """Simulation to run.
 
     Attributes:
         configuration: Of the job, as text by full key, such as ``job.autoscaler.utilization.target``; the autoscaler
@@ -95,7 +95,7 @@ class Simulation:
 
     @property
     def known_outages(self) -> tuple[int, ...]:
-        """What the daemon has measured before the simulation begins, milliseconds."""
+        """Downtimes that the daemon has measured before the simulation begins, milliseconds."""
         return (round(self.terms.outage * 1000),) * ENOUGH if self.outages is None else self.outages
 
 
@@ -110,7 +110,7 @@ class SimulatedDecision:
 
 @dataclass(frozen=True)
 class BacktestResult:
-    """What came of it.
+    """Result of a simulation.
 
     Attributes:
         decisions: Of the passes, oldest first.

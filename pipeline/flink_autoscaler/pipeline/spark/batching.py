@@ -1,4 +1,4 @@
-"""Which jobs share a Spark job: passes due together do.
+"""Batches of jobs that share a Spark job: passes due together do.
 
 A Spark job costs some tens of milliseconds whatever is in it, too much for each of two hundred small clusters. So two
 run at a time, and what is asked for meanwhile goes into the next one: nobody waits for a time to pass.

@@ -1,4 +1,4 @@
-"""How requests and outcomes, and the pieces of backtests, travel to Spark's Python workers and back.
+"""Codec by which requests and outcomes, and the pieces of backtests, travel to Spark's Python workers and back.
 
 Pickle, because the values are our own dataclasses, and zstd, because half of a metric window repeats itself (decision
 13); between processes of one machine that is not worth its time. Both sides load nothing but classes of

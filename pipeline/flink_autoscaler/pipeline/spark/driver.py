@@ -133,7 +133,7 @@ class DriverSession:
         self.spark.sparkContext.cancelJobGroup(label)
 
     def is_alive(self) -> bool:
-        """Whether the session still answers, and executors work for it. May hang when Spark does."""
+        """Return whether the session still answers, and executors work for it. May hang when Spark does."""
         try:
             context = self.spark.sparkContext._jsc.sc()
             return not context.isStopped() and (self._is_embedded or _has_executors(context))
@@ -276,7 +276,7 @@ def _forget() -> None:
 
 
 class _Output:
-    """What the JVM prints, kept away from our own output: logged at debug level, the last lines remembered."""
+    """Output of the JVM, kept away from our own output: logged at debug level, the last lines remembered."""
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()

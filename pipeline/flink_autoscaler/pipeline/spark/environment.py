@@ -1,4 +1,4 @@
-"""What a machine must have for Spark: packages of the extra, memory, a Java that is new enough, and where YARN is."""
+"""Requirements of Spark on a machine: packages of the extra, memory, a recent Java, and the place of YARN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What executors need: our own code, which is shipped to them, and the libraries, which have to be there.
+"""Requirements of executors: our own code, which is shipped to them, and the libraries, which have to be there.
 
 Libraries are installed on the nodes, or come with the interpreter that ``venv-pack`` packs and ``--archives`` ships:
 what is compiled does not import from a zip.

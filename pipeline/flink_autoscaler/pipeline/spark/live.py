@@ -74,7 +74,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SparkStatus:
-    """How Spark is, for people.
+    """Status of Spark, for people.
 
     Attributes:
         up: Whether the last pass meant for Spark ran there; None before the first one.
@@ -145,7 +145,7 @@ class SparkEngine:
 
     @property
     def status(self) -> SparkStatus:
-        """How Spark is."""
+        """Status of Spark."""
         return self._status
 
     def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:

@@ -49,7 +49,7 @@ def loads(data: bytes) -> object:
 
 
 class _Reductions(dict[type, _Reduced]):
-    """How values of a class are written; classes that it has no way for are left to Python."""
+    """Writers of the values of a class; classes without one are left to Python."""
 
     def __missing__(self, kind: type) -> _Reduced:
         reduced = _reduction(kind)

@@ -39,7 +39,7 @@ class PassSession(OpenSession, Protocol):
         ...
 
     def is_alive(self) -> bool:
-        """Whether the session still answers. May hang when Spark does."""
+        """Return whether the session still answers. May hang when Spark does."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""How Spark is run: a small footprint for an embedded Spark, and what suits the others.
+"""Settings of Spark: a small footprint for an embedded Spark, and what suits the others.
 
 A session is an embedded Spark (``local[*]``), a driver in this process with executors elsewhere (any other master URL),
 or a client of a Spark Connect server (``sc://``).
@@ -71,7 +71,7 @@ _EMBEDDED: Final = {
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """How Spark is run.
+    """Settings of Spark.
 
     Attributes:
         master: ``local[*]``, ``local[n]``, ``yarn``, any other master URL, or a Spark Connect URL (``sc://host:port``).
@@ -101,17 +101,17 @@ class SparkSettings:
 
     @property
     def is_connect(self) -> bool:
-        """Whether a Spark Connect server does the work."""
+        """True when a Spark Connect server does the work."""
         return self.master.startswith(CONNECT_PREFIX)
 
     @property
     def is_embedded(self) -> bool:
-        """Whether everything runs on this machine, started by us."""
+        """True when everything runs on this machine, started by us."""
         return self.master.startswith(LOCAL_PREFIX)
 
     @property
     def is_yarn(self) -> bool:
-        """Whether YARN gives the executors."""
+        """True when YARN gives the executors."""
         return self.master == YARN
 
 

@@ -69,7 +69,7 @@ def bounded(seconds: float, call: Callable[[], T]) -> T:
 
 
 class Session(Protocol):
-    """What is kept ready."""
+    """Session that is kept ready."""
 
     def close(self) -> None:
         """End the session and its processes, hung ones too, within bounded time. Never raises."""
@@ -115,13 +115,13 @@ class SessionSupply(Generic[S]):
 
     @property
     def is_first_opening(self) -> bool:
-        """Whether a session is being opened right now, and there has been none before."""
+        """True while the first session is being opened."""
         with self._lock:
             return self._is_first and self._opening is not None and not self._opening.done()
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a session that nobody has found lost."""
+        """True when there is a session that nobody has found lost."""
         with self._lock:
             return self._current() is not None
 

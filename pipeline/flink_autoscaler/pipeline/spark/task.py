@@ -113,7 +113,7 @@ def _spare_collector() -> None:
 
 @cache
 def _kept() -> tuple[EventLoopThread, ClientCache]:
-    """What a Python worker keeps between tasks."""
+    """Values that a Python worker keeps between tasks."""
     loop = EventLoopThread("flink-polling")
     return loop, ClientCache(loop)
 

@@ -63,7 +63,7 @@ class CheckpointWait:
 
 @dataclass
 class SuppliedCluster:
-    """What is remembered about a cluster; one thread at a time uses it.
+    """Memory of one cluster; one thread at a time uses it.
 
     Attributes:
         idle_since: When each TaskManager was first seen without work, seconds of the clock.

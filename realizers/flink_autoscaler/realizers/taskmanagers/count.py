@@ -45,7 +45,7 @@ log = structlog.get_logger(__name__)
 
 
 class _Known(NamedTuple):
-    """What was found out about a job, the digest of what that depends on, and when, seconds of the clock."""
+    """Facts about a job, the digest of their inputs, and their time, seconds of the clock."""
 
     setup: int
     at: float
@@ -218,7 +218,7 @@ _TRUE: Final = "true"
 
 @dataclass(frozen=True, slots=True)
 class ReactiveJob:
-    """What the cluster says about a job in reactive mode.
+    """The cluster's report about a job in reactive mode.
 
     Attributes:
         max_parallelism: Of every vertex.

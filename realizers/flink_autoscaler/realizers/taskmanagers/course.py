@@ -1,4 +1,4 @@
-"""How the TaskManagers of one cluster get from one count to another, over as many passes as that takes."""
+"""Steps by which the TaskManagers of one cluster get from one count to another, over as many passes as that takes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_WAIT: Final = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one pass came to.
+    """Result of one pass.
 
     Attributes:
         is_requested: Whether the provider was asked for another count.
@@ -74,7 +74,7 @@ class SupplyCourse:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether TaskManagers are awaited, or the provider is at work."""
+        """True while TaskManagers are awaited, or the provider is at work."""
         return self._change is not None
 
     @property

@@ -26,7 +26,7 @@ _POLL = 0.02
 
 
 class TaskManagerProviderContract(ABC):
-    """What every :class:`TaskManagerProvider` does."""
+    """Contract of every :class:`TaskManagerProvider`."""
 
     @abstractmethod
     def make_provider(self) -> TaskManagerProvider:

@@ -31,7 +31,7 @@ _THREADS = 8
 
 
 class ScalingRealizerContract(ABC):
-    """What every :class:`ScalingRealizer` does."""
+    """Contract of every :class:`ScalingRealizer`."""
 
     @abstractmethod
     def make_realizer(self) -> ScalingRealizer:

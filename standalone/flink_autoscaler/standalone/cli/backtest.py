@@ -33,8 +33,8 @@ _MOST_JOBS: Final = 20
 _MOST_LINES: Final = 10
 
 _CODES: Final = (
-    "0 when every job has its results, 1 when jobs or damaged files were left out or something failed,"
-    " 2 when an option, a path or a configuration is wrong, 130 after Ctrl-C."
+    "0 when every job has results, 1 when jobs or damaged files were skipped or something failed,"
+    " 2 for a wrong option, path or configuration, 130 after Ctrl-C."
 )
 
 ConfigsOption = Annotated[
@@ -42,7 +42,7 @@ ConfigsOption = Annotated[
     cli.valued(
         "--config -c",
         "FILE",
-        "Configuration file (YAML) whose options of jobs are tried; may be repeated. None tries the defaults.",
+        "Configuration file (YAML) whose job options to try; may be repeated.  [default: the defaults]",
     ),
 ]
 StepOption = Annotated[float, cli.valued("--step", "SECONDS", "Step of the simulation, 1 to 10.", min=1, max=10)]
@@ -54,28 +54,26 @@ class MaterialOrigin:
 
     history: Annotated[
         str | None,
-        cli.valued("--history", "PATH", "Folder or URL of the metric history; unset takes the configured one."),
+        cli.valued("--history", "PATH", "Folder or URL of the metric history; default: the configured one."),
     ] = None
-    workload: Annotated[
-        str | None, cli.valued("--workload", "NAME", "A made-up job under this workload instead of a history.")
-    ] = None
+    workload: Annotated[str | None, cli.valued("--workload", "NAME", "Simulate a job under this workload.")] = None
     load: Annotated[
         Path | None,
         cli.valued(
             "--load",
             "FILE",
-            "A made-up job under what arrived according to this file: CSV with the columns timestamp and value in"
-            " records/s, or Prometheus' JSON of a range query.",
+            "Simulate a job under this load: CSV with the columns timestamp and value (records/s), or Prometheus' JSON"
+            " of a range query.",
         ),
     ] = None
     peak_slots: Annotated[
         int | None,
-        cli.valued("--peak-slots", "SLOTS", "Slots that are just enough for the peak of the --load.", min=1, max=720),
+        cli.valued("--peak-slots", "SLOTS", "Slots that just suffice for the peak of --load.", min=1, max=720),
     ] = None
     capacity_per_subtask: Annotated[
         float | None,
         cli.valued(
-            "--capacity-per-subtask", "RATE", "Records/s that a subtask takes under the --load.", min=1e-6, max=1e12
+            "--capacity-per-subtask", "RATE", "Records/s that a subtask processes under --load.", min=1e-6, max=1e12
         ),
     ] = None
 
@@ -84,28 +82,26 @@ class MaterialOrigin:
 class Extent:
     """The options that say how much of a history or a workload is simulated."""
 
-    since: Annotated[str | None, cli.valued("--since", "TIME", f"Begin then: {cli.TIME}.")] = None
-    until: Annotated[str | None, cli.valued("--until", "TIME", "End then.")] = None
+    since: Annotated[str | None, cli.valued("--since", "TIME", f"Begin: {cli.TIME}.")] = None
+    until: Annotated[str | None, cli.valued("--until", "TIME", "End.")] = None
     jobs: Annotated[
         str | None,
-        cli.valued("--jobs", "PATTERN", "Only jobs of the history with this key or name; * and ? match."),
+        cli.valued("--jobs", "PATTERN", "Only jobs with this key or name; * and ? match."),
     ] = None
     days: Annotated[
         float | None,
-        cli.valued("--days", "DAYS", "Length of the workload; unset takes its own.", min=0.05, max=365),
+        cli.valued("--days", "DAYS", "Length of the workload; default: its own.", min=0.05, max=365),
     ] = None
-    seed: Annotated[int, cli.valued("--seed", "NUMBER", "Of the workload: the same seed gives the same arrivals.")] = 0
+    seed: Annotated[int, cli.valued("--seed", "NUMBER", "Seed of the workload.")] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
     """The options that say where the simulation runs, and where its results go to."""
 
-    master: Annotated[
-        str, cli.valued("--master", "URL", "Master of Spark, or none to run everything in this process.")
-    ] = "local[*]"
-    output: Annotated[Path | None, cli.valued("--output -o", "FILE", "Also write a report as one HTML file.")] = None
-    replaces: Annotated[bool, cli.switch("--force", "Replace the report if it is there.")] = False
+    master: Annotated[str, cli.valued("--master", "URL", "Spark master; none runs in this process.")] = "local[*]"
+    output: Annotated[Path | None, cli.valued("--output -o", "FILE", "Also write a report (HTML).")] = None
+    replaces: Annotated[bool, cli.switch("--force", "Replace the report if it exists.")] = False
     as_json: cli.JsonOption = False
 
 
@@ -117,7 +113,7 @@ class Course:
     "flink-autoscaler backtest --load records-per-second.csv --peak-slots 24 --config a.yaml --config b.yaml",
     "flink-autoscaler backtest --history hdfs://nn/history --config autoscaler.yaml --master spark://host:7077",
     codes=_CODES,
-    short_help="Show what configurations would have come to.",
+    short_help="Compare configurations on recorded or simulated load.",
 )
 def backtest(
     *,
@@ -128,11 +124,10 @@ def backtest(
     step: StepOption = 5.0,
     course: Course,
 ) -> int:
-    """Show what configurations would have come to: slot-hours, lag and rescales, beside what is possible at all.
+    """Compare configurations: slot-hours, lag and rescales, beside what is possible at all.
 
-    Every job runs with every configuration, under what arrived at it; without a history it is a made-up job under a
-    workload or a load. The passes are those of the daemon. Where a configuration has forecasts, they are made of what
-    arrived before. Nothing is sent to any cluster.
+    Simulates every job with every configuration, under its recorded arrivals, a workload or a load. Passes are the
+    daemon's own; forecasts use earlier arrivals only. No cluster is involved.
     """
     from flink_autoscaler.pipeline.backtest.plan import RunSettings
 
@@ -158,17 +153,17 @@ def tune(
         cli.valued(
             "--grid",
             "OPTION=VALUES",
-            "Values to try of one option, with commas between; may be repeated, and replaces the usual grid.",
+            "Values of an option to try, separated by commas; may be repeated. Replaces the default grid.",
         ),
     ] = None,
     extent: Extent,
     step: StepOption = 10.0,
     course: Course,
 ) -> int:
-    """Search a small grid of options for what would have suited each job best, and recommend it.
+    """Search a grid of options and recommend the best for each job.
 
-    The usual grid is that of utilization.target, metrics.window and scale-down.interval. Options are chosen on the
-    first days and judged on those after; less than two days cannot be divided, and are judged as a whole.
+    The default grid has utilization.target, metrics.window and scale-down.interval. Options are chosen on the first
+    days and judged on the rest; less than two days are judged as a whole.
     """
     from flink_autoscaler.pipeline.backtest.plan import RunSettings
     from flink_autoscaler.pipeline.backtest.tune import trials_of

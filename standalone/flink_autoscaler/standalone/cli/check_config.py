@@ -25,21 +25,21 @@ app = typer.Typer()
     "flink-autoscaler check-config --config autoscaler.yaml",
     "FLINK_CONF_DIR=/opt/flink/conf flink-autoscaler check-config --json",
     "flink-autoscaler check-config --config autoscaler.yaml --connect",
-    codes="0 when run would start, 2 when it would not, 1 when --connect found something that does not answer.",
+    codes="0 when run would start, 2 when it would not, 1 when something does not answer to --connect.",
     short_help="Check the configuration and show it.",
 )
 def check_config(
     given: cli.GivenSettings,
     connect: Annotated[
-        bool, cli.switch("--connect", "Also try the database and every cluster; changes nothing there.")
+        bool, cli.switch("--connect", "Also try the database and every cluster, without changes.")
     ] = False,
     as_json: cli.JsonOption = False,
-    quiet: Annotated[bool, cli.switch("--quiet", "Show only what is wrong.")] = False,
+    quiet: Annotated[bool, cli.switch("--quiet", "Show only problems.")] = False,
 ) -> int:
-    """Check the configuration as run does at its start, and show where every value comes from.
+    """Check the configuration like run, and show every value with its origin.
 
-    Without --connect nothing is asked over the network: plug-ins, database URL, the folder of a SQLite file, secrets
-    and certificates are checked.
+    Without --connect there is no network access: plug-ins, database URL, the folder of a SQLite file, secrets and
+    certificates are checked.
     """
     from flink_autoscaler.standalone.readiness.start_trial import connections, start_problems
     from flink_autoscaler.standalone.settings.logs import configure_logging

@@ -1,4 +1,4 @@
-"""What commands have in common: options, exit codes, how errors are shown, and their place on the command line."""
+"""Common parts of commands: options, exit codes, display of errors, and their place on the command line."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def argument(metavar: str, text: str) -> Any:
 
 
 SetOption = Annotated[list[str] | None, valued("--set", "KEY=VALUE", "Set one option; may be repeated.")]
-DryRunOption = Annotated[bool, switch("--dry-run", "Decide and report, but change nothing on any cluster.")]
+DryRunOption = Annotated[bool, switch("--dry-run", "Decide and report, but change nothing.")]
 JsonOption = Annotated[bool, switch("--json", "Print JSON instead of a table.")]
 ClusterOption = Annotated[str | None, valued("--cluster", "NAME", "Only this cluster.")]
 ClustersOption = Annotated[list[str] | None, valued("--cluster", "NAME", "Only this cluster; may be repeated.")]
@@ -61,12 +61,12 @@ UrlOption = Annotated[
     valued(
         "--url",
         "URL",
-        "Ask the daemon at this address, such as http://127.0.0.1:8484, instead of its database; "
-        "FLINK_AUTOSCALER_TOKEN holds the token where it wants one.",
+        "Daemon to ask, such as http://127.0.0.1:8484, instead of its database; "
+        "FLINK_AUTOSCALER_TOKEN holds its token.",
     ),
 ]
 HistoryPathOption = Annotated[
-    str | None, valued("--path", "PATH", "Folder or URL of the history; unset takes the configured one.")
+    str | None, valued("--path", "PATH", "Folder or URL of the history; default: the configured one.")
 ]
 
 
@@ -143,8 +143,8 @@ class HistorySelection:
     """The options that say which part of which history is meant; None is the configured one, or all."""
 
     path: HistoryPathOption = None
-    since: Annotated[str | None, valued("--since", "TIME", f"Only what came since: {TIME}.")] = None
-    until: Annotated[str | None, valued("--until", "TIME", f"Only what came before: {TIME}.")] = None
+    since: Annotated[str | None, valued("--since", "TIME", f"Only rows since: {TIME}.")] = None
+    until: Annotated[str | None, valued("--until", "TIME", f"Only rows before: {TIME}.")] = None
     clusters: ClustersOption = None
 
 

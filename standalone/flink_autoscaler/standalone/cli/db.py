@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 app = cli.command_group(
     "flink-autoscaler db upgrade --config autoscaler.yaml",
-    text="Look after the database.",
-    short_help="Look after the database: upgrade, downgrade, status, check, import, set-aside.",
+    text="Maintain the database.",
+    short_help="Maintain the database: upgrade, downgrade, status, check, import, set-aside.",
 )
 
 _INSTANT: Final = "at:%Y-%m-%d %H:%M:%S"
@@ -34,7 +34,7 @@ _UPGRADE_TIMEOUT: Final = 3600.0
 def upgrade(given: cli.GivenSettings) -> int:
     """Create or upgrade the schema.
 
-    Tables that the Java process has made are kept as they are, with all rows. May run on several hosts at once.
+    Keeps the Java process's tables and rows as they are. Several hosts may run it at once.
     """
     from flink_autoscaler.stores.sql import schema
 
@@ -53,17 +53,17 @@ def upgrade(given: cli.GivenSettings) -> int:
 @cli.command(
     app,
     "flink-autoscaler db downgrade 0007 --config autoscaler.yaml",
-    codes="0 when the older version can work with it, 1 when the database failed, 2 when there is no way back.",
-    short_help="Let an older version work with the database again.",
+    codes="0 when the older version can use it, 1 when the database failed, 2 when there is no way back.",
+    short_help="Let an older version use the database again.",
 )
 def downgrade(
-    revision: Annotated[str, cli.argument("REVISION", "The newest that the older version knows.")],
+    revision: Annotated[str, cli.argument("REVISION", "The newest revision that the older version knows.")],
     given: cli.GivenSettings,
 ) -> int:
-    """Let an older version work with the database again: its message names the revision that it knows.
+    """Let an older version use the database again; its error message names the revision.
 
-    Nothing is deleted. What newer versions have added stays, and counts again after the next db upgrade. With SQLite,
-    stop the daemon before: a newer one upgrades again when it starts.
+    Deletes nothing: what newer versions have added counts again after the next db upgrade. With SQLite, stop the
+    daemon first: a newer one upgrades again when it starts.
     """
     from flink_autoscaler.stores.sql import schema
 
@@ -78,10 +78,10 @@ def downgrade(
 @cli.command(
     app,
     "flink-autoscaler db status --config autoscaler.yaml",
-    codes="0 when the daemon can work with the schema, 1 when not.",
+    codes="0 when the daemon can use the schema, 1 when not.",
 )
 def status(given: cli.GivenSettings, as_json: cli.JsonOption = False) -> int:
-    """Show the revision of the schema and the one that is needed."""
+    """Show the schema's revision and the one needed."""
     from flink_autoscaler.stores.sql import schema
 
     with given.database() as database:
@@ -100,12 +100,12 @@ def status(given: cli.GivenSettings, as_json: cli.JsonOption = False) -> int:
 @cli.command(
     app,
     "flink-autoscaler db check --config autoscaler.yaml",
-    codes="0 when nothing is wrong, 1 when something is; warnings do not count.",
+    codes="0 without errors, 1 with errors; warnings do not count.",
 )
 def check(given: cli.GivenSettings, as_json: cli.JsonOption = False) -> int:
-    """Try out connection, schema, clock, time zone and permission to write; count what is stored.
+    """Check connection, schema, clock, time zone and write permission; count what is stored.
 
-    Changes nothing: what is written to try it out is rolled back.
+    Changes nothing: test writes are rolled back.
     """
     from flink_autoscaler.stores.sql.database.diagnosis import Level, diagnose
 
@@ -119,22 +119,22 @@ def check(given: cli.GivenSettings, as_json: cli.JsonOption = False) -> int:
 @cli.command(
     app,
     "flink-autoscaler db import --from-job-keys --config autoscaler.yaml --dry-run",
-    codes="0 when everything found was adopted, 1 when something was refused or could not be looked at.",
-    short_help="Adopt state that another process has stored.",
+    codes="0 when all state was adopted, 1 when some was refused or unreadable.",
+    short_help="Adopt another process's state.",
     name="import",
 )
 def import_state(
     given: cli.GivenSettings,
     from_job_keys: Annotated[
-        bool, cli.switch("--from-job-keys", "Adopt state under plain job ids, as the Java process stores it.")
+        bool, cli.switch("--from-job-keys", "Adopt state under job ids, where the Java process stores it.")
     ] = False,
     cluster: cli.ClusterOption = None,
-    dry_run: Annotated[bool, cli.switch("--dry-run", "Only show what would be done.")] = False,
+    dry_run: Annotated[bool, cli.switch("--dry-run", "Only show the result.")] = False,
 ) -> int:
-    """Give stored state the keys of this daemon, for the jobs that the clusters list now.
+    """Give stored state this daemon's keys, for the jobs that the clusters list now.
 
-    State under a job id gets the key <cluster>/<job name>. State that is there under that key already is never
-    overwritten. May be repeated. Stop the daemon before.
+    State under a job id gets the key <cluster>/<job name>, and never overwrites other state. Stop the daemon first.
+    May be repeated.
     """
     if not from_job_keys:
         raise typer.BadParameter("say what to import: --from-job-keys")
@@ -163,17 +163,17 @@ def import_state(
     app,
     "flink-autoscaler db set-aside --config autoscaler.yaml",
     "flink-autoscaler db set-aside --job main/orders --json",
-    short_help="List stored values that could not be read.",
+    short_help="List stored values that are unreadable.",
     name="set-aside",
 )
 def set_aside(
     given: cli.GivenSettings,
-    job: Annotated[str | None, cli.valued("--job", "JOB", "Only those of the job with this key.")] = None,
+    job: Annotated[str | None, cli.valued("--job", "JOB", "Only the job with this key.")] = None,
     as_json: cli.JsonOption = False,
 ) -> int:
-    """List stored values that could not be read and were kept aside.
+    """List unreadable stored values.
 
-    A job goes on without such a value. It stays in the table fa_set_aside, to the letter.
+    A job goes on without such a value. The table fa_set_aside keeps it.
     """
     from flink_autoscaler.stores.sql.schema import require_current
     from flink_autoscaler.stores.sql.state.rows import values_set_aside

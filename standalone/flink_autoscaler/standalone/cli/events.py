@@ -30,7 +30,7 @@ AWAY_INTERVAL: Final = 5.0
     app,
     "flink-autoscaler events --config autoscaler.yaml --job 'orders*' --since 24h",
     "flink-autoscaler events --config autoscaler.yaml --type Warning --follow --json",
-    short_help="Show what happened.",
+    short_help="Show events.",
 )
 def events(
     given: cli.GivenSettings,
@@ -39,18 +39,17 @@ def events(
     ] = None,
     since: Annotated[
         str | None,
-        cli.valued("--since", "TIME", "Only what happened since: 24h, 30 min, or 2026-01-31T12:00."),
+        cli.valued("--since", "TIME", "Only events since: 24h, 30 min, or 2026-01-31T12:00."),
     ] = None,
     reason: Annotated[str | None, cli.valued("--reason", "NAME", "Only this reason, such as ScalingReport.")] = None,
     event_type: Annotated[str | None, cli.valued("--type", "TYPE", "Only Normal or Warning.")] = None,
-    limit: Annotated[int, cli.valued("--limit", "N", "The newest so many at most.", min=1, max=10_000)] = 100,
-    follow: Annotated[bool, cli.switch("--follow -f", "Go on with what happens, until Ctrl-C.")] = False,
+    limit: Annotated[int, cli.valued("--limit", "N", "At most the newest N.", min=1, max=10_000)] = 100,
+    follow: Annotated[bool, cli.switch("--follow -f", "Show new events until Ctrl-C.")] = False,
     as_json: Annotated[bool, cli.switch("--json", "Print one JSON object per line.")] = False,
 ) -> int:
-    """Show the events in the database, the oldest first.
+    """Show the events in the database, oldest first, each with its last occurrence and its count.
 
-    Each line is an event with its last occurrence and how often it happened. Needs events in a database:
-    event-handler.type: JDBC, or the file that the daemon has of its own.
+    Needs event-handler.type: JDBC, or the daemon's own file.
     """
     from flink_autoscaler.stores.sql.events.log import EventFilter, newest_events
 

@@ -24,7 +24,7 @@ app = typer.Typer()
 AtOption = Annotated[
     str | None,
     cli.valued(
-        "--at", "TIME", "The latest recorded pass at or before: '10m ago', or 2026-01-31T12:00. Without it: the newest."
+        "--at", "TIME", "Latest recorded pass at or before: '10m ago', or 2026-01-31T12:00.  [default: the newest]"
     ),
 ]
 
@@ -44,7 +44,7 @@ _HOW_TO_RECORD: Final = (
     "flink-autoscaler explain orders --at '10m ago' --vertex 'Source: orders'",
     "flink-autoscaler explain orders --at 2026-01-31T12:00 --export pass.json",
     "flink-autoscaler explain orders --url http://127.0.0.1:8484",
-    short_help="Tell why a job was or was not rescaled.",
+    short_help="Explain why a job was or was not rescaled.",
 )
 def explain(
     job: Annotated[
@@ -53,18 +53,16 @@ def explain(
     ],
     given: cli.GivenSettings,
     at: AtOption = None,
-    vertex: Annotated[
-        str | None, cli.valued("--vertex", "NAME", "Show all terms of this vertex, by name or id.")
-    ] = None,
+    vertex: Annotated[str | None, cli.valued("--vertex", "NAME", "Show all terms of this vertex (name or id).")] = None,
     cluster: cli.ClusterOption = None,
     as_json: cli.JsonOption = False,
-    export: Annotated[Path | None, cli.valued("--export", "FILE", "Write the record as JSON instead.")] = None,
+    export: Annotated[Path | None, cli.valued("--export", "FILE", "Write the record as JSON.")] = None,
     url: cli.UrlOption = None,
 ) -> int:
-    """Tell why a job was or was not rescaled: what was measured, every term of the formula, and what limited it.
+    """Explain why a job was or was not rescaled: measurements, every term of the formula, and limits.
 
-    Reads what the daemon has recorded in the database; passes that came to nothing new are recorded now and then.
-    With --url the daemon itself is asked, which knows them without a database, too.
+    Reads recorded passes from the database, or with --url from the daemon. Of passes with nothing new, only some are
+    recorded.
     """
     from flink_autoscaler.standalone.views import explanation as explaining
     from flink_autoscaler.standalone.views.explanation_text import explanation_sections
@@ -90,27 +88,25 @@ def explain(
     "flink-autoscaler replay --job main/orders --at '1h ago' --config autoscaler.yaml",
     "flink-autoscaler replay --record pass.json",
     "flink-autoscaler replay --vectors scenarios_00.json.gz --output out.json",
-    codes="0 when a recorded pass comes to the same decision again, 1 when not.",
-    short_help="Do recorded passes again and compare.",
+    codes="0 when the decision is the same, 1 when not.",
+    short_help="Repeat recorded passes and compare.",
 )
 def replay(
     *,
-    job: Annotated[str | None, cli.valued("--job", "JOB", "Do a recorded pass over this job again.")] = None,
+    job: Annotated[str | None, cli.valued("--job", "JOB", "Repeat a recorded pass over this job.")] = None,
     at: AtOption = None,
     cluster: cli.ClusterOption = None,
-    record: Annotated[Path | None, cli.valued("--record", "FILE", "Do an exported pass again.")] = None,
+    record: Annotated[Path | None, cli.valued("--record", "FILE", "Repeat an exported pass.")] = None,
     vectors: Annotated[
         Path | None,
         cli.valued("--vectors", "FILE", "Recorded behaviour of the reference (JSON or .gz), in a clone."),
     ] = None,
-    output: Annotated[
-        Path | None, cli.valued("--output", "FILE", "Where to write what happened with --vectors (JSON).")
-    ] = None,
+    output: Annotated[Path | None, cli.valued("--output", "FILE", "File for the results of --vectors (JSON).")] = None,
     given: cli.GivenSettings,
 ) -> int:
-    """Do recorded passes again: the same inputs have to lead to the same decision.
+    """Repeat recorded passes: the same inputs must lead to the same decision.
 
-    With --vectors, recorded behaviour of the reference is replayed with compat: reference.
+    --vectors replays recordings of the reference with compat: reference.
     """
     if [job is not None, record is not None, vectors is not None].count(True) != 1:
         raise typer.BadParameter("say what to replay: --job, --record or --vectors")

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 app = cli.command_group(
     "flink-autoscaler forecast build --config autoscaler.yaml",
-    text="Make load profiles, which forecasts rest on.",
-    short_help="Make load profiles: build.",
+    text="Build load profiles, the base of forecasts.",
+    short_help="Build load profiles: build.",
 )
 
 Document = dict[str, Any]
@@ -42,7 +42,7 @@ _COLUMNS: Final = {
     "flink-autoscaler forecast build --config autoscaler.yaml",
     "flink-autoscaler forecast build --history samples.parquet --asof 2026-01-31T00:00 --dry-run --json",
     codes="0 when there is a result for every source, 1 when there is none, 2 for a wrong path or option.",
-    short_help="Make the profiles of all sources.",
+    short_help="Build the load profiles of all sources.",
 )
 def build(
     given: cli.GivenSettings,
@@ -51,21 +51,20 @@ def build(
         cli.valued(
             "--history",
             "PATH",
-            "Folder or URL of a metric history, or Parquet files; unset takes the configured history.",
+            "Folder or URL of a metric history, or Parquet files; default: the configured one.",
         ),
     ] = None,
     asof: Annotated[
         str | None,
-        cli.valued("--asof", "TIME", "Use the history up to then: '1 d', or 2026-01-31T12:00; without it: all."),
+        cli.valued("--asof", "TIME", "End of the history: '1 d', or 2026-01-31T12:00.  [default: all]"),
     ] = None,
-    dry_run: Annotated[bool, cli.switch("--dry-run", "Only show the results, without a database.")] = False,
+    dry_run: Annotated[bool, cli.switch("--dry-run", "Only show the result, without a database.")] = False,
     as_json: cli.JsonOption = False,
 ) -> int:
-    """Make the load profiles of all sources from the metric history, and put them into the database.
+    """Build the load profiles of all sources from the metric history, and store them in the database.
 
-    The daemon does the same every night where autoscaler.forecast.build-schedule says so. A profile that is older than
-    two days is not used. Sources with too little history have a result that says so. Damaged files of the history are
-    left out with a warning.
+    The daemon does this by autoscaler.forecast.build-schedule. Profiles expire after two days. Sources with too little
+    history are reported, and damaged files are skipped with a warning.
     """
     prepared = given.prepare_stored()
     return show_profiles(prepared, profile_job(prepared, history, asof), is_dry_run=dry_run, as_json=as_json)

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 app = cli.command_group(
     "flink-autoscaler history info --config autoscaler.yaml",
-    text="Look after the metric history.",
-    short_help="Look after the metric history: info, compact, export.",
+    text="Maintain the metric history.",
+    short_help="Maintain the metric history: info, compact, export.",
 )
 
-_CODES: Final = "0 when all is well, 1 when there is no history yet or files are damaged, 2 for a wrong path."
+_CODES: Final = "0 on success, 1 when there is no history or files are damaged, 2 for a wrong path."
 _STANDARD_OUTPUT: Final = "-"
 _SHOWN_PROBLEMS: Final = 10
 _LARGE_ROWS: Final = 400_000
@@ -47,17 +47,14 @@ _COLUMNS: Final = {
     "flink-autoscaler history info --config autoscaler.yaml",
     "flink-autoscaler history info --path hdfs://nameservice1/flink/history --since '7 d' --json",
     codes=_CODES,
-    short_help="Show what is in the history.",
+    short_help="Show the contents of the history.",
 )
 def info(
     given: cli.GivenSettings,
     asked: cli.HistorySelection,
     as_json: cli.JsonOption = False,
 ) -> int:
-    """Show tables, rows, days and clusters of the history, and which files are damaged.
-
-    Looks at the end of every file, and changes nothing.
-    """
+    """Show tables, rows, days, clusters and damaged files of the history."""
     from rich.filesize import decimal
 
     from flink_autoscaler.pipeline.history.files import STAGING
@@ -90,7 +87,7 @@ def info(
     "flink-autoscaler history compact --config autoscaler.yaml --dry-run",
     "flink-autoscaler history compact --path /var/lib/flink-autoscaler/history --retention '30 d'",
     codes=_CODES,
-    short_help="Make large files of small ones, and remove what is too old.",
+    short_help="Merge small files and remove old days.",
 )
 def compact(
     given: cli.GivenSettings,
@@ -100,14 +97,14 @@ def compact(
         cli.valued(
             "--retention",
             "DURATION",
-            "Remove days that are older, 0 none; unset takes the configured one, or none with --path.",
+            "Remove older days; 0: none; default: the configured one, or none with --path.",
         ),
     ] = None,
-    dry_run: Annotated[bool, cli.switch("--dry-run", "Only show what would be done.")] = False,
+    dry_run: Annotated[bool, cli.switch("--dry-run", "Only show the result.")] = False,
 ) -> int:
-    """Make large files of small ones, remove what is too old and what interrupted processes left behind.
+    """Merge small files, remove old days and leftovers of interrupted processes.
 
-    The day that has not ended (UTC) stays as it is. May run beside the daemon, and may be interrupted at any instant.
+    Keeps the current day (UTC) as it is. May run beside the daemon, and may be interrupted.
     """
     from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
     from flink_autoscaler.standalone.cli.history_access import opened_history, selection_of
@@ -149,14 +146,14 @@ def export(
         cli.argument("TABLE", "samples, vertices, decisions or rescales."),
     ],
     output: Annotated[
-        str, cli.valued("--output -o", "FILE", "Where to write; - is standard output.")
+        str, cli.valued("--output -o", "FILE", "File to write; - is standard output.")
     ] = _STANDARD_OUTPUT,
     form: Annotated[
         str | None,
         cli.valued(
             "--format",
             "NAME",
-            "csv, json (an object per line) or parquet; unset follows the name of the file, else csv.",
+            "csv, json (an object per line) or parquet; default: by the file name, else csv.",
         ),
     ] = None,
     given: cli.GivenSettings,
@@ -164,9 +161,9 @@ def export(
     job: Annotated[
         str | None, cli.valued("--job", "PATTERN", "Only jobs with this key or name; * and ? match.")
     ] = None,
-    force: Annotated[bool, cli.switch("--force", "Replace the file if it is there.")] = False,
+    force: Annotated[bool, cli.switch("--force", "Replace the file if it exists.")] = False,
 ) -> int:
-    """Copy rows of one table to a file, sorted within each day by job. What is not known is empty, or null."""
+    """Copy rows of one table to a file, sorted by job within each day. Unknown values are empty, or null."""
     from flink_autoscaler.pipeline.history.export import export as export_rows
     from flink_autoscaler.pipeline.history.files import HistoryError
     from flink_autoscaler.standalone.cli.history_access import opened_history, selection_of

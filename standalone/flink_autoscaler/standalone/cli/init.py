@@ -21,25 +21,24 @@ _STDOUT: Final = Path("-")
     "flink-autoscaler init --url http://jobmanager:8081 --policy slo",
     "flink-autoscaler init --url http://east:8081 --url http://west:8081 --output clusters.yaml",
     "flink-autoscaler init --url https://flink.example --ca-file ca.pem --user scaler --password-env PASSWORD",
-    codes="0 when the file is written, 1 when a cluster does not answer, 2 when the file exists already.",
+    codes="0 when the file is written, 1 when a cluster does not answer, 2 when the file exists.",
     short_help="Write a configuration for your clusters.",
 )
 def init(
     urls: cli.GivenUrls,
-    output: Annotated[Path, cli.valued("--output -o", "FILE", "Where to write it; - for standard output.")] = Path(
+    output: Annotated[Path, cli.valued("--output -o", "FILE", "File to write; - is standard output.")] = Path(
         "autoscaler.yaml"
     ),
     policy: Annotated[
         str | None,
-        cli.valued("--policy", "NAME", "What sizes jobs: slo where you know which lag is acceptable, else capacity."),
+        cli.valued("--policy", "NAME", "Policy of all jobs: slo if you know which lag is acceptable, else capacity."),
     ] = None,
-    force: Annotated[bool, cli.switch("--force", "Replace a file that exists already.")] = False,
+    force: Annotated[bool, cli.switch("--force", "Replace the file if it exists.")] = False,
 ) -> int:
-    """Write a commented configuration for the clusters named, or for http://localhost:8081.
+    """Write a commented configuration for the given clusters, or for http://localhost:8081.
 
-    Without --policy jobs are sized as by the Java autoscaler, and the file says how to choose another policy.
-    Each cluster is asked for its version, its scheduler and its jobs; nothing is changed on it. Nothing is written
-    when one does not answer.
+    Reads the version, scheduler and jobs of each cluster; writes nothing when one does not answer. Without --policy
+    jobs are sized as by the Java autoscaler.
     """
     if output == _STDOUT:
         text = _configuration(urls, "autoscaler.yaml", policy)

@@ -22,7 +22,7 @@ def jobs(
     as_json: cli.JsonOption = False,
     url: cli.UrlOption = None,
 ) -> int:
-    """List the jobs of all clusters: as they are now, or with --url as the daemon found them in its last passes."""
+    """List the jobs of all clusters: as they are now, or with --url as of the daemon's last passes."""
     from flink_autoscaler.standalone.views.listing import jobs_with_orders, listing_table
 
     problems: list[str] = []

@@ -67,9 +67,9 @@ app = typer.Typer(
     help="Keeps Apache Flink jobs at the right parallelism.",
     epilog=(
         "\b\nStart with:\n"
-        "  flink-autoscaler once --url http://localhost:8081   what your jobs need; changes nothing\n"
+        "  flink-autoscaler once --url http://localhost:8081   shows what jobs need; changes nothing\n"
         "  flink-autoscaler init --url http://localhost:8081   writes autoscaler.yaml\n"
-        "  flink-autoscaler --install-completion               commands and options at the press of Tab"
+        "  flink-autoscaler --install-completion               lets Tab complete commands and options"
     ),
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},

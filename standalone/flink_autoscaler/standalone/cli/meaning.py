@@ -23,10 +23,10 @@ _INDENT: Final = "    "
     "flink-autoscaler meaning RescaleRefused probation",
 )
 def meaning(
-    words: Annotated[list[str], cli.argument("WORD...", "As it was told.")],
+    words: Annotated[list[str], cli.argument("WORD...", "Reason, event, phase or finding.")],
     as_json: cli.JsonOption = False,
 ) -> int:
-    """Say what a word means that was told, and what to do."""
+    """Explain reasons, events, phases and findings, and what to do."""
     found = [(word, list(meanings_of(word))) for word in words]
     told = [entry for _, entries in found for entry in entries]
     if as_json:

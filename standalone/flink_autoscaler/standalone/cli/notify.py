@@ -25,17 +25,17 @@ _HOW: Final = "flink-autoscaler notify --test sends one message to each target; 
     "flink-autoscaler notify --test --config autoscaler.yaml",
     "flink-autoscaler notify --test --target on-call --json",
     codes="0 when every target took the message, 1 when one did not, 2 when the configuration is wrong.",
-    short_help="Send a test message to those who are told about events.",
+    short_help="Send a test notification.",
 )
 def notify(
     given: cli.GivenSettings,
-    test: Annotated[bool, cli.switch("--test", "Send one message that says it is a test.")] = False,
-    target: Annotated[list[str] | None, cli.valued("--target", "NAME", "Only to this target; may be repeated.")] = None,
+    test: Annotated[bool, cli.switch("--test", "Send one test message.")] = False,
+    target: Annotated[list[str] | None, cli.valued("--target", "NAME", "Only this target; may be repeated.")] = None,
     as_json: cli.JsonOption = False,
 ) -> int:
-    """Send one test message to each target of autoscaler.notifications, and show what came of it.
+    """Send one test message to each target of autoscaler.notifications, and show the result.
 
-    It goes out at once: rules do not count, and nothing is sent a second time.
+    Ignores rules and does not retry.
     """
     if not test:
         raise typer.BadParameter(_HOW)

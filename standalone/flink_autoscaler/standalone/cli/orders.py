@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-_CODES: Final = "0 when it was ordered or is so already, 1 when it was refused, 2 for a mistake in what was given."
+_CODES: Final = (
+    "0 when the command is accepted or already in force, 1 when it is refused, 2 for a mistake in its words."
+)
 _order = partial(cli.command, app, codes=_CODES)
 _COLUMNS: Final = {
     "JOB": "job_key",
@@ -37,12 +39,10 @@ _COLUMNS: Final = {
 _LONGEST_REASON: Final = 500
 _LONGEST_NAME: Final = 100
 
-_REASON: Final = cli.valued("--reason", "TEXT", "Why; kept with the order.")
+_REASON: Final = cli.valued("--reason", "TEXT", "Reason, kept with the command.")
 ReasonOption = Annotated[str, _REASON]
 OptionalReasonOption = Annotated[str | None, _REASON]
-NewOption = Annotated[
-    bool, cli.switch("--new", "Take JOB for the exact key of a job that the daemon has not seen yet.")
-]
+NewOption = Annotated[bool, cli.switch("--new", "JOB is the exact key of a job that the daemon has not seen yet.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +51,8 @@ class Orderer:
 
     job: Annotated[str, cli.argument("JOB", "Key, name or id of a job, or the end of its key; * and ? match.")]
     given: cli.GivenSettings
-    who: Annotated[str | None, cli.valued("--as", "NAME", "Who orders it.  [default: login name@host]")] = None
-    takes_all: Annotated[bool, cli.switch("--all", "Do it for every job that JOB fits.")] = False
+    who: Annotated[str | None, cli.valued("--as", "NAME", "Author.  [default: login name@host]")] = None
+    takes_all: Annotated[bool, cli.switch("--all", "Every job that matches JOB.")] = False
     url: cli.UrlOption = None
 
     def give(self, order: str, reason: str | None, *, is_new: bool = False, is_sure: bool = True, **more: Any) -> int:
@@ -106,7 +106,7 @@ def _opened(url: str | None, given: cli.GivenSettings) -> AbstractContextManager
 @_order(
     "flink-autoscaler pause orders --reason 'deployment of release 7' --for 2h",
     "flink-autoscaler pause 'prod/*' --down --all --reason 'sale on Friday'",
-    short_help="Leave a job as it is.",
+    short_help="Suspend the scaling of a job.",
 )
 def pause(
     by: Orderer,
@@ -115,13 +115,13 @@ def pause(
     up: Annotated[bool, cli.switch("--up", "Only scaling up.")] = False,
     down: Annotated[bool, cli.switch("--down", "Only scaling down.")] = False,
     duration: Annotated[
-        str | None, cli.valued("--for", "TIME", "For how long, such as 2h.  [default: until resumed]")
+        str | None, cli.valued("--for", "TIME", "Duration, such as 2h.  [default: until resumed]")
     ] = None,
     is_new: NewOption = False,
 ) -> int:
-    """Leave a job as it is, from the next pass on.
+    """Suspend the scaling of a job, from the next pass on.
 
-    It is still watched and reported, nothing new is decided. An earlier pause is replaced. Pins stay in force.
+    The daemon still observes and reports the job. Replaces an earlier pause. Pins stay in force.
     """
     direction = PauseScope.BOTH if up == down else PauseScope.UP if up else PauseScope.DOWN
     lasts_ms = None if duration is None else _lasting(duration)
@@ -131,20 +131,20 @@ def pause(
 @_order(
     "flink-autoscaler resume orders",
     "flink-autoscaler resume prod/orders --as alice",
-    short_help="Go on with a job.",
+    short_help="Resume the scaling of a job.",
 )
 def resume(by: Orderer, *, reason: OptionalReasonOption = None) -> int:
-    """Go on with a job.
+    """Resume the scaling of a job.
 
-    Ends a pause that was ordered, a pause after a rollback, and the time for which somebody else's change of the job's
-    resource requirements is respected. What failed before stays in quarantine.
+    Ends a pause, also one after a rollback or after somebody else's change of the job's resource requirements.
+    Parallelism that failed stays in quarantine.
     """
     return by.give("resume", reason)
 
 
 @_order(
     "flink-autoscaler pin orders 'Source: *=4' sink=2 --reason 'the database takes no more connections'",
-    short_help="Keep vertices at a parallelism.",
+    short_help="Fix the parallelism of vertices.",
 )
 def pin(
     by: Orderer,
@@ -155,14 +155,14 @@ def pin(
     ],
     reason: ReasonOption,
     is_forced: Annotated[
-        bool, cli.switch("--force", "Pin what the job has no vertex, bounds, quota or slots for, too.")
+        bool, cli.switch("--force", "Pin even without a matching vertex, bounds, quota or slots.")
     ] = False,
     is_new: NewOption = False,
 ) -> int:
-    """Keep vertices of a job at a parallelism, from the next pass on, also while a person has paused it.
+    """Fix the parallelism of vertices from the next pass on, also while the job is paused.
 
-    The others are scaled as before. Of pins that fit the same vertex the latest counts. A pin that the job could not
-    have in its latest recorded pass is refused.
+    Other vertices scale as before. The latest matching pin counts. A pin that the job's latest recorded pass does not
+    allow is refused.
     """
     return by.give("pin", reason, is_new=is_new, vertices=dict(map(_pinned, vertices)), is_forced=is_forced)
 
@@ -177,11 +177,11 @@ def unpin(
     *,
     vertices: Annotated[
         list[str] | None,
-        cli.argument("[VERTEX...]", "As they were pinned, without the parallelism; all unless given."),
+        cli.argument("[VERTEX...]", "As pinned, without the parallelism.  [default: all]"),
     ] = None,
     reason: OptionalReasonOption = None,
 ) -> int:
-    """Scale vertices by load again. They stay as they are until that decides something else."""
+    """Scale vertices by load again. They keep their parallelism until the next decision."""
     return by.give("unpin", reason, vertices=dict.fromkeys(vertices or (), 1))
 
 
@@ -190,9 +190,9 @@ def unpin(
     short_help="Undo the last rescale of a job.",
 )
 def rollback(by: Orderer, *, reason: ReasonOption) -> int:
-    """Go back to the parallelism before the last rescale, in the next pass, also where the job fails.
+    """Go back to the parallelism before the last rescale, in the next pass, even if the job fails.
 
-    Scaling is paused after that until the job is resumed.
+    The job is then paused until you resume it.
     """
     return by.give("rollback", reason)
 
@@ -200,18 +200,17 @@ def rollback(by: Orderer, *, reason: ReasonOption) -> int:
 @_order(
     "flink-autoscaler reset orders --reason 'other hardware since today'",
     "flink-autoscaler reset orders --reason 'same' --yes",
-    short_help="Forget what was learned about a job.",
+    short_help="Forget what the daemon learned about a job.",
 )
 def reset(
     by: Orderer,
     *,
     reason: ReasonOption,
-    yes: Annotated[bool, cli.switch("--yes", "Do it; without this only show what would be forgotten.")] = False,
+    yes: Annotated[bool, cli.switch("--yes", "Do it; otherwise only show what would be forgotten.")] = False,
 ) -> int:
-    """Forget what was learned and decided about a job, in the next pass.
+    """Forget what the daemon learned and decided about a job, in the next pass.
 
-    The job keeps its parallelism. Metrics are collected anew, so that nothing is decided for a metric window. Pauses,
-    pins and dry runs that were ordered stay in force.
+    The job keeps its parallelism, and its metric window starts anew. Pauses, pins and dry runs stay in force.
     """
     return by.give("reset", reason, is_sure=yes)
 
@@ -219,17 +218,17 @@ def reset(
 @_order(
     "flink-autoscaler dry-run orders on --reason 'new options'",
     "flink-autoscaler dry-run orders off",
-    short_help="Decide for a job but change nothing.",
+    short_help="Decide about a job, but change nothing.",
     name="dry-run",
 )
 def dry_run(
     by: Orderer,
     *,
-    switch: Annotated[str, cli.argument("on|off", "Whether to only decide and report.")],
+    switch: Annotated[str, cli.argument("on|off", "on: decide and report only.")],
     reason: OptionalReasonOption = None,
     is_new: NewOption = False,
 ) -> int:
-    """Decide and report for a job but change nothing, from the next pass on."""
+    """Decide and report about a job, but change nothing, from the next pass on."""
     order = {"on": "dry-run", "off": "live"}.get(switch.lower())
     if order is None:
         raise ConfigError(f"dry-run '{switch}': expected on or off")
@@ -240,7 +239,7 @@ def dry_run(
     app,
     "flink-autoscaler orders --config autoscaler.yaml",
     "flink-autoscaler orders 'prod/*' --json",
-    short_help="Show what is ordered.",
+    short_help="Show operator commands in force.",
 )
 def orders(
     *,
@@ -249,7 +248,7 @@ def orders(
     as_json: cli.JsonOption = False,
     url: cli.UrlOption = None,
 ) -> int:
-    """Show what is ordered now, by whom and since when."""
+    """Show operator commands in force, with author and time."""
     with _opened(url, given) as service:
         documents, rows = service.listed(job)
     out.show("orders", documents if as_json else rows, _COLUMNS, as_json=as_json, if_empty="no orders")

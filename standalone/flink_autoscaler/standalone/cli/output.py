@@ -1,4 +1,4 @@
-"""What commands write: tables and JSON, errors, progress, and files; also where nobody reads, and until Ctrl-C."""
+"""Output of commands: tables and JSON, errors, progress, and files; also where nobody reads, and until Ctrl-C."""
 
 from __future__ import annotations
 

@@ -37,42 +37,34 @@ _SHOWN_NOTES: Final = 5
     "flink-autoscaler report --since 7d --output report.html --config autoscaler.yaml",
     "flink-autoscaler report --since 2026-01-01 --until 2026-02-01 --jobs 'main/orders*' --output january.html"
     " --path /data/history",
-    codes="0 when the page tells all, 1 when there is nothing to report, or the page is incomplete since files "
-    "are damaged, clocks were wrong or no job has enough passes; 2 when a path or an option is wrong.",
-    short_help="Write a page about the fleet and its jobs.",
+    codes="0 when the page is complete, 1 when there is nothing to report, files are damaged, clocks were wrong or no "
+    "job has enough passes, 2 for a wrong path or option.",
+    short_help="Write a report about the fleet and its jobs.",
 )
 def report(
     *,
-    output: Annotated[Path, cli.valued("--output -o", "FILE", "Where to write the page.")],
-    since: Annotated[
-        str, cli.valued("--since", "TIME", "Begin of the period: an age such as 7d, or 2026-01-31.")
-    ] = "7d",
-    until: Annotated[str | None, cli.valued("--until", "TIME", "End of the period; without it: now.")] = None,
+    output: Annotated[Path, cli.valued("--output -o", "FILE", "File to write.")],
+    since: Annotated[str, cli.valued("--since", "TIME", "Begin: an age such as 7d, or 2026-01-31.")] = "7d",
+    until: Annotated[str | None, cli.valued("--until", "TIME", "End.  [default: now]")] = None,
     given: cli.GivenSettings,
     path: cli.HistoryPathOption = None,
     cluster: cli.ClustersOption = None,
     jobs: Annotated[
         str | None, cli.valued("--jobs", "PATTERN", "Only jobs with this key or name; * and ? match.")
     ] = None,
-    sections: Annotated[
-        int, cli.valued("--sections", "N", "Jobs that get charts of their own at most.", min=0, max=500)
-    ] = 50,
+    sections: Annotated[int, cli.valued("--sections", "N", "Maximum number of jobs with charts.", min=0, max=500)] = 50,
     slo_lag: Annotated[
         str | None,
-        cli.valued("--slo-lag", "DURATION", "Lag above which a job is too late; unset takes job.autoscaler.slo.lag."),
+        cli.valued("--slo-lag", "DURATION", "Lag above which a job is late; default: job.autoscaler.slo.lag."),
     ] = None,
-    forecast: Annotated[
-        bool, cli.switch("--forecast/--no-forecast", "Whether to compare what arrived with a forecast.")
-    ] = True,
-    title: Annotated[str, cli.valued("--title", "TEXT", "Heading of the page.")] = "Fleet report",
-    force: Annotated[
-        bool, cli.switch("--force", "Replace the file also if it is something else than a report.")
-    ] = False,
+    forecast: Annotated[bool, cli.switch("--forecast/--no-forecast", "Compare arrivals with a forecast.")] = True,
+    title: Annotated[str, cli.valued("--title", "TEXT", "Heading.")] = "Fleet report",
+    force: Annotated[bool, cli.switch("--force", "Replace the file even if it is no report.")] = False,
 ) -> int:
-    """Write one page about the fleet and its jobs, from the metric history, that needs no other file and no network.
+    """Write a self-contained HTML page about the fleet and its jobs, from the metric history.
 
-    Load against capacity, parallelism, lag, rescales with outages and reasons, forecast against actual, slot-hours
-    used and saved, minutes too late, top talkers, and the jobs that need a person. Needs flink-autoscaler[spark].
+    Load against capacity, parallelism, lag, rescales with downtime and reasons, forecast against actual, slot-hours
+    used and saved, late minutes, top talkers, and jobs that need attention. Needs flink-autoscaler[spark].
     """
     prepared, history = given.prepare(), cli.HistorySelection(path, since, until, cluster)
     shown: dict[str, Any] = {"jobs": jobs, "sections": sections, "title": title}

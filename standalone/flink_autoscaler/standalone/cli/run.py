@@ -25,10 +25,10 @@ app = typer.Typer()
     app,
     "flink-autoscaler run --config /etc/flink-autoscaler/autoscaler.yaml",
     "flink-autoscaler run --set autoscaler.engine.kind=inline --dry-run",
-    short_help="Look after all clusters.",
+    short_help="Run the daemon.",
 )
 def run(given: cli.GivenSettings, dry_run: cli.DryRunOption = False) -> int:
-    """Look after all clusters until stopped with SIGTERM or Ctrl-C. SIGHUP has it read the configuration again."""
+    """Run the daemon until SIGTERM or Ctrl-C. SIGHUP reloads the configuration."""
     from flink_autoscaler.standalone.service.signals import hold_reloads
 
     hold_reloads()
@@ -49,8 +49,8 @@ def run(given: cli.GivenSettings, dry_run: cli.DryRunOption = False) -> int:
     "flink-autoscaler once --config autoscaler.yaml --dry-run",
     "flink-autoscaler once --config autoscaler.yaml --cluster main --job 'orders*' --json",
     "flink-autoscaler once --config autoscaler.yaml --dry-run --spark",
-    codes="0 when everything could be read, 1 when a cluster or job failed.",
-    short_help="Look at every job once and show what it needs.",
+    codes="0 when everything was read, 1 when a cluster or job failed.",
+    short_help="Run one pass and show what each job needs.",
 )
 def once(
     given: cli.GivenSettings,
@@ -61,15 +61,12 @@ def once(
         str | None, cli.valued("--job", "PATTERN", "Only jobs with this key, name or id; * and ? match.")
     ] = None,
     as_json: cli.JsonOption = False,
-    spark: Annotated[
-        bool, cli.switch("--spark", "Evaluate on Spark, which takes some seconds to start, as the daemon does.")
-    ] = False,
+    spark: Annotated[bool, cli.switch("--spark", "Evaluate on Spark, which takes some seconds to start.")] = False,
 ) -> int:
-    """Do one pass over all clusters, in this process, and show what it found.
+    """Run one pass over all clusters, in this process, and show the result.
 
-    A single pass does not wait for Spark, whatever autoscaler.engine.kind is, unless --spark is given.
-    What was decided is carried out, unless --dry-run is given. With --url nothing is ever changed, and no
-    configuration is needed: what each job needs before it can be scaled is told.
+    Decisions are carried out, unless --dry-run is given. --url needs no configuration, changes nothing, and reports
+    what each job needs before it can be scaled. Whatever autoscaler.engine.kind is, only --spark starts Spark.
     """
     if urls.url:
         return _look(given, urls, cluster=cluster, job=job, as_json=as_json)

@@ -111,7 +111,7 @@ class ClusterCommands:
 
 @dataclass(frozen=True)
 class PassDependencies:
-    """What is around the passes of a cluster.
+    """Services that the passes of a cluster use.
 
     Attributes:
         leadership: Tells whether to act or to look on.

@@ -1,4 +1,4 @@
-"""Who is told about events: several handlers as one, the events of the last hours in memory, and the daemon's own."""
+"""Event handlers: several as one, the events of the last hours in memory, and the daemon's own."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _attempt(action: Callable[[], object]) -> AutoscalerError | None:
 
 @dataclass(frozen=True, slots=True)
 class RecentEvent:
-    """What happened, when last, and how often in a row."""
+    """Event, with its last time and its repetitions in a row."""
 
     at_ms: int
     job_key: JobKey

@@ -1,4 +1,4 @@
-"""What a pass over a cluster came to: values that logs, gauges, pages and commands show."""
+"""Results of a pass over a cluster: values that logs, gauges, pages and commands show."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flink_autoscaler.core.ports.passes import EngineUse, PassRequest
 
 @dataclass(frozen=True)
 class PassReport:
-    """What one pass over one cluster came to.
+    """Result of one pass over one cluster.
 
     Attributes:
         jobs: The readable jobs, in the cluster's order.
@@ -51,7 +51,7 @@ class PassReport:
 
     @property
     def is_clean(self) -> bool:
-        """Whether cluster and jobs could be read and nothing failed."""
+        """True when cluster and jobs could be read and nothing failed."""
         is_whole = self.error is None and not self.failures and not self.gaps
         return is_whole and not any(problems(each) for each in self.reports.values())
 

@@ -73,7 +73,7 @@ def _has_forecasts(settings: Settings) -> bool:
 
 @dataclass
 class _Run:
-    """What a run has come to so far."""
+    """Progress of a run so far."""
 
     sources: int = 0
     profiles: int = 0

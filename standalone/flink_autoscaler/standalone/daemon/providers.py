@@ -1,4 +1,4 @@
-"""Who gives each cluster its TaskManagers: the provider that its settings name, built when it is first needed.
+"""Providers of the clusters' TaskManagers: the one that the settings name, built when it is first needed.
 
 The functions are the entry points of the built-in ones, in the group ``task_manager_providers``.
 """

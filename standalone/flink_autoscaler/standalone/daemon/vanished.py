@@ -1,4 +1,4 @@
-"""Which jobs of a cluster are gone, and what happens to their state: it is kept for a while, then deleted."""
+"""Jobs that have left a cluster, and their state: it is kept for a while, then deleted."""
 
 from __future__ import annotations
 

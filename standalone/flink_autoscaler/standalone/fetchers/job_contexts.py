@@ -122,7 +122,7 @@ NO_LABELS: Final[Mapping[str, str]] = {}
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What was read about the configuration of a job.
+    """Configuration of a job, as it was read.
 
     Attributes:
         own: The part that the job brought along itself.

@@ -1,4 +1,4 @@
-"""Which key a job has within the daemon, and which jobs are looked after."""
+"""Keys of jobs within the daemon, and the selection of jobs to manage."""
 
 from __future__ import annotations
 

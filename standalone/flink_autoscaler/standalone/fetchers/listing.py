@@ -22,7 +22,7 @@ MOST_AT_ONCE: Final = 16
 
 
 class Listing(AbstractContextManager["Listing"]):
-    """What fetchers need to list jobs; a context manager that closes it."""
+    """Resources for listing jobs; a context manager that closes them."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -192,7 +192,7 @@ def _no_way(application: Application, access: str) -> AutoscalerError:
 
 
 class ApplicationFacts(NamedTuple):
-    """What is asked for rarely.
+    """Facts that are requested rarely.
 
     Attributes:
         taskmanager_cpu: CPUs of one TaskManager; None when unknown.
@@ -206,7 +206,7 @@ class ApplicationFacts(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What one look at an application gave: all its jobs, and the client on the way that worked."""
+    """Result of one look at an application: all its jobs, and the client on the route that worked."""
 
     application: Application
     client: FlinkRestClient
@@ -216,7 +216,7 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ApplicationDependencies:
-    """What is around the looks of one pass.
+    """Services that the looks of one pass use.
 
     Attributes:
         clients: Gives the client of an endpoint.

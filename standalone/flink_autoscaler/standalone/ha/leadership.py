@@ -1,4 +1,4 @@
-"""Which of several daemons acts: one leads, the others stand by with warm caches.
+"""Leadership among several daemons: one acts, the others stand by with warm caches.
 
 That two never act at the same time rests on three things. *Clocks*: the database alone decides who may take the lease,
 and a holder stops by a clock of its own, before the database lets anybody else in. *Terms*: whatever a pass does is
@@ -54,7 +54,7 @@ _TERM: ContextVar[int | None] = ContextVar("term", default=None)
 
 
 class LeadershipState(StrEnum):
-    """What a daemon is among those that share its clusters."""
+    """Role of a daemon among those that share its clusters."""
 
     LEADER = "leader"
     STANDBY = "standby"
@@ -63,7 +63,7 @@ class LeadershipState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeadershipStatus:
-    """What the readiness page shows.
+    """Leadership, as the readiness page shows it.
 
     Attributes:
         standing: Of this daemon.

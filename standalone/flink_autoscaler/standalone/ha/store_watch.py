@@ -1,4 +1,4 @@
-"""Whether the database works, and what fails at once while it does not.
+"""Health of the database, and wrappers that fail at once while it does not work.
 
 Whether it works is said once when it is away and once when it is back, and shown to machines always.
 """
@@ -38,7 +38,7 @@ _STOP_TIMEOUT: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """Whether the store answers, and why it does not, as the readiness page shows it."""
+    """Health of the store with the problem, as the readiness page shows it."""
 
     up: bool
     error: str | None = None

@@ -56,7 +56,7 @@ _FIRST_UPKEEP: Final = 0.05
 
 @dataclass(slots=True)
 class HistoryStatus:
-    """What the thread of the history has done since the start of the daemon, and what waits; as the series say it.
+    """Counts of the history's thread since the start of the daemon, and its queue, as the series report them.
 
     Attributes:
         up: True before the first access to the path.

@@ -1,4 +1,4 @@
-"""Who knows lag and other numbers beside Flink, and what they said last; asked beside the passes."""
+"""Sources of lag and other numbers beside Flink, and their last answers; requested beside the passes."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ _Asked = tuple[str, LagQuery]
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What a source said and when: lags by partition, or by topic and partition, or why it does not know."""
+    """Answer of a source with its time: lags by partition, or by topic and partition, or why it does not know."""
 
     at: float
     lags: _Lags | AutoscalerError
 
 
 class LagBook:
-    """What others than Flink know about jobs: lag, arrival rates, floors. Usable from the threads of several clusters.
+    """External lag, arrival rates and floors of jobs. Usable from the threads of several clusters.
 
     Each source has threads of its own, so that one that hangs holds up no other; who did not answer in time is not
     waited for again until it has.

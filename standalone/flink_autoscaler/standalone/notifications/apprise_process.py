@@ -21,7 +21,7 @@ MOST_MEMORY: Final = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is sent, and where to.
+    """Message to send, with its address.
 
     Attributes:
         url: Of the service, as Apprise writes it; secret.

@@ -240,7 +240,7 @@ class TargetCounts:
 
     @property
     def status(self) -> TargetStatus:
-        """What was counted."""
+        """Counts of the delivery."""
         return self._status
 
     def took(self, events: int) -> None:

@@ -1,4 +1,4 @@
-"""What is told: CloudEvents 1.0 for programs, a title and a few lines for people, and the signature of a body."""
+"""Messages: CloudEvents 1.0 for programs, a title and a few lines for people, and the signature of a body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is told: a webhook, or a service that Apprise knows."""
+"""Targets of notifications: a webhook, or a service that Apprise knows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the daemon tells Prometheus about clusters, jobs and vertices."""
+"""Prometheus metrics of the daemon about clusters, jobs and vertices."""
 
 from __future__ import annotations
 

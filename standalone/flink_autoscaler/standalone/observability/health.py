@@ -1,4 +1,4 @@
-"""Whether the daemon does its work: the age of each cluster's last good pass, state store and leadership."""
+"""Health of the daemon: the age of each cluster's last good pass, state store and leadership."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ClusterHealth:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """Whether the daemon is ready, and why it is not. A daemon that stands by is ready, too.
+    """Readiness of the daemon, with the reasons against it. A daemon that stands by is ready, too.
 
     Attributes:
         store: Of the state store.

@@ -44,7 +44,7 @@ log = structlog.get_logger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a client may keep a connection.
+    """Time limits of a client's connection.
 
     Attributes:
         request: Seconds until a whole request is there, the first or the next one.
@@ -139,7 +139,7 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """Where the pages are, without a slash at the end."""
+        """URL of the pages, without a slash at the end."""
         host, port = self._socket.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         return f"{self._scheme}://{shown}:{port}"

@@ -1,4 +1,4 @@
-"""How jobs are, as Prometheus sees it: who they are, phases, reasons, rescales, and what leaves a job alone."""
+"""Prometheus series of jobs: identity, phases, reasons, rescales, and what suspends the scaling of a job."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _Sample = tuple[str, tuple[str, ...], float]
 
 
 class _Told(NamedTuple):
-    """What the last pass over a job told of it."""
+    """Reports of the last pass over a job."""
 
     phase: PassPhase
     reasons: tuple[Reason, ...]
@@ -107,7 +107,7 @@ class _Counted:
 
 @dataclass(slots=True)
 class _Job:
-    """What is kept of one job.
+    """Series of one job.
 
     Attributes:
         told: By the last pass; None before the first one.

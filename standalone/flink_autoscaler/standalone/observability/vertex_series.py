@@ -1,4 +1,4 @@
-"""What is known of vertices, as Prometheus sees it."""
+"""Prometheus series of vertices."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _number: Final = cast("Callable[[float], str]", floatToGoString)
 
 @dataclass(slots=True)
 class _Vertices:
-    """What is kept of the vertices of one job.
+    """Series of the vertices of one job.
 
     Attributes:
         parallelism: By id and name, for a label; of the last graph.

@@ -1,4 +1,4 @@
-"""Which jobs a text means that a person has typed."""
+"""Resolves the text that a person has typed to jobs."""
 
 from __future__ import annotations
 

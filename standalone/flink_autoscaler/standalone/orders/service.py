@@ -1,4 +1,4 @@
-"""Where orders are given and read without a daemon: the book and the states of one database."""
+"""Operator commands without a daemon: gives and reads them in the book and the states of one database."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NO_DATABASE: Final = (
 
 
 class OrderService:
-    """Where orders are given: the book and the states of one database.
+    """Gives operator commands: the book and the states of one database.
 
     Args:
         settings: Those of the daemon.

@@ -1,1 +1,1 @@
-"""What a cluster and its jobs need before they can be scaled: read from outside, told in words with the line to add."""
+"""Readiness of a cluster and its jobs for scaling: read from outside, reported with the line to add."""

@@ -1,4 +1,4 @@
-"""What clusters, jobs and their vertices need before they can be scaled, and what holds scaling within limits."""
+"""Checks of clusters, jobs and their vertices: what they need before they can be scaled, and what limits scaling."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from flink_autoscaler.core.ports.task_managers import REACTIVE
 
 
 class Weight(StrEnum):
-    """What a finding means for scaling, the gravest first.
+    """Severity of a finding for scaling, the gravest first.
 
     ``needed``: the job is not scaled before it is done. ``limit``: the job is scaled, but only so far, or at a price.
     ``note``: good to know.
@@ -41,7 +41,7 @@ class Weight(StrEnum):
 
 
 class Place(StrEnum):
-    """Where a line of configuration belongs."""
+    """Configuration that a line belongs to."""
 
     FLINK = "Flink's config.yaml"
     DAEMON = "autoscaler.yaml"
@@ -98,7 +98,7 @@ _FLINK_NAMES: Final = {
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """What was read of one cluster; what is not known is None.
+    """Facts read of one cluster; what is not known is None.
 
     Attributes:
         version: Flink's, such as ``2.3.0``.
@@ -114,13 +114,13 @@ class ClusterFacts:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """What is to be known about the cluster, the most important first; nothing about what is not known."""
+        """Findings about the cluster, the most important first; nothing about what is not known."""
         return tuple(finding for check in _CLUSTER_CHECKS for finding in check(self))
 
 
 @dataclass(frozen=True)
 class JobFacts:
-    """What was read of one job; what is not known is None.
+    """Facts read of one job; what is not known is None.
 
     Attributes:
         context: Who it is, how it is, and its effective configuration.
@@ -148,7 +148,7 @@ class JobFacts:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """What is to be known beyond its cluster, by weight; little more where its configuration is invalid."""
+        """Findings beyond those of its cluster, by weight; little more where its configuration is invalid."""
         problem = _problem(self)
         if problem is not None:
             text = f"the configuration of the job cannot be used: {problem}"

@@ -1,4 +1,4 @@
-"""What was found about clusters and jobs as a document for JSON, and as lines for a terminal."""
+"""Findings about clusters and jobs as a document for JSON, and as lines for a terminal."""
 
 from __future__ import annotations
 

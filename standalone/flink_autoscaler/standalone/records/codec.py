@@ -82,7 +82,7 @@ class PassRecord:
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """What is written of an outcome in another form than the core has it; samples are written apart, too.
+    """Parts of an outcome that are written in another form than the core has; samples are written apart, too.
 
     Attributes:
         summaries: Parallelism before and after by vertex; None where the decision is to hold.

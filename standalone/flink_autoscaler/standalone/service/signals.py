@@ -25,13 +25,13 @@ begins does not end it, and on a busy machine that moment is long enough to be m
 
 
 class DaemonRequest(Enum):
-    """What somebody wants of a daemon that goes on."""
+    """Request to a running daemon."""
 
     RELOAD = auto()
 
 
 class Inbox:
-    """What the main thread waits for. Unlike an event or a lock, it may be used by a handler that interrupts it."""
+    """Queue of the main thread. Unlike an event or a lock, it may be used by a handler that interrupts the thread."""
 
     def __init__(self) -> None:
         self._queue: SimpleQueue[End | DaemonRequest] = SimpleQueue()

@@ -1,4 +1,4 @@
-"""Who the daemon is to a cluster: headers, credentials and certificates, read from where the settings point to."""
+"""The daemon's identity to a cluster: headers, credentials and certificates, read from where the settings point to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What earlier versions had: keys, plug-ins and commands that are refused, each with what to use instead.
+"""Removed keys, plug-ins and commands of earlier versions, which are refused, each with its replacement.
 
 One table for every place that refuses them, ``removed.toml`` beside this module, so that who upgrades reads the same
 sentence wherever the word was written.

@@ -1,4 +1,4 @@
-"""How Spark is run for the passes of a daemon, and for commands. Loads no Spark: ``check-config`` asks, too."""
+"""Settings of Spark for the passes of a daemon, and for commands. Loads no Spark: ``check-config`` asks, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which jobs are in the database: for commands that name one, and for those that give its state another key."""
+"""Jobs that the database knows: for commands that name one, and for those that give its state another key."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def supervisions_of(database: Database, *, writer: str, clusters: Collection[str
 
 
 class AdoptionResult(StrEnum):
-    """What became of the state of a job.
+    """Outcome of adopting the state of a job.
 
     ADOPTED has its new key. NOTHING is stored under the job id, or no longer. REFUSED: there is state under the new
     key already, which is not overwritten.

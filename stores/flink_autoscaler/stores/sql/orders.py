@@ -109,7 +109,7 @@ class SqlOrderBook:
 
     @property
     def set_aside_count(self) -> int:
-        """How many rows were set aside since the start."""
+        """Number of rows set aside since the start."""
         return self._set_aside_count
 
     def orders(self, cluster: str) -> Mapping[JobKey, Orders]:

@@ -29,7 +29,7 @@ _MYSQL_LOCK: Final = "CONCAT('flink_autoscaler_schema_', MD5(DATABASE()))"
 
 @dataclass(frozen=True, slots=True)
 class SchemaStatus:
-    """What a database has, compared with what this version needs.
+    """Revision of a database's schema, compared with the one that this version needs.
 
     Attributes:
         current: Its revision; None where there is none yet. Several, which alembic allows, are listed with commas;
@@ -44,27 +44,27 @@ class SchemaStatus:
 
     @property
     def is_newer(self) -> bool:
-        """Whether the schema is of a version that this one does not know."""
+        """True when this version does not know the schema's revision yet."""
         return not self.is_damaged and self.current is not None and self.current not in REVISIONS
 
     @property
     def is_damaged(self) -> bool:
-        """Whether what stands for the revision is no name of any."""
+        """True when the stored revision is no name of any."""
         return self.current is not None and _REVISION.fullmatch(self.current) is None
 
     @property
     def can_be_upgraded(self) -> bool:
-        """Whether an upgrade knows where to begin."""
+        """True when an upgrade knows where to begin."""
         return not self.is_newer and not self.is_damaged
 
     @property
     def is_current(self) -> bool:
-        """Whether the daemon can work with it."""
+        """True when the daemon can use the schema."""
         return self.current == self.head and not self.missing
 
     @property
     def problem(self) -> str | None:
-        """What is wrong, as a sentence without a full stop; None when nothing is."""
+        """Problem, as a sentence without a full stop; None without any."""
         if self.is_newer:
             return (
                 f"the schema has revision {self.current} and this version knows up to {self.head}: a newer"
@@ -86,7 +86,7 @@ class SchemaStatus:
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """What an upgrade or a downgrade found and what it left behind."""
+    """Schema before and after an upgrade or a downgrade."""
 
     before: SchemaStatus
     after: SchemaStatus

@@ -1,4 +1,4 @@
-"""Which jobs are gone, in the database, so that a restart does not start their time anew."""
+"""Tombstones of jobs in the database, so that a restart does not start their time anew."""
 
 from __future__ import annotations
 

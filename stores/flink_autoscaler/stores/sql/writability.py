@@ -1,4 +1,4 @@
-"""Whether the state of jobs can be written at present: found out without changing a row."""
+"""Test whether job state can be written at present, without changing a row."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def a_report(*, is_executed: bool, new: int = 4) -> ScalingReport:
 
 
 class AutoScalerEventHandlerContract(ABC):
-    """What every :class:`AutoScalerEventHandler` does."""
+    """Contract of every :class:`AutoScalerEventHandler`."""
 
     @abstractmethod
     def make_handler(self) -> AutoScalerEventHandler:

@@ -170,7 +170,7 @@ _KEYS = [
 
 
 class AutoScalerStateStoreContract(ABC):
-    """What every :class:`AutoScalerStateStore` does."""
+    """Contract of every :class:`AutoScalerStateStore`."""
 
     @abstractmethod
     def make_store(self) -> AutoScalerStateStore:

@@ -158,8 +158,7 @@ def test_backlog_that_prevents_a_scale_down_is_named() -> None:
     assert "5000" in reason.text
 
 
-@pytest.mark.parametrize("rate", [0.0, 20.0, 100.0])
-@pytest.mark.xfail(strict=True, reason="slo learns no capacity from little busy time")
+@pytest.mark.parametrize("rate", [20.0, 100.0])
 def test_slo_makes_an_idle_job_small(rate: float) -> None:
     options = {**OPTIONS, "policy": "slo"}
     job = FetchingJob(rate, mapped=2000.0, options=options, parallelism=(8, 8))
@@ -167,6 +166,15 @@ def test_slo_makes_an_idle_job_small(rate: float) -> None:
     job.run(6 * 60)
 
     assert max(job.parallelism) < 8
+
+
+def test_slo_learns_nothing_of_a_job_that_never_read_a_record_and_leaves_it_as_it_is() -> None:
+    job = FetchingJob(0.0, mapped=2000.0, options={**OPTIONS, "policy": "slo"}, parallelism=(8, 8))
+
+    outcome = job.run(6 * 60)
+
+    assert job.parallelism == (8, 8)
+    assert "SLO_LEARNING" in {reason.code for reason in outcome.decision.reasons}
 
 
 def told(number: float) -> Callable[[int, JobReading], JobReading]:

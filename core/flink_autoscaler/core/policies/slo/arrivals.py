@@ -21,6 +21,8 @@ from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 
 Edge = tuple[VertexId, VertexId]
 
+_FREE: Final = 0.05
+"""Share of time of waiting for vertices downstream up to which a vertex that does little has little to do."""
 MIN_DEMAND: Final = 1e-3
 """Demand of a job at which nothing arrives."""
 MAX_RATE: Final = 1e15
@@ -35,6 +37,7 @@ class SeenVertex:
         records_in: Records read since the execution began; for a source those that it consumed.
         records_out: Records emitted since the execution began.
         busy: Share of time that the busiest subtask is busy, 0..1.
+        is_free: Whether it is known not to wait for vertices downstream.
         least: Least parallelism that may be asked for.
         greatest: Greatest parallelism that may be asked for.
         slot_group: Slot sharing group.
@@ -49,6 +52,7 @@ class SeenVertex:
     records_in: float | None = None
     records_out: float | None = None
     busy: float | None = None
+    is_free: bool = False
     least: int = 1
     greatest: int = 32768
     slot_group: str = ""
@@ -101,6 +105,7 @@ def _vertex(sample: VertexSample, vertex: VertexObs, group: str) -> SeenVertex:
         records_in=sample.records_in if is_known else None,
         records_out=sample.records_out if is_known else None,
         busy=sample.busy if is_known else None,
+        is_free=vertex.backpressured is not None and vertex.backpressured <= _FREE,
         least=least,
         greatest=max(vertex.max_parallelism, least),
         slot_group=group,

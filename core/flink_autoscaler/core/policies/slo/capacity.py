@@ -53,6 +53,22 @@ def measured(records: float, seconds: float, busy: float | None, subtasks: float
     return rate if _SMALL < rate < _GREAT else None
 
 
+def assumed(rate: float, busy: float | None, subtasks: float) -> Capacity | None:
+    """Return what an idle vertex is taken to do of which nothing else was ever seen; None for one that is not idle.
+
+    It can do what it did, as busy as that would be measured from on: the job is not kept large for want of work.
+
+    Args:
+        rate: Records/s that it read in all.
+        busy: Share of time that the busiest subtask was busy.
+        subtasks: See :func:`effective`.
+    """
+    if busy is None or busy > CONSTANTS.first_busy:
+        return None
+    least = rate / (CONSTANTS.first_busy * subtasks)
+    return replace(Capacity.first(max(least, CONSTANTS.idle_rate), subtasks, is_rough=True), is_assumed=True)
+
+
 @value
 class Capacity:
     """What is known of the subtasks of one vertex.
@@ -66,6 +82,7 @@ class Capacity:
         slope_variance: Of ``slope``.
         noise: Variance of a measurement.
         is_rough: Whether nothing but little busy time has been seen.
+        is_assumed: Whether it was idle whenever it was seen.
     """
 
     log_rate: float
@@ -76,6 +93,7 @@ class Capacity:
     slope_variance: float = CONSTANTS.slope_deviation**2
     noise: float = CONSTANTS.first_deviation**2
     is_rough: bool = False
+    is_assumed: bool = False
 
     @classmethod
     def first(cls, rate: float, subtasks: float, *, is_rough: bool = False) -> Capacity:
@@ -146,6 +164,6 @@ def learned(
         minutes: Since the pass before.
     """
     is_rough = busy is None or busy <= CONSTANTS.measured_busy
-    if before is None or (before.is_rough and not is_rough):
+    if before is None or before.is_assumed or (before.is_rough and not is_rough):
         return before if rate is None else Capacity.first(rate, subtasks, is_rough=is_rough)
     return before.drifted(minutes) if rate is None or is_rough else before.corrected(rate, subtasks, minutes)

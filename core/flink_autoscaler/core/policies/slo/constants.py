@@ -29,6 +29,7 @@ class SloConstants:
         max_slope: Of what is lost with parallelism.
         measured_busy: Share of busy time from which on a rate is measured.
         first_busy: The same for a first estimate.
+        idle_rate: Records/s of a subtask that has never had anything to do; the first estimate takes its place.
 
         fine: Parallelisms up to which each is a size of its own.
         coarse: Above them the next is this much larger.
@@ -111,6 +112,7 @@ class SloConstants:
     max_slope: float = 0.8
     measured_busy: float = 0.1
     first_busy: float = 0.005
+    idle_rate: float = 1000.0
 
     fine: int = 64
     coarse: float = 1.02

@@ -29,7 +29,7 @@ from flink_autoscaler.core.policies.slo.arrivals import (
     reaching,
     weight,
 )
-from flink_autoscaler.core.policies.slo.capacity import Capacity, effective, learned, measured
+from flink_autoscaler.core.policies.slo.capacity import Capacity, assumed, effective, learned, measured
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 from flink_autoscaler.core.policies.slo.load_history import BUCKET, HORIZON
 
@@ -186,8 +186,11 @@ def _capacities(before: Mapping[VertexId, Capacity], seen: Seen, counts: Counted
     found = {}
     for key, vertex in seen.vertices.items():
         subtasks, busy = effective(vertex.parallelism, vertex.groups), number(vertex.busy)
-        rate = measured(counts.flows.get(key, (0.0, None))[0], counts.seconds, busy, subtasks)
+        records = counts.flows.get(key, (0.0, None))[0]
+        rate = measured(records, counts.seconds, busy, subtasks)
         capacity = learned(before.get(key), rate, subtasks, busy=busy, minutes=counts.seconds / 60.0)
+        if capacity is None and vertex.is_free:
+            capacity = assumed(records / counts.seconds, busy, subtasks)
         if capacity is not None:
             found[key] = capacity
     return found

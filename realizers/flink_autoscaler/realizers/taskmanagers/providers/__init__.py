@@ -1,4 +1,4 @@
-"""Who starts and stops TaskManagers: commands, an HTTP service, Docker Compose.
+"""Providers that start and stop TaskManagers: commands, an HTTP service, Docker Compose.
 
 ``flink_autoscaler.realizers.testing.provider_contract`` has the tests that every implementation has to pass; it needs
 pytest and is therefore not imported here.

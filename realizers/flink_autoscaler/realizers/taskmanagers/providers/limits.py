@@ -1,4 +1,4 @@
-"""What a provider is told about its TaskManagers, and what it is told by those who start them."""
+"""Limits of a provider's TaskManagers, and its readings of those who start them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _IDS: Final = {"taskManagerIds": "taskmanager_ids", "leavingIds": "leaving_ids"}
 
 @dataclass(frozen=True, slots=True)
 class ProviderLimits:
-    """How many TaskManagers there may be, and what one is like.
+    """Bounds on the number of TaskManagers, and the properties of one.
 
     Attributes:
         minimum: Never fewer.

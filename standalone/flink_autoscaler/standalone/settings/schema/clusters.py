@@ -29,7 +29,7 @@ from flink_autoscaler.standalone.settings.schema.types import (
 
 
 class Growth(Choice):
-    """Whether a cluster gets more TaskManagers by itself when its jobs need more slots."""
+    """Growth of a cluster: whether it gets more TaskManagers by itself when its jobs need more slots."""
 
     AUTO = "auto"
     FIXED = "fixed"
@@ -37,7 +37,7 @@ class Growth(Choice):
 
 
 class EngineKind(Choice):
-    """Where jobs are evaluated."""
+    """Engine that evaluates jobs."""
 
     SPARK = "spark"
     AUTO = "auto"
@@ -56,7 +56,7 @@ class TlsSettings(OptionSection):
 
 
 class AuthSettings(OptionSection):
-    """Who the daemon is, and how requests prove it: one class for each kind, with the options of that kind alone."""
+    """Identity of the daemon and its proof in requests: one class per kind, with the options of that kind alone."""
 
 
 class NoAuth(AuthSettings):
@@ -122,7 +122,7 @@ def auth_kinds_with(option: str) -> list[str]:
 
 
 class AccessSettings(OptionSection):
-    """How a service is reached; part of clusters and of their ResourceManagers."""
+    """Access to a service; part of clusters and of their ResourceManagers."""
 
     auth: Auth = NoAuth()
     tls: TlsSettings = TlsSettings()
@@ -164,14 +164,14 @@ class PrometheusSettings(AccessSettings):
 
 
 class MetricsSettings(OptionSection):
-    """Where the metrics of the jobs of a cluster come from."""
+    """Source of the metrics of a cluster's jobs."""
 
     source: OneOf[Literal["rest", "prometheus"]] = "rest"
     prometheus: PrometheusSettings = PrometheusSettings()
 
 
 class ProviderSettings(AccessSettings):
-    """Who starts and stops the TaskManagers of a standalone cluster; access, headers and TLS are those of http."""
+    """Provider that starts and stops a standalone cluster's TaskManagers; access, headers and TLS are those of http."""
 
     type: PluginName = "none"
     min_taskmanagers: Count = Field(default=0, ge=0)
@@ -271,7 +271,7 @@ class TargetSettings(AccessSettings):
 
 
 class RuleSettings(OptionSection):
-    """Which events are told to which targets. An empty list takes all."""
+    """Rule that sends events to targets. An empty list takes all."""
 
     targets: Texts = ()
     reasons: Texts = ()

@@ -1,4 +1,4 @@
-"""Which options there are, as flat lists of keys: those of the daemon, of the core and of its plug-ins."""
+"""All options, as flat lists of keys: those of the daemon, of the core and of its plug-ins."""
 
 from __future__ import annotations
 
@@ -97,12 +97,12 @@ class DocumentedOption:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether the key has placeholders."""
+        """True when the key has placeholders."""
         return INDEX in self.key or FREE in self.key
 
 
 class OptionPlace(NamedTuple):
-    """Which option a key sets.
+    """Option that a key sets.
 
     Attributes:
         option: The option.
@@ -123,7 +123,7 @@ class OptionPlace(NamedTuple):
 
 @cache
 def descriptions() -> Mapping[str, Mapping[str, str]]:
-    """What the options of each section are for, by the name of its class and the key in it."""
+    """Descriptions of the options of each section, by the name of its class and the key in it."""
     return tomllib.loads(resources.files(__package__).joinpath("descriptions.toml").read_text(encoding="utf-8"))
 
 

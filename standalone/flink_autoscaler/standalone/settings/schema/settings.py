@@ -77,14 +77,14 @@ ONLY_CLUSTER = "default"
 
 
 class JobKeyMode(Choice):
-    """What a job is known by."""
+    """Identity of a job."""
 
     NAME = "name"
     JOB_ID = "job-id"
 
 
 class EngineSettings(OptionSection):
-    """Where and how jobs are evaluated."""
+    """Engine that evaluates jobs, and its limits."""
 
     kind: EngineKind = EngineKind.SPARK
     spark_master: Text = "local[*]"
@@ -128,7 +128,7 @@ class HistorySettings(OptionSection):
 
 
 class JobsGoneSettings(OptionSection):
-    """What happens to the state of jobs that are gone."""
+    """Retention of the state of jobs that are gone."""
 
     grace: Seconds = Field(default=3600.0, ge=0)
     retention: Seconds = Field(default=30 * 86_400.0, ge=0)
@@ -142,7 +142,7 @@ class LogSettings(OptionSection):
 
 
 class LoopSettings(OptionSection):
-    """How the daemon runs and stops."""
+    """Limits of the daemon's loop and of its end."""
 
     shutdown_grace: Seconds = Field(default=20.0, ge=0)
     stale_after_intervals: Count = Field(default=3, ge=1)
@@ -228,7 +228,7 @@ class Cluster:
 
     @property
     def shown_url(self) -> str:
-        """Where it is, for people."""
+        """URL of the cluster, for people."""
         return ", ".join(self.settings.url or self.settings.yarn.url) or self.settings.type
 
 

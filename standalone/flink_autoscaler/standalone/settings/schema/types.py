@@ -1,4 +1,4 @@
-"""How values of the daemon's options are written, read and described, and what all their sections have in common."""
+"""Types of the daemon's options: their syntax, reading and description, and what all their sections have in common."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ _BASE_URL: Final = "http:// or https://, a host, a port and path if needed, no u
 
 @dataclass(frozen=True)
 class Syntax:
-    """How values of a type are written: for reading them, the reference page and the error messages.
+    """Syntax of a type's values: for reading them, the reference page and the error messages.
 
     Attributes:
         expected: What is accepted, as the end of "expected ...".

@@ -1,1 +1,1 @@
-"""Where values come from: files, environment, command line, jobs."""
+"""Sources of values: files, environment, command line, jobs."""

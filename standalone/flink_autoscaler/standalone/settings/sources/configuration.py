@@ -61,7 +61,7 @@ class EffectiveValue:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What was set anywhere, the layer that wins already chosen. Defaults are not in it.
+    """Values from all sources, the layer that wins already chosen. Defaults are not in it.
 
     Attributes:
         values: Text and origin by flat key, in the order in which keys were first set.

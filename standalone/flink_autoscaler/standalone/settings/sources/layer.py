@@ -1,4 +1,4 @@
-"""What a source of the configuration gives: values with where they were set, from texts of bounded length."""
+"""Layer of the configuration: values with where they were set, from texts of bounded length."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one source sets; problems and warnings are full sentences that name the place.
+    """Values of one source; problems and warnings are full sentences that name the place.
 
     Attributes:
         is_of_flink: Whether it is Flink's own file, where others have options as well, also below our prefixes.

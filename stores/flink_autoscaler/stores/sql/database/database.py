@@ -56,7 +56,7 @@ _EPOCH_MS = {
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSettings:
-    """How a database is reached.
+    """Address and options of a database.
 
     Attributes:
         url: As for JDBC or for SQLAlchemy; may hold credentials.
@@ -129,7 +129,7 @@ class Database:
 
     @property
     def file(self) -> Path | None:
-        """Where the file of SQLite is; None for other databases."""
+        """Path of the SQLite file; None for other databases."""
         return None if self._file is None else self._file.path
 
     @contextmanager
@@ -386,7 +386,7 @@ _SHARED: Final = ("-wal", "-shm")
 
 
 class _Identity(NamedTuple):
-    """What tells a file from another one with the same path."""
+    """Identity of a file, which tells it from another one with the same path."""
 
     device: int
     inode: int

@@ -1,4 +1,4 @@
-"""What a database's errors mean, and what to do about them."""
+"""Errors of databases: their meaning, and the remedy."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class FileLostError(StoreError):
 
 
 class LastingError(StoreError):
-    """How the database is set up is wrong: waiting does not help, a person has to act."""
+    """The set-up of the database is wrong: waiting does not help, a person has to act."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Meaning:
-    """What an error means, and how the databases tell it.
+    """Meaning of an error, and the codes by which databases report it.
 
     Attributes:
         codes: States of PostgreSQL, numbers of MySQL and MariaDB, names of SQLite; no two are the same.

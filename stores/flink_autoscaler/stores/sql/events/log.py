@@ -60,7 +60,7 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Which events are wanted; None takes all.
+    """Selection of events; None takes all.
 
     Attributes:
         job: Pattern for the job key, or for the name behind the cluster; ``*`` and ``?`` match.

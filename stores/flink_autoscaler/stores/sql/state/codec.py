@@ -347,7 +347,7 @@ class StateType(StrEnum):
 
 
 class Kind(NamedTuple):
-    """How one kind of state is kept: its field of ``JobState``, its empty value, its shape, and how texts are read."""
+    """One kind of stored state: its field of ``JobState``, its empty value, its shape, and the reader of its texts."""
 
     name: str
     empty: Any

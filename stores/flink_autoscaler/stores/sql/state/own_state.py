@@ -1,4 +1,4 @@
-"""What we remember about a job beyond the Java process: more about samples, followed rescales, policies, forecasts."""
+"""Our own state of a job beyond the Java process: more about samples, followed rescales, policies, forecasts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Column = list[float | None]
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What has to be readable.
+    """Fields that have to be readable.
 
     Attributes:
         incomplete: The incomplete vertices of samples, by the instants of these.

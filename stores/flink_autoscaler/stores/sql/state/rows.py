@@ -62,7 +62,7 @@ class JobRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """What the database holds about a job.
+    """Rows of the database about a job.
 
     Attributes:
         parts: By kind of state. Kinds of a later version are not in here and never touched.
@@ -77,7 +77,7 @@ class StoredJob:
 
 @dataclass
 class RowChanges:
-    """What has to be written about a job.
+    """Rows to write about a job.
 
     Attributes:
         stored: What the database holds.
@@ -102,13 +102,13 @@ class RowChanges:
 
     @property
     def only_replaces(self) -> bool:
-        """Whether there is a row for everything that is written, whose value nobody needs any more."""
+        """True when every row to write replaces one whose value nobody needs any more."""
         has_record = self.stored.record is not None and self.stored.damage is None
         return not (self.keep or self.inserts or self.deletes) and (self.record is None or has_record)
 
     @property
     def after(self) -> StoredJob:
-        """What the database holds afterwards."""
+        """Rows of the database afterwards."""
         return StoredJob(self.parts, self.record or self.stored.record, None if self.record else self.stored.damage)
 
 

@@ -53,7 +53,7 @@ JOBS_AT_ONCE: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What is known about one job.
+    """Known rows of one job.
 
     Attributes:
         state: What ``load`` returns.
@@ -105,7 +105,7 @@ class SqlStateStore:
 
     @property
     def set_aside_count(self) -> int:
-        """How many stored values could not be read, wholly or in part, since the start."""
+        """Number of stored values that could not be read, wholly or in part, since the start."""
         return self._set_aside_count
 
     def write_error(self) -> StoreError | None:

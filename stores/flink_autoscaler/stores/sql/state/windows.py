@@ -149,7 +149,7 @@ class WindowTexts:
 
     @property
     def characters(self) -> int:
-        """How many are kept."""
+        """Number of characters that are kept."""
         return self._characters
 
     def write(self, job_key: JobKey, samples: Sequence[MetricSample]) -> str:

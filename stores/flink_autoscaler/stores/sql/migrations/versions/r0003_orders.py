@@ -1,4 +1,4 @@
-"""What people ordered for jobs."""
+"""Operator commands for jobs."""
 
 from __future__ import annotations
 
