@@ -14,6 +14,7 @@ from pictures.browser import chromium, text_of
 from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.by import By
 
+from flink_autoscaler.standalone.web.page.views import ROWS
 from flink_autoscaler.standalone.web.rights import Access
 from testkit.builders.backtests import a_history, job_rows
 from testkit.builders.history import NOON_MS
@@ -123,6 +124,62 @@ def test_the_fleet_is_kept_up_to_date_without_loading_again(page: Chrome, web: W
 
     wait_until("the new job", lambda: "main/payments" in page.find_element(By.ID, "main").text, 300)
     assert page.execute_script("return window.kept") is True
+
+
+def keys_of(page: Chrome) -> list[str]:
+    """Return the keys of the jobs that the fleet shows."""
+    script = "return [...document.querySelectorAll('.jobs tbody th a')].map(each => each.textContent)"
+    return list(page.execute_script(script))
+
+
+def test_the_fleet_is_filtered_as_one_types_and_the_address_says_by_what(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/", SIZES[0], "light")
+    page.find_element(By.TAG_NAME, "body").send_keys("/")
+    page.switch_to.active_element.send_keys("orders")
+    wait_until("the job alone", lambda: keys_of(page) == ["main/orders"], 300)
+    address = page.current_url
+    page.get(address)
+    again, field = keys_of(page), page.find_element(By.NAME, "search")
+    field.send_keys(Keys.ESCAPE)
+
+    wait_until("all jobs", lambda: len(keys_of(page)) > 1, 300)
+    assert (address.partition("?")[2], again) == ("search=orders", ["main/orders"])
+    assert "?" not in page.current_url
+    assert page.switch_to.active_element.tag_name == "body"
+
+
+def test_keys_lead_along_the_rows_and_to_pages(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/", SIZES[0], "light")
+    places = []
+    for key in "jjkj":
+        page.switch_to.active_element.send_keys(key)
+        places.append(page.switch_to.active_element.text)
+    second = page.switch_to.active_element.get_attribute("href")
+    page.switch_to.active_element.send_keys(Keys.ENTER)
+    wait_until("the job", lambda: page.current_url == second, 300)
+    page.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+    wait_until("the fleet", lambda: page.current_url == f"{web.url}/", 300)
+    page.find_element(By.TAG_NAME, "body").send_keys("ge")
+    wait_until("the events", lambda: page.current_url.endswith("/events"), 300)
+
+    keys = sorted({*places})
+    assert places == [places[0], places[1], places[0], places[1]]
+    assert len(keys) == 2
+
+
+def test_jobs_beyond_the_first_ones_come_when_their_end_is_near(page: Chrome) -> None:
+    with WebSite(access=Access()) as many:
+        for number in range(ROWS + 15):
+            many.add(f"job-{number:03}")
+        many.run()
+        shown(page, many, "/", SIZES[0], "light")
+        page.execute_script("scrollTo(0, document.body.scrollHeight)")
+        wait_until("all rows", lambda: len(keys_of(page)) == ROWS + 15, 300)
+        wait_until("the stream", lambda: "live" in page.find_element(By.ID, "state").text, 300)
+        many.add("one-more")
+        many.run()
+
+        wait_until("one more row", lambda: len(set(keys_of(page))) == ROWS + 16, 300)
 
 
 def form_of(page: Chrome, order: str) -> Any:
@@ -319,4 +376,4 @@ def test_all_of_it_can_be_reached_by_keyboard(page: Chrome, web: WebSite) -> Non
 
     texts = " ".join(map(str, reached))
     assert "#main" in str(reached[0])
-    assert all(wanted in texts for wanted in ("/events", "search", "sort", "button", "job=main%2Forders"))
+    assert all(wanted in texts for wanted in ("/events", "search", "health", "sort", "job=main%2Forders"))

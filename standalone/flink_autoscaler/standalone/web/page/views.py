@@ -24,16 +24,30 @@ from flink_autoscaler.pipeline.pages.drawing import sparkline
 from flink_autoscaler.pipeline.pages.rendering import style, templates_of
 from flink_autoscaler.standalone.settings.secrets import masked
 from flink_autoscaler.standalone.views.clusters import ClusterView
+from flink_autoscaler.standalone.views.jobs import Health, JobView
 from flink_autoscaler.standalone.views.passes import PassSummaryView
-from flink_autoscaler.standalone.views.series import PointView
 from flink_autoscaler.standalone.web.answers import Answers
 from flink_autoscaler.standalone.web.errors import NO_STORE, NotFoundError, status_of
 from flink_autoscaler.standalone.web.page.charts import Range, charts_of, graph
 from flink_autoscaler.standalone.web.requests import EventsQuery, JobQuery, JobsQuery, PassesQuery, PassQuery, Query
 from flink_autoscaler.standalone.web.rights import Access
 
-ROWS: Final = 100
-"""Jobs on one page."""
+ROWS: Final = 60
+"""Jobs that the fleet shows at first; the next ones come as its end comes near."""
+
+_WORDS: Final = 8
+_BRIEF: Final = 72
+"""Words and characters of a reason in one line."""
+
+SYMBOLS: Final = {
+    Health.FAILING: ("bad", "✕"),
+    Health.BEHIND: ("bad", "▲"),
+    Health.LIMITED: ("warn", "◔"),
+    Health.SUSPENDED: ("off", "‖"),
+    Health.UNKNOWN: ("off", "?"),
+    Health.HEALTHY: ("good", "✓"),
+}
+"""What the health of a job looks like: its colour, and a symbol for who sees none."""
 
 PAGES: Final = (("/", "Fleet"), ("/events", "Events"), ("/configuration", "Configuration"), ("/about", "About"))
 _STATIC: Final = ("page.css", "page.js", "theme.js", "icon.svg")
@@ -46,7 +60,7 @@ View = Callable[[Any], Values]
 class FleetQuery(JobsQuery):
     """What the fleet page is asked."""
 
-    limit: int = Field(default=ROWS, ge=1, le=ROWS)
+    limit: int = Field(default=ROWS, ge=1, le=1000)
 
 
 class JobPageQuery(JobQuery):
@@ -74,7 +88,8 @@ class Views:
         self._access = access
         self._kept = KeptViews()
         self._templates = templates_of("flink_autoscaler.standalone.web.page")
-        self._templates.globals |= {"link": link, "sparkline": _load}
+        self._templates.globals |= {"link": link, "sparkline": _load, "symbols": SYMBOLS}
+        self._templates.filters["brief"] = brief
 
     def routes(self) -> list[Route]:
         """Return the routes of all views."""
@@ -154,15 +169,15 @@ class Views:
         return self._page(request, "problem", {"title": "That did not work", "text": masked(text)}, status=status)
 
     def _fleet(self, asked: FleetQuery) -> Values:
-        jobs, clusters = self._answers.jobs(asked), self._answers.clusters().clusters
+        jobs, clusters = self._answers.jobs(asked), self._answers.clusters()
         after = asked.offset + asked.limit
         return {
             "jobs": jobs,
-            "clusters": clusters,
-            "away": _away(clusters),
+            "clusters": clusters.clusters,
+            "away": _away(clusters.clusters),
             "query": asked,
-            "sorts": ("concern", "name", "lag", "load", "slots"),
-            "before": max(0, asked.offset - asked.limit) if asked.offset else None,
+            "summary": self._answers.summary(clusters),
+            "sorts": {"concern": "attention", "name": "name", "lag": "lag", "load": "load", "slots": "slots"},
             "after": after if after < jobs.total else None,
         }
 
@@ -224,8 +239,16 @@ def link(path: str, **parameters: object) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
-def _load(points: Sequence[PointView]) -> Markup:
-    return sparkline([(each.at_ms, each.load) for each in points])
+def brief(text: str) -> str:
+    """Return the first words of a sentence."""
+    words = text.split()
+    first = " ".join(words[:_WORDS])
+    return first if len(words) <= _WORDS and len(first) <= _BRIEF else f"{first[:_BRIEF].rstrip(' ,;:')}…"
+
+
+def _load(job: JobView) -> Markup:
+    ticks = [(each.at_ms, each.is_up) for each in job.rescales]
+    return sparkline([(each.at_ms, each.load) for each in job.points], ticks)
 
 
 def _away(clusters: Sequence[ClusterView]) -> dict[str, str]:
