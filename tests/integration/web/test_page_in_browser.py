@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from pictures.browser import chromium, text_of
-from selenium.webdriver import Chrome, Keys
+from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
 
 from flink_autoscaler.standalone.web.page.views import ROWS
@@ -28,6 +28,7 @@ VIEWS = (
     "/",
     "/job?job=main/orders",
     "/job?job=main/orders&range=day",
+    "/job?job=main/orders&range=month",
     "/pass?job=main/orders",
     "/what-if?job=main/orders",
     "/cluster?name=main",
@@ -180,6 +181,77 @@ def test_jobs_beyond_the_first_ones_come_when_their_end_is_near(page: Chrome) ->
         many.run()
 
         wait_until("one more row", lambda: len(set(keys_of(page))) == ROWS + 16, 300)
+
+
+def canvases(page: Chrome) -> int:
+    """Return how many charts the timeline has."""
+    return len(page.find_elements(By.CSS_SELECTOR, "#timeline figure canvas"))
+
+
+def test_the_timeline_is_read_at_one_instant_zoomed_and_led_back_to_the_present(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/job?job=main/orders&range=day", SIZES[0], "light")
+    wait_until("the charts", lambda: canvases(page) == 3, 300)
+    over = page.find_element(By.CSS_SELECTOR, "#timeline .u-over")
+    page.execute_script("arguments[0].scrollIntoView({ block: 'center' })", over)
+    ActionChains(page).move_to_element_with_offset(over, 100, 10).perform()
+    instants = (
+        "return [...document.querySelectorAll('.u-legend tr:first-child .u-value')].map(each => each.textContent)"
+    )
+    wait_until("values of all charts", lambda: "–" not in page.execute_script(instants), 300)
+    read = page.execute_script(instants)
+    page.execute_script("window.first = document.querySelector('#timeline figure')")
+    ActionChains(page).move_to_element_with_offset(over, -100, 10).click_and_hold().move_by_offset(
+        200, 0
+    ).release().perform()
+    back = page.find_element(By.CSS_SELECTOR, "[data-zoom=back]")
+    zoomed = "return !window.first.isConnected && document.querySelectorAll('#timeline canvas').length === 3"
+    wait_until("the part", lambda: page.execute_script(zoomed), 300)
+    was_zoomed = back.is_displayed()
+    back.click()
+
+    wait_until("the present", lambda: not back.is_displayed() and canvases(page) == 3, 300)
+    assert len(read) == 3
+    assert len(set(read)) == 1
+    assert was_zoomed
+    assert complaints_of(page) == []
+
+
+def test_another_range_is_shown_without_loading_again_and_the_address_says_so(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/job?job=main/orders", SIZES[0], "dark")
+    wait_until("the charts", lambda: canvases(page) == 3, 300)
+    page.execute_script("window.kept = true")
+    page.find_element(By.CSS_SELECTOR, "[data-hours='720']").click()
+
+    wait_until("the charts", lambda: canvases(page) == 3, 300)
+    assert page.current_url.endswith("range=month")
+    assert page.execute_script("return window.kept") is True
+
+
+def test_a_time_without_a_history_says_what_to_configure(page: Chrome) -> None:
+    with WebSite(access=Access()) as bare:
+        bare.add("orders")
+        bare.run(3)
+        shown(page, bare, "/job?job=main/orders&range=week", SIZES[1], "dark")
+        output = page.find_element(By.CSS_SELECTOR, "#timeline > output")
+
+        wait_until("what is missing", lambda: "autoscaler.history.enabled: true" in output.text, 300)
+        assert canvases(page) == 0
+        assert findings(page) == []
+    complaints_of(page)  # that there is no history is an answer of 409
+
+
+def test_a_rescale_is_a_mark_that_leads_to_its_explanation(page: Chrome) -> None:
+    with WebSite({"job.autoscaler.utilization.max": "0.8"}, Access()) as scaled:
+        scaled.add("orders").vertices[1].metrics["busyTimeMsPerSecond"] = 1000.0
+        scaled.decide("orders")
+        scaled.run(2)
+        shown(page, scaled, "/job?job=main/orders", SIZES[0], "light")
+        marks = wait_until("the mark", lambda: page.find_elements(By.CSS_SELECTOR, ".marks a"), 300)
+        title, address = marks[0].get_attribute("title"), marks[0].get_attribute("href")
+
+        assert "work" in str(title)
+        assert "/pass?job=main%2Forders&at_ms=" in str(address)
+        assert findings(page) == []
 
 
 def form_of(page: Chrome, order: str) -> Any:

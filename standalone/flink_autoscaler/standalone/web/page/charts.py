@@ -1,4 +1,4 @@
-"""The drawings of a job: its graph, and what arrived, could have and is expected, lag, slots and parallelism."""
+"""The drawings of a job: its graph; and which times its timeline can show."""
 
 from __future__ import annotations
 
@@ -8,18 +8,8 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
-from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.pipeline.pages.drawing import Curve, Times, chart
-from flink_autoscaler.pipeline.pages.rendering import instant
-from flink_autoscaler.standalone.settings.secrets import masked
-from flink_autoscaler.standalone.views.jobs import JobDetailView, VertexView
-from flink_autoscaler.standalone.views.series import SeriesView, SizeView
-from flink_autoscaler.standalone.web.answers import Answers
-from flink_autoscaler.standalone.web.requests import SeriesQuery
+from flink_autoscaler.standalone.views.jobs import VertexView
 
-_HOUR_MS: Final = 3_600_000
-_CURVES: Final = 4
-"""Vertices whose parallelism is drawn; more are hard to tell apart."""
 _BOX: Final = (190, 58)
 _GAP: Final = (60, 18)
 _SHORT: Final = 26
@@ -27,80 +17,24 @@ _SHORT: Final = 26
 
 
 class Range(StrEnum):
-    """How much of the past the charts show."""
+    """How much of the past the timeline shows at first."""
 
+    HOUR = "hour"
     HOURS = "hours"
+    QUARTER = "quarter"
     DAY = "day"
     WEEK = "week"
+    MONTH = "month"
+
+    @property
+    def hours(self) -> int:
+        """How long that is; two hours are in memory, more is in the history."""
+        return {"hour": 1, "hours": 2, "quarter": 6, "day": 24, "week": 168, "month": 720}[self.value]
 
     @property
     def words(self) -> str:
         """For people."""
-        return {"hours": "Last two hours", "day": "Last day", "week": "Last week"}[self.value]
-
-    def query(self, job_key: str, now_ms: int) -> SeriesQuery:
-        """Return what is asked of the series: what is in memory, or what the history has."""
-        if self is Range.HOURS:
-            return SeriesQuery(job=job_key, ahead=1.0)
-        hours = 24 if self is Range.DAY else 7 * 24
-        return SeriesQuery(job=job_key, from_ms=now_ms - hours * _HOUR_MS, ahead=6.0 if self is Range.DAY else 24.0)
-
-
-def charts_of(answers: Answers, job: JobDetailView, time: Range) -> Markup:
-    """Draw the charts of a job, or say why there are none."""
-    try:
-        series = answers.series(time.query(job.job_key, answers.site.now_ms()))
-    except AutoscalerError as error:
-        return Markup('<p class="notice">{}</p>').format(masked(f"Nothing of that time can be shown: {error}."))
-    drawn = Markup("").join(_charts(series, job.lag_limit_seconds))
-    if not drawn:
-        return Markup('<p class="notice">Nothing of that time is known.</p>')
-    return Markup("<p>{} to {}; dashed lines are rescales.</p>{}{}").format(
-        instant(series.since_ms), instant(series.until_ms), _damaged(series), drawn
-    )
-
-
-def _damaged(series: SeriesView) -> Markup:
-    if not series.damaged:
-        return Markup("")
-    return Markup('<p class="notice bad">Files of the history could not be read: {}</p>').format(series.damaged[0])
-
-
-def _charts(series: SeriesView, limit: float | None) -> Iterator[Markup]:
-    points, forecast = series.points, series.forecast
-    marks = [(each.decided_ms, each.is_reverted) for each in series.rescales]
-    times = Times(series.since_ms, series.until_ms, marks)
-    ahead = times if forecast is None else Times(series.since_ms, forecast.points[-1].at_ms, marks)
-    could = Curve("could", [(each.at_ms, each.capacity) for each in points])
-    arrives = Curve("arrives", [(each.at_ms, each.load) for each in points])
-    yield chart("Load", "records/s", [arrives, could, *_expected(series)], ahead)
-    lag = Curve("lag", [(each.at_ms, each.lag_seconds) for each in points])
-    allowed = Curve("allowed", [(each.at_ms, limit) for each in points])
-    yield chart("Lag", "s", [lag, allowed], times)
-    yield chart("Slots", "slots", [Curve("held", [(each.at_ms, each.slots) for each in points], is_step=True)], times)
-    yield chart("Parallelism", "subtasks", list(_sizes(series)), times)
-
-
-def _expected(series: SeriesView) -> Iterator[Curve]:
-    if series.forecast is not None:
-        points = series.forecast.points
-        name = "expected, median and upper quantile"
-        yield Curve(
-            name if series.forecast.is_trusted else f"{name} (not trusted now)",
-            [(each.at_ms, each.median) for each in points],
-            upper=[(each.at_ms, each.upper) for each in points],
-        )
-
-
-def _sizes(series: SeriesView) -> Iterator[Curve]:
-    """Yield the vertices that were widest."""
-    known = [each for each in series.vertices if each.sizes]
-    for vertex in sorted(known, key=lambda each: -_widest(each.sizes))[:_CURVES]:
-        yield Curve(vertex.name[:60], [(each.at_ms, each.parallelism) for each in vertex.sizes], is_step=True)
-
-
-def _widest(sizes: Sequence[SizeView]) -> int:
-    return max(each.parallelism for each in sizes)
+        return f"{self.hours} h" if self.hours <= 24 else f"{self.hours // 24} d"  # noqa: PLR2004 - a day
 
 
 def graph(vertices: Sequence[VertexView]) -> Markup:

@@ -28,7 +28,7 @@ from flink_autoscaler.standalone.views.jobs import Health, JobView
 from flink_autoscaler.standalone.views.passes import PassSummaryView
 from flink_autoscaler.standalone.web.answers import Answers
 from flink_autoscaler.standalone.web.errors import NO_STORE, NotFoundError, status_of
-from flink_autoscaler.standalone.web.page.charts import Range, charts_of, graph
+from flink_autoscaler.standalone.web.page.charts import Range, graph
 from flink_autoscaler.standalone.web.requests import EventsQuery, JobQuery, JobsQuery, PassesQuery, PassQuery, Query
 from flink_autoscaler.standalone.web.rights import Access
 
@@ -50,7 +50,15 @@ SYMBOLS: Final = {
 """What the health of a job looks like: its colour, and a symbol for who sees none."""
 
 PAGES: Final = (("/", "Fleet"), ("/events", "Events"), ("/configuration", "Configuration"), ("/about", "About"))
-_STATIC: Final = ("page.css", "page.js", "theme.js", "icon.svg")
+_STATIC: Final = (
+    "page.css",
+    "page.js",
+    "theme.js",
+    "timeline.js",
+    "icon.svg",
+    "vendor/uPlot.iife.min.js",
+    "vendor/uPlot.min.css",
+)
 _KINDS: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 Values = Mapping[str, Any]
@@ -194,7 +202,6 @@ class Views:
             "job": job,
             "away": _away(self._answers.clusters().clusters),
             "graph": graph(job.vertices),
-            "charts": charts_of(self._answers, job, asked.range),
             "ranges": tuple(Range),
             "range": asked.range,
             "rescales": self._answers.rescales(asked.job).rescales[:20],
@@ -262,7 +269,7 @@ def _literally(text: str) -> str:
 
 
 def _static(name: str) -> Callable[..., Any]:
-    file = files("flink_autoscaler.standalone.web.page") / "static" / name
+    file = files("flink_autoscaler.standalone.web.page").joinpath("static", *name.split("/"))
     content = style().encode() if name == "page.css" else file.read_bytes()
     packed, tag = gzip.compress(content, mtime=0), f'"{hashlib.sha256(content).hexdigest()[:16]}"'
     headers = {"Cache-Control": "no-cache", "ETag": tag, "Vary": "Accept-Encoding"}
