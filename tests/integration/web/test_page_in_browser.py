@@ -21,6 +21,7 @@ from testkit.builders.history import NOON_MS
 from testkit.builders.web import TOKEN, WebSite
 from testkit.clusters.flink.waiting import wait_until
 from testkit.contracts.axe import findings
+from testkit.fakes.flink import chain
 
 pytestmark = pytest.mark.browser
 
@@ -237,6 +238,7 @@ def test_a_time_without_a_history_says_what_to_configure(page: Chrome) -> None:
         wait_until("what is missing", lambda: "autoscaler.history.enabled: true" in output.text, 300)
         assert canvases(page) == 0
         assert findings(page) == []
+        page.get("about:blank")
     complaints_of(page)  # that there is no history is an answer of 409
 
 
@@ -249,9 +251,50 @@ def test_a_rescale_is_a_mark_that_leads_to_its_explanation(page: Chrome) -> None
         marks = wait_until("the mark", lambda: page.find_elements(By.CSS_SELECTOR, ".marks a"), 300)
         title, address = marks[0].get_attribute("title"), marks[0].get_attribute("href")
 
+        wait_until("its place", lambda: marks[0].location["x"] > SIZES[0][0] / 2, 300)
         assert "work" in str(title)
         assert "/pass?job=main%2Forders&at_ms=" in str(address)
         assert findings(page) == []
+        page.get("about:blank")
+
+
+def test_a_vertex_of_the_graph_opens_its_sizing_also_by_keyboard(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/job?job=main/orders", SIZES[0], "light")
+    vertices = ".graph .vertex"
+    wait_until("the graph", lambda: len(page.find_elements(By.CSS_SELECTOR, vertices)) == 2, 300)
+    places = page.execute_script(
+        f"return [...document.querySelectorAll('{vertices} .box')].map(each => each.x.baseVal.value)"
+    )
+    page.execute_script(f"document.querySelectorAll('{vertices}')[1].focus()")
+    page.switch_to.active_element.send_keys(Keys.ENTER)
+    wait_until("its sizing", lambda: page.find_elements(By.CSS_SELECTOR, ".detail .eq"), 300)
+    terms = page.find_element(By.CSS_SELECTOR, ".detail .eq").text
+    link = page.find_element(By.CSS_SELECTOR, ".detail a").get_attribute("href")
+
+    assert places[0] < places[1]
+    assert all(words in terms for words in ("arrives", "to catch up", "for a restart", "needed", "decided"))
+    assert len(page.find_elements(By.CSS_SELECTOR, ".detail .termbars tr")) == 5
+    assert str(link).startswith(f"{web.flink.url}/#/job/running/")
+    assert findings(page) == []
+
+
+@pytest.mark.parametrize("count", [3, 60, 500])
+def test_a_graph_of_many_vertices_with_names_of_any_kind_is_drawn_in_its_box(page: Chrome, count: int) -> None:
+    with WebSite(access=Access()) as wide:
+        wide.flink.add_job("wide", chain(sources=1, vertices=count), start_ms=1, running_at_ms=1)
+        job = next(iter(wide.flink.jobs.values()))
+        job.vertices[0].name = "<img src=x onerror='document.title=1'>" + "\u202e" + "x" * 3000
+        wide.fleet.take(wide.passes.run())
+        shown(page, wide, "/job?job=main/wide", SIZES[1], "dark")
+        drawn = "#graph .vertex"
+        wait_until("the graph", lambda: len(page.find_elements(By.CSS_SELECTOR, drawn)) == count, 300)
+        width = page.execute_script("return document.documentElement.scrollWidth")
+
+        assert width <= SIZES[1][0]
+        assert not page.find_elements(By.CSS_SELECTOR, "#graph img")
+        assert page.title != "1"
+        assert complaints_of(page) == []
+        page.get("about:blank")
 
 
 def form_of(page: Chrome, order: str) -> Any:
@@ -393,6 +436,18 @@ def test_a_what_if_shows_what_would_be_and_the_lines_to_copy(page: Chrome, web: 
 
     assert "work" in answer[0].text
     assert "job.autoscaler.utilization.target: 0.1" in page.find_element(By.CSS_SELECTOR, "#answer pre").text
+
+
+def test_sliders_ask_in_place_and_give_the_line_to_copy(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/job?job=main/orders", SIZES[1], "dark")
+    page.find_element(By.CSS_SELECTOR, "#ask summary").click()
+    slider = page.find_element(By.CSS_SELECTOR, "#ask [data-option='utilization.target']")
+    slider.send_keys(Keys.ARROW_LEFT * 3)
+    lines = "return document.querySelector('#answer pre')?.textContent || ''"
+    wait_until("the line", lambda: page.execute_script(lines) == "job.autoscaler.utilization.target: 0.55", 300)
+
+    assert page.find_element(By.CSS_SELECTOR, "#answer table").is_displayed()
+    assert findings(page) == []
 
 
 def test_the_commands_of_a_backtest_are_shown_with_the_lines_as_words_of_the_shell(page: Chrome, web: WebSite) -> None:

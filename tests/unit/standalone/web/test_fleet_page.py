@@ -58,6 +58,16 @@ def test_a_job_that_cannot_be_read_is_failing(web: WebSite) -> None:
     assert web.get("/jobs", health="healthy")["total"] == 0
 
 
+def test_the_page_of_a_job_whose_options_cannot_be_read_has_no_sliders() -> None:
+    with operated() as web:
+        web.add("broken", user_config={"job.autoscaler.utilization.target": "much"})
+        web.run(2)
+        pages = [web.client.get("/job", params={"job": f"main/{name}"}) for name in ("orders", "broken")]
+
+    assert [each.status_code for each in pages] == [200, 200]
+    assert ["data-option=" in each.text for each in pages] == [True, False]
+
+
 def test_a_rescale_is_a_tick_and_counted() -> None:
     with operated(options={"job.autoscaler.utilization.max": "0.8"}) as web:
         (job,) = web.flink.jobs.values()

@@ -8,8 +8,9 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from enum import StrEnum
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -28,7 +29,6 @@ from flink_autoscaler.standalone.views.jobs import Health, JobView
 from flink_autoscaler.standalone.views.passes import PassSummaryView
 from flink_autoscaler.standalone.web.answers import Answers
 from flink_autoscaler.standalone.web.errors import NO_STORE, NotFoundError, status_of
-from flink_autoscaler.standalone.web.page.charts import Range, graph
 from flink_autoscaler.standalone.web.requests import EventsQuery, JobQuery, JobsQuery, PassesQuery, PassQuery, Query
 from flink_autoscaler.standalone.web.rights import Access
 
@@ -55,7 +55,9 @@ _STATIC: Final = (
     "page.js",
     "theme.js",
     "timeline.js",
+    "graph.js",
     "icon.svg",
+    "vendor/dagre.min.js",
     "vendor/uPlot.iife.min.js",
     "vendor/uPlot.min.css",
 )
@@ -63,6 +65,27 @@ _KINDS: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+x
 
 Values = Mapping[str, Any]
 View = Callable[[Any], Values]
+
+
+class Range(StrEnum):
+    """How much of the past the timeline shows at first."""
+
+    HOUR = "hour"
+    HOURS = "hours"
+    QUARTER = "quarter"
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+
+    @property
+    def hours(self) -> int:
+        """How long that is; two hours are in memory, more is in the history."""
+        return {"hour": 1, "hours": 2, "quarter": 6, "day": 24, "week": 168, "month": 720}[self.value]
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return f"{self.hours} h" if self.hours <= 24 else f"{self.hours // 24} d"  # noqa: PLR2004 - a day
 
 
 class FleetQuery(JobsQuery):
@@ -81,6 +104,18 @@ class NameQuery(Query):
     """A cluster."""
 
     name: str = Field(max_length=200)
+
+
+class Lever(NamedTuple):
+    """An option that a what-if moves: its value, and between which values in which steps."""
+
+    key: str
+    words: str
+    value: str
+    unit: str
+    least: float
+    most: float
+    step: float
 
 
 class Views:
@@ -196,12 +231,14 @@ class Views:
         return {"cluster": found}
 
     def _job(self, asked: JobPageQuery) -> Values:
-        job = self._answers.job(asked.job)
+        job, clusters = self._answers.job(asked.job), self._answers.clusters().clusters
+        cluster = next((each for each in clusters if each.name == job.cluster), None)
         return {
             "title": job.job_key,
             "job": job,
-            "away": _away(self._answers.clusters().clusters),
-            "graph": graph(job.vertices),
+            "away": _away(clusters),
+            "flink": _flink_page(cluster, job),
+            "levers": self._levers(asked.job),
             "ranges": tuple(Range),
             "range": asked.range,
             "rescales": self._answers.rescales(asked.job).rescales[:20],
@@ -228,7 +265,44 @@ class Views:
     def _what_if(self, asked: PassQuery) -> Values:
         job = self._answers.site.fleet.job(asked.job)
         target = "" if job is None else f"utilization.target: {job.context.options.utilization_target:g}"
-        return {"title": "what if", "job_key": asked.job, "at_ms": asked.at_ms, "options": target}
+        return {
+            "title": "what if",
+            "job_key": asked.job,
+            "at_ms": asked.at_ms,
+            "options": target,
+            "levers": self._levers(asked.job),
+        }
+
+    def _levers(self, job_key: str) -> list[Lever]:
+        """Return the options that a what-if moves most often, as the job has them; none where they cannot be read."""
+        job = self._answers.site.fleet.job(job_key)
+        if job is None:
+            return []
+        options = job.context.options
+        try:
+            return [
+                Lever(
+                    "utilization.target",
+                    "Busy at most, as planned",
+                    f"{options.utilization_target:g}",
+                    "",
+                    0.3,
+                    1,
+                    0.05,
+                ),
+                Lever(
+                    "catch-up.duration",
+                    "Catch up within",
+                    f"{options.catch_up_duration.seconds // 60}",
+                    " min",
+                    0,
+                    120,
+                    5,
+                ),
+                Lever("restart.time", "A restart takes", f"{options.restart_time.seconds}", " s", 0, 600, 10),
+            ]
+        except AutoscalerError:
+            return []
 
     def _events(self, asked: EventsQuery) -> Values:
         return {"events": self._answers.events(asked), "query": asked}
@@ -261,6 +335,12 @@ def _load(job: JobView) -> Markup:
 def _away(clusters: Sequence[ClusterView]) -> dict[str, str]:
     """Return the clusters that did not answer last, and why: what is known of their jobs is older."""
     return {each.name: each.error for each in clusters if each.error is not None}
+
+
+def _flink_page(cluster: ClusterView | None, job: JobView) -> str | None:
+    """Return where Flink's own page shows a job; None where no address of a JobManager is configured."""
+    url = None if cluster is None or job.job_id is None or cluster.type == "yarn" else cluster.url
+    return f"{url.rstrip('/')}/#/job/running/{job.job_id}/overview" if url and url.startswith("http") else None
 
 
 def _literally(text: str) -> str:

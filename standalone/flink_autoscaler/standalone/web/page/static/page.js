@@ -248,6 +248,20 @@
     typing = setTimeout(filtered, 150, form);
   });
 
+  // A what-if is asked as its sliders move: each is a line of its options, where it differs from what the job has.
+  let moving = null;
+  document.addEventListener("input", (event) => {
+    const slider = event.target.closest("#what-if input[type=range]");
+    if (slider === null) { return; }
+    const { option, unit } = slider.dataset;
+    const field = slider.form.elements.options;
+    slider.nextElementSibling.textContent = slider.value + unit;
+    const others = field.value.split("\n").filter((line) => line.trim() !== "" && line.slice(0, line.indexOf(":")).trim() !== option);
+    field.value = [...others, `${option}: ${slider.value}${unit}`].join("\n");
+    clearTimeout(moving);
+    moving = setTimeout(() => slider.form.requestSubmit(), 200);
+  });
+
   // Keys: / to the filter, j and k along the rows, Esc back, g and a letter to a page.
   const places = { f: "/", e: "/events", c: "/configuration", a: "/about" };
   let isGoing = false;

@@ -142,7 +142,7 @@
     const rows = marks(range);
     box.replaceChildren(rows.strip);
     for (const chart of charts) { one(chart, range, rows.marks); }
-    place(rows);
+    setTimeout(place, 0, rows);  // a chart knows its scales a moment later
   }
 
   function one([title, unit, words, height, instants, curves], range, marked) {
@@ -221,6 +221,7 @@
 
   function place({ strip, marks: within }) {
     const plot = shown[0];
+    if (!plot || !strip.isConnected) { return; }
     [...strip.children].forEach((link, number) => { link.style.left = `${Math.round(plot.valToPos(within[number].at, "x") + plot.bbox.left / devicePixelRatio)}px`; });
   }
 
