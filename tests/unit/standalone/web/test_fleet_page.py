@@ -72,14 +72,18 @@ def test_a_rescale_is_a_tick_and_counted() -> None:
     with operated(options={"job.autoscaler.utilization.max": "0.8"}) as web:
         (job,) = web.flink.jobs.values()
         job.vertices[1].metrics["busyTimeMsPerSecond"] = 1000.0
+        web.run()
+        before = web.client.get("/job", params={"job": "main/orders"}).text
         web.decide("orders")
         web.run(2)
         (found,) = web.get("/jobs")["jobs"]
-        page = web.client.get("/").text
+        page, job_page = web.client.get("/").text, web.client.get("/job", params={"job": "main/orders"}).text
 
     assert [each["is_up"] for each in found["rescales"]] == [True]
     assert "1 up, 0 down" in page
     assert "load lately, 1 rescales" in page
+    assert "Takes back " in job_page
+    assert "There is no rescale to take back" in before
 
 
 def test_worst_comes_first_and_labels_are_found(web: WebSite) -> None:
