@@ -27,7 +27,8 @@ _BULKY = ("flink/checkpoints", "flink/savepoints", "flink/tmp", "flink/upload", 
 def main(environ: Mapping[str, str] = os.environ) -> int:
     """Run the demo as the environment says; return the exit status.
 
-    ``POLICY`` is the one that decides, ``DEMO_SECONDS`` its length, ``DEMO_KEEP=1`` keeps the logs of a success too,
+    ``POLICY`` is the one that decides, ``DEMO_SECONDS`` its length, ``DEMO_KEEP=1`` keeps Flink and
+    the daemon's page alive at the end, and the logs of a success too,
     ``DEMO_ENGINE=inline`` does without Spark.
 
     Returns:
@@ -41,13 +42,14 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         print(f"demo: {error}", file=sys.stderr)
         return 2
     directory = Path(tempfile.mkdtemp(prefix="flink-autoscaler-demo-"))
-    show = Show(plan, directory, _console(), engine)
+    is_kept = environ.get("DEMO_KEEP") == "1"
+    show = Show(plan, directory, _console(), engine, is_kept=is_kept)
     try:
         status = _run(show)
     except BaseException:
         _tidy(show, is_kept=True)
         raise
-    _tidy(show, is_kept=status != 0 or environ.get("DEMO_KEEP") == "1")
+    _tidy(show, is_kept=status != 0 or is_kept)
     return status
 
 

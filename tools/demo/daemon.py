@@ -109,15 +109,19 @@ def _environment(directory: Path) -> dict[str, str]:
 
 
 class DaemonPages:
-    """The daemon's HTTP endpoint."""
+    """The daemon's HTTP endpoint.
+
+    Attributes:
+        url: Where it is.
+    """
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self.url = url
 
     def is_ready(self) -> bool:
         """Tell whether a pass over the cluster has succeeded lately."""
         try:
-            return httpx.get(f"{self._url}/readyz", timeout=5.0, trust_env=False).is_success
+            return httpx.get(f"{self.url}/readyz", timeout=5.0, trust_env=False).is_success
         except httpx.HTTPError:
             return False
 
@@ -127,7 +131,7 @@ class DaemonPages:
         It is empty when the daemon does not answer.
         """
         try:
-            text = httpx.get(f"{self._url}/metrics", timeout=5.0, trust_env=False).raise_for_status().text
+            text = httpx.get(f"{self.url}/metrics", timeout=5.0, trust_env=False).raise_for_status().text
         except httpx.HTTPError:
             return {}
         totals: dict[str, float] = {}

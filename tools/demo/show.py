@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from demo.daemon import DEFAULT_ENGINE, PASSES, DaemonPages, DaemonProcess, conf
 from demo.job_watch import JobWatch
 from demo.plan import LEAD_IN, SLOTS, DemoPlan
 from demo.screen import Frame, Screen
-from demo.stop_signals import StopSignals
+from demo.stop_signals import StoppedError, StopSignals
 from demo.story import LogReader, Story, shortfalls
 from testkit.clusters.flink import FlinkCluster
 from testkit.clusters.flink import job as scaling_job
@@ -41,6 +41,7 @@ class Show:
         start: Second 0 of the curve, epoch seconds.
         totals: The daemon's own counters at the end; empty when it was not asked.
         screen: Who shows the frames; None takes what fits the console.
+        is_kept: Whether Flink and the daemon stay at the end, until somebody ends the demo.
     """
 
     plan: DemoPlan
@@ -51,6 +52,7 @@ class Show:
     start: float = 0.0
     totals: dict[str, float] = field(default_factory=dict)
     screen: Screen | None = None
+    is_kept: bool = False
 
     def run(self, signals: StopSignals) -> list[str]:
         """Run everything, stop everything; return what is missing for a success.
@@ -70,11 +72,21 @@ class Show:
 
             self._watch(self.story, watch, log, require_running)
             self.totals = pages.totals()
+            if self.is_kept:
+                self._stay(pages.url, require_running)
             signals.tidy_up()
         found = shortfalls(self.story, self.plan.drained_lag)
         if self.engine == DEFAULT_ENGINE and not self.totals.get(f"{PASSES} on {DEFAULT_ENGINE}"):
             found.append("no pass ran on Spark, as far as the daemon told")
         return found
+
+    def _stay(self, url: str, require_running: Callable[[], None]) -> None:
+        """Leave everything running until somebody ends it; the verdict comes then."""
+        self._say(f"the daemon's page stays: {url} (Ctrl-C ends it)")
+        with suppress(StoppedError):
+            while True:
+                require_running()
+                time.sleep(_LOOK_EVERY)
 
     def _say(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)

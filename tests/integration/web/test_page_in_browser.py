@@ -11,15 +11,17 @@ from typing import Any
 
 import pytest
 from pictures.browser import chromium, text_of
-from selenium.webdriver import Chrome, Keys
+from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
 
 from flink_autoscaler.standalone.web.authorization import AccessRules
+from flink_autoscaler.standalone.web.page.views import ROWS
 from testkit.builders.backtests import a_history, job_rows
 from testkit.builders.history import NOON_MS
 from testkit.builders.web import TOKEN, WebSite
 from testkit.clusters.flink.waiting import wait_until
 from testkit.contracts.axe import findings
+from testkit.fakes.flink import chain
 
 pytestmark = pytest.mark.browser
 
@@ -27,6 +29,7 @@ VIEWS = (
     "/",
     "/job?job=main/orders",
     "/job?job=main/orders&range=day",
+    "/job?job=main/orders&range=month",
     "/pass?job=main/orders",
     "/what-if?job=main/orders",
     "/cluster?name=main",
@@ -123,6 +126,175 @@ def test_the_fleet_is_kept_up_to_date_without_loading_again(page: Chrome, web: W
 
     wait_until("the new job", lambda: "main/payments" in page.find_element(By.ID, "main").text, 300)
     assert page.execute_script("return window.kept") is True
+
+
+def keys_of(page: Chrome) -> list[str]:
+    """Return the keys of the jobs that the fleet shows."""
+    script = "return [...document.querySelectorAll('.jobs tbody th a')].map(each => each.textContent)"
+    return list(page.execute_script(script))
+
+
+def test_the_fleet_is_filtered_as_one_types_and_the_address_says_by_what(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/", SIZES[0], "light")
+    page.find_element(By.TAG_NAME, "body").send_keys("/")
+    page.switch_to.active_element.send_keys("orders")
+    wait_until("the job alone", lambda: keys_of(page) == ["main/orders"], 300)
+    address = page.current_url
+    page.get(address)
+    again, field = keys_of(page), page.find_element(By.NAME, "search")
+    field.send_keys(Keys.ESCAPE)
+
+    wait_until("all jobs", lambda: len(keys_of(page)) > 1, 300)
+    assert (address.partition("?")[2], again) == ("search=orders", ["main/orders"])
+    assert "?" not in page.current_url
+    assert page.switch_to.active_element.tag_name == "body"
+
+
+def test_keys_lead_along_the_rows_and_to_pages(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/", SIZES[0], "light")
+    places = []
+    for key in "jjkj":
+        page.switch_to.active_element.send_keys(key)
+        places.append(page.switch_to.active_element.text)
+    second = page.switch_to.active_element.get_attribute("href")
+    page.switch_to.active_element.send_keys(Keys.ENTER)
+    wait_until("the job", lambda: page.current_url == second, 300)
+    page.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+    wait_until("the fleet", lambda: page.current_url == f"{web.url}/", 300)
+    page.find_element(By.TAG_NAME, "body").send_keys("ge")
+    wait_until("the events", lambda: page.current_url.endswith("/events"), 300)
+
+    keys = sorted({*places})
+    assert places == [places[0], places[1], places[0], places[1]]
+    assert len(keys) == 2
+
+
+def test_jobs_beyond_the_first_ones_come_when_their_end_is_near(page: Chrome) -> None:
+    with WebSite(access=AccessRules()) as many:
+        for number in range(ROWS + 15):
+            many.add(f"job-{number:03}")
+        many.run()
+        shown(page, many, "/", SIZES[0], "light")
+        page.execute_script("scrollTo(0, document.body.scrollHeight)")
+        wait_until("all rows", lambda: len(keys_of(page)) == ROWS + 15, 300)
+        wait_until("the stream", lambda: "live" in page.find_element(By.ID, "state").text, 300)
+        many.add("one-more")
+        many.run()
+
+        wait_until("one more row", lambda: len(set(keys_of(page))) == ROWS + 16, 300)
+
+
+def canvases(page: Chrome) -> int:
+    """Return how many charts the timeline has."""
+    return len(page.find_elements(By.CSS_SELECTOR, "#timeline figure canvas"))
+
+
+def test_the_timeline_is_read_at_one_instant_zoomed_and_led_back_to_the_present(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/job?job=main/orders&range=day", SIZES[0], "light")
+    wait_until("the charts", lambda: canvases(page) == 3, 300)
+    over = page.find_element(By.CSS_SELECTOR, "#timeline .u-over")
+    page.execute_script("arguments[0].scrollIntoView({ block: 'center' })", over)
+    ActionChains(page).move_to_element_with_offset(over, 100, 10).perform()
+    instants = (
+        "return [...document.querySelectorAll('.u-legend tr:first-child .u-value')].map(each => each.textContent)"
+    )
+    wait_until("values of all charts", lambda: "–" not in page.execute_script(instants), 300)
+    read = page.execute_script(instants)
+    page.execute_script("window.first = document.querySelector('#timeline figure')")
+    ActionChains(page).move_to_element_with_offset(over, -100, 10).click_and_hold().move_by_offset(
+        200, 0
+    ).release().perform()
+    back = page.find_element(By.CSS_SELECTOR, "[data-zoom=back]")
+    zoomed = "return !window.first.isConnected && document.querySelectorAll('#timeline canvas').length === 3"
+    wait_until("the part", lambda: page.execute_script(zoomed), 300)
+    was_zoomed = back.is_displayed()
+    back.click()
+
+    wait_until("the present", lambda: not back.is_displayed() and canvases(page) == 3, 300)
+    assert len(read) == 3
+    assert len(set(read)) == 1
+    assert was_zoomed
+    assert complaints_of(page) == []
+
+
+def test_another_range_is_shown_without_loading_again_and_the_address_says_so(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/job?job=main/orders", SIZES[0], "dark")
+    wait_until("the charts", lambda: canvases(page) == 3, 300)
+    page.execute_script("window.kept = true")
+    page.find_element(By.CSS_SELECTOR, "[data-hours='720']").click()
+
+    wait_until("the charts", lambda: canvases(page) == 3, 300)
+    assert page.current_url.endswith("range=month")
+    assert page.execute_script("return window.kept") is True
+
+
+def test_a_time_without_a_history_says_what_to_configure(page: Chrome) -> None:
+    with WebSite(access=AccessRules()) as bare:
+        bare.add("orders")
+        bare.run(3)
+        shown(page, bare, "/job?job=main/orders&range=week", SIZES[1], "dark")
+        output = page.find_element(By.CSS_SELECTOR, "#timeline > output")
+
+        wait_until("what is missing", lambda: "autoscaler.history.enabled: true" in output.text, 300)
+        assert canvases(page) == 0
+        assert findings(page) == []
+        page.get("about:blank")
+    complaints_of(page)  # that there is no history is an answer of 409
+
+
+def test_a_rescale_is_a_mark_that_leads_to_its_explanation(page: Chrome) -> None:
+    with WebSite({"job.autoscaler.utilization.max": "0.8"}, AccessRules()) as scaled:
+        scaled.add("orders").vertices[1].metrics["busyTimeMsPerSecond"] = 1000.0
+        scaled.decide("orders")
+        scaled.run(2)
+        shown(page, scaled, "/job?job=main/orders", SIZES[0], "light")
+        marks = wait_until("the mark", lambda: page.find_elements(By.CSS_SELECTOR, ".marks a"), 300)
+        title, address = marks[0].get_attribute("title"), marks[0].get_attribute("href")
+
+        wait_until("its place", lambda: marks[0].location["x"] > SIZES[0][0] / 2, 300)
+        assert "work" in str(title)
+        assert "/pass?job=main%2Forders&at_ms=" in str(address)
+        assert findings(page) == []
+        page.get("about:blank")
+
+
+def test_a_vertex_of_the_graph_opens_its_sizing_also_by_keyboard(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/job?job=main/orders", SIZES[0], "light")
+    vertices = ".graph .vertex"
+    wait_until("the graph", lambda: len(page.find_elements(By.CSS_SELECTOR, vertices)) == 2, 300)
+    places = page.execute_script(
+        f"return [...document.querySelectorAll('{vertices} .box')].map(each => each.x.baseVal.value)"
+    )
+    page.execute_script(f"document.querySelectorAll('{vertices}')[1].focus()")
+    page.switch_to.active_element.send_keys(Keys.ENTER)
+    wait_until("its sizing", lambda: page.find_elements(By.CSS_SELECTOR, ".detail .eq"), 300)
+    terms = page.find_element(By.CSS_SELECTOR, ".detail .eq").text
+    link = page.find_element(By.CSS_SELECTOR, ".detail a").get_attribute("href")
+
+    assert places[0] < places[1]
+    assert all(words in terms for words in ("arrives", "to catch up", "for a restart", "needed", "decided"))
+    assert len(page.find_elements(By.CSS_SELECTOR, ".detail .termbars tr")) == 5
+    assert str(link).startswith(f"{web.flink.url}/#/job/running/")
+    assert findings(page) == []
+
+
+@pytest.mark.parametrize("count", [3, 60, 500])
+def test_a_graph_of_many_vertices_with_names_of_any_kind_is_drawn_in_its_box(page: Chrome, count: int) -> None:
+    with WebSite(access=AccessRules()) as wide:
+        wide.flink.add_job("wide", chain(sources=1, vertices=count), start_ms=1, running_at_ms=1)
+        job = next(iter(wide.flink.jobs.values()))
+        job.vertices[0].name = "<img src=x onerror='document.title=1'>" + "\u202e" + "x" * 3000
+        wide.fleet.record_pass(wide.passes.run())
+        shown(page, wide, "/job?job=main/wide", SIZES[1], "dark")
+        drawn = "#graph .vertex"
+        wait_until("the graph", lambda: len(page.find_elements(By.CSS_SELECTOR, drawn)) == count, 300)
+        width = page.execute_script("return document.documentElement.scrollWidth")
+
+        assert width <= SIZES[1][0]
+        assert not page.find_elements(By.CSS_SELECTOR, "#graph img")
+        assert page.title != "1"
+        assert complaints_of(page) == []
+        page.get("about:blank")
 
 
 def form_of(page: Chrome, order: str) -> Any:
@@ -222,13 +394,13 @@ def test_a_clock_that_differs_from_that_of_the_daemon_is_told(
     finally:
         page.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
     state = page.find_element(By.CSS_SELECTOR, "dl.facts time")
-    instant = page.execute_script("return new Date(arguments[0]).toLocaleString()", state.get_attribute("datetime"))
 
     told = page.find_element(By.ID, "clock").text
     seconds = [int(each) for each in re.findall(text, told)] if text else []
     assert seconds == pytest.approx([abs(hours) * 3600.0] if hours else [], abs=30)
     assert page.find_element(By.ID, "clock").is_displayed() is bool(text)
-    assert state.text == instant
+    assert re.fullmatch(r"\d+ s ago|in \d+ s", state.text)
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \w", str(state.get_attribute("title")))
 
 
 def test_a_view_that_nobody_sees_is_not_asked_for_again(page: Chrome, web: WebSite) -> None:
@@ -266,6 +438,18 @@ def test_a_what_if_shows_what_would_be_and_the_lines_to_copy(page: Chrome, web: 
     assert "job.autoscaler.utilization.target: 0.1" in page.find_element(By.CSS_SELECTOR, "#answer pre").text
 
 
+def test_sliders_ask_in_place_and_give_the_line_to_copy(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/job?job=main/orders", SIZES[1], "dark")
+    page.find_element(By.CSS_SELECTOR, "#ask summary").click()
+    slider = page.find_element(By.CSS_SELECTOR, "#ask [data-option='utilization.target']")
+    slider.send_keys(Keys.ARROW_LEFT * 3)
+    lines = "return document.querySelector('#answer pre')?.textContent || ''"
+    wait_until("the line", lambda: page.execute_script(lines) == "job.autoscaler.utilization.target: 0.55", 300)
+
+    assert page.find_element(By.CSS_SELECTOR, "#answer table").is_displayed()
+    assert findings(page) == []
+
+
 def test_the_commands_of_a_backtest_are_shown_with_the_lines_as_words_of_the_shell(page: Chrome, web: WebSite) -> None:
     shown(page, web, "/what-if?job=main/orders", SIZES[0], "light")
     field = page.find_element(By.NAME, "options")
@@ -283,6 +467,32 @@ def test_the_commands_of_a_backtest_are_shown_with_the_lines_as_words_of_the_she
     assert complaints_of(page) == []
 
 
+def test_the_colour_scheme_can_be_switched_and_stays_so(page: Chrome, web: WebSite) -> None:
+    dark = "return [getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
+    shown(page, web, "/", SIZES[0], "light")
+    light = page.execute_script(dark)
+    page.find_element(By.ID, "theme").click()
+    switched = page.execute_script(dark)
+    shown(page, web, "/about", SIZES[0], "light")
+    try:
+        assert switched != light
+        assert page.execute_script(dark) == switched
+        assert findings(page) == []
+    finally:
+        page.find_element(By.ID, "theme").click()
+    assert page.execute_script(dark) == light
+    assert page.execute_script("return localStorage.length") == 0
+
+
+def test_what_is_printed_is_light_and_has_no_forms(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/job?job=main/orders", SIZES[0], "dark")
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": []})
+    shown_forms = [each for each in page.find_elements(By.CSS_SELECTOR, "form, header.top") if each.is_displayed()]
+
+    assert shown_forms == []
+    assert page.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
 def test_all_of_it_can_be_reached_by_keyboard(page: Chrome, web: WebSite) -> None:
     shown(page, web, "/", SIZES[0], "light")
     reached = []
@@ -293,4 +503,4 @@ def test_all_of_it_can_be_reached_by_keyboard(page: Chrome, web: WebSite) -> Non
 
     texts = " ".join(map(str, reached))
     assert "#main" in str(reached[0])
-    assert all(wanted in texts for wanted in ("/events", "search", "sort", "button", "job=main%2Forders"))
+    assert all(wanted in texts for wanted in ("/events", "search", "health", "sort", "job=main%2Forders"))

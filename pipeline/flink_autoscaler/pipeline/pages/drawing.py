@@ -20,6 +20,7 @@ _WIDTH, _HEIGHT, _MARGIN = 640, 160, 4
 _COLUMNS: Final = 48
 """Of a chart, each of which tells its values to a mouse."""
 _TICKS: Final = 4
+_SPARK_POINTS: Final = 40
 _CLOCK_SPAN_MS: Final = 36 * 3_600_000
 """Up to so long a time of day says when something was."""
 _ROUND: Final = (1, 2, 4, 6, 8, 10)
@@ -74,17 +75,31 @@ class Times:
         return self.since_ms + share * (self.until_ms - self.since_ms)
 
 
-def sparkline(values: Values) -> Markup:
-    """Draw a curve without axes."""
-    curve = Curve("load", values)
-    known = [at_ms for at_ms, _ in curve.known]
-    paths = Markup("")
+def sparkline(values: Values, ticks: Sequence[tuple[float, bool]] = ()) -> Markup:
+    """Draw a curve without axes, in few bytes: a long list has one for every job.
+
+    Args:
+        values: What is drawn; of many every second or third.
+        ticks: Instants (epoch milliseconds) at which something happened, and whether it went up.
+    """
+    known = Curve("load", values).known
+    known = known[:: -(1 + len(known) // _SPARK_POINTS)][::-1]
+    drawn = ""
     if len(known) > 1:
-        plane = _Plane(Times(min(known), max(known)), (120, 24), 2, _greatest([curve]))
-        paths = Markup("").join(plane.paths([curve]))
-    return Markup(
-        '<svg class="spark" width="120" height="24" viewBox="0 0 120 24" role="img" aria-label="load lately">{}</svg>'
-    ).format(paths)
+        times, top = Times(known[0][0], known[-1][0]), max(value for _, value in known) or 1.0
+        points = [(round(120 * times.share(at_ms)), round(23 - 21 * value / top)) for at_ms, value in known]
+        line = "L".join(f"{x} {y}" for x, y in points)
+        marks = (
+            f"M{x - 3} 24l3-5l3 5z" if is_up else f"M{x - 3} 19l3 5l3-5z"
+            for x, is_up in ((round(120 * times.share(at_ms)), is_up) for at_ms, is_up in ticks)
+            if 0 <= x <= 120  # noqa: PLR2004 - the width
+        )
+        drawn = f'<path class="area" d="M0 24L{line}V24z"/><path d="M{line}"/><path class="tick" d="{"".join(marks)}"/>'
+    label = f"load lately{f', {len(ticks)} rescales' if ticks else ''}"
+    return Markup('<svg class="spark" width="120" height="24" role="img" aria-label="{}">{}</svg>').format(
+        label,
+        Markup(drawn),  # noqa: S704 - numbers alone
+    )
 
 
 def chart(title: str, unit: str, curves: Sequence[Curve], times: Times) -> Markup:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
+from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from pydantic import Field
@@ -15,11 +16,11 @@ from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import EvaluatedVertex, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import finite
-from flink_autoscaler.core.model.supervision import SupervisionPhase
+from flink_autoscaler.core.model.supervision import NO_SUPERVISION, SupervisionPhase
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.settings.secrets import mask_value
 from flink_autoscaler.standalone.views.base import Number, Text, View
-from flink_autoscaler.standalone.views.fleet import JobNow
+from flink_autoscaler.standalone.views.fleet import POINT_MS, POINTS, JobNow
 from flink_autoscaler.standalone.views.outcomes import (
     headline_of,
     names_of,
@@ -30,10 +31,26 @@ from flink_autoscaler.standalone.views.outcomes import (
 from flink_autoscaler.standalone.views.series import PointView
 
 T = TypeVar("T")
+_HOURS_MS: Final = POINTS * POINT_MS
 
 _BLIND: Final = frozenset({PassPhase.ERROR, PassPhase.INVALID_CONFIG})
+_TROUBLED: Final = frozenset({SupervisionPhase.PAUSED, SupervisionPhase.ROLLING_BACK})
 _SHORT: Final = frozenset({"HEADROOM_REACHED", "SLOTS_MISSING", "SCALING_LIMITED", "QUOTA_REACHED"})
 """Codes of reasons for which a job may get less than its load asks for."""
+
+_LIMITED: Final = frozenset({*_SHORT, "SLO_LIMITED", "FAIR_SHARE", "DATA_SKEW"})
+"""Codes of reasons for which a job can get no more, or for which more would not help."""
+
+
+class Health(StrEnum):
+    """How a job is, what is worst first."""
+
+    FAILING = "failing"
+    BEHIND = "behind"
+    LIMITED = "at limit"
+    SUSPENDED = "suspended"
+    UNKNOWN = "unknown"
+    HEALTHY = "healthy"
 
 
 class ReasonView(View):
@@ -70,6 +87,13 @@ class VertexView(View):
     is_bottleneck: bool
 
 
+class RescaleTickView(View):
+    """When a job was rescaled, and whether any vertex grew."""
+
+    at_ms: int
+    is_up: bool
+
+
 class JobView(View):
     """A job as the last pass over its cluster found it."""
 
@@ -81,6 +105,7 @@ class JobView(View):
     enabled: bool | None = Field(description="Whether it is looked after; null where its configuration does not tell.")
     labels: dict[str, str]
     at_ms: int
+    health: Health
     phase: str | None
     decision: str | None = Field(description="rescale or hold.")
     headline: Text
@@ -95,6 +120,9 @@ class JobView(View):
     lag_limit_seconds: Number
     slots: int | None
     parallelism: int | None = Field(description="Of the widest vertex.")
+    requested: int | None = Field(description="The same with what is wanted; null where that is what there is.")
+    rescaling: str | None = Field(description="How far the rescale that is under way came; null where none is.")
+    rescales: list[RescaleTickView] = Field(description="Of the last two hours.")
     wanted: dict[str, int] = Field(description="By vertex, where another parallelism is wanted than there is.")
     points: list[PointView] = Field(description="The last two hours.")
 
@@ -145,10 +173,29 @@ def concerns_of(job: JobNow) -> list[str]:
     return _safely(lambda: list(_concerns(job)), nobody)
 
 
+def health_of(job: JobNow) -> Health:
+    """Return how a job is: the worst of what holds."""
+    if job.failure:
+        return Health.FAILING
+    if job.report is None:
+        return Health.UNKNOWN
+    outcome, late = job.report.outcome, job.figures.lag_seconds
+    if outcome.phase in _BLIND or outcome.state.supervision.phase in _TROUBLED or job.report.errors:
+        return Health.FAILING
+    limit = _safely(lambda: job.context.options.slo_lag.exact_seconds, None)
+    if late is not None and limit is not None and late > limit:
+        return Health.BEHIND
+    if any(reason.code in _LIMITED for reason in outcome.decision.reasons):
+        return Health.LIMITED
+    is_managed = _safely(lambda: job.context.options.enabled, True)
+    return Health.SUSPENDED if job.report.suspensions or not is_managed else Health.HEALTHY
+
+
 def _described(job: JobNow) -> dict[str, Any]:
     context, report = job.context, job.report
     outcome = None if report is None else report.outcome
-    names = names_of(outcome)
+    names, supervision = names_of(outcome), NO_SUPERVISION if outcome is None else outcome.state.supervision
+    under_way, recent = supervision.under_way, job.at_ms - _HOURS_MS
     return {
         "job_key": context.job_key,
         "cluster": context.cluster,
@@ -158,6 +205,7 @@ def _described(job: JobNow) -> dict[str, Any]:
         "enabled": _safely(lambda: context.options.enabled, None),
         "labels": context.labels,
         "at_ms": job.at_ms,
+        "health": health_of(job),
         "phase": None if outcome is None else outcome.phase.value,
         "decision": None if outcome is None else outcome.decision.kind,
         "headline": headline_of(outcome) if outcome is not None else job.failure or "not looked at yet",
@@ -168,6 +216,13 @@ def _described(job: JobNow) -> dict[str, Any]:
         **asdict(job.figures),
         "lag_limit_seconds": _safely(lambda: context.options.slo_lag.exact_seconds, None),
         "parallelism": _widest(outcome),
+        "requested": _requested(outcome),
+        "rescaling": None if under_way is None else under_way.stage.value,
+        "rescales": [
+            {"at_ms": each.decided_ms, "is_up": each.is_up}
+            for each in supervision.rescales
+            if each.decided_ms >= recent
+        ],
         "wanted": {} if outcome is None else {names[v]: number for v, number in other_parallelism(outcome).items()},
         "points": job.points,
     }
@@ -198,7 +253,7 @@ def _concerns(job: JobNow) -> Iterator[str]:
     outcome = job.report.outcome
     if outcome.phase in _BLIND:
         yield from (reason.text for reason in outcome.decision.reasons[:1])
-    if outcome.state.supervision.phase in (SupervisionPhase.PAUSED, SupervisionPhase.ROLLING_BACK):
+    if outcome.state.supervision.phase in _TROUBLED:
         yield f"it is {outcome.state.supervision.phase.value} after a rescale that did not work"
     late = job.figures.lag_seconds
     limit = job.context.options.slo_lag.exact_seconds
@@ -212,6 +267,14 @@ def _widest(outcome: PassOutcome | None) -> int | None:
     if outcome is None or outcome.topology is None:
         return None
     return max((vertex.parallelism for vertex in outcome.topology.vertices.values()), default=None)
+
+
+def _requested(outcome: PassOutcome | None) -> int | None:
+    if outcome is None or outcome.topology is None or not (wanted := other_parallelism(outcome)):
+        return None
+    sizes = {vertex_id: vertex.parallelism for vertex_id, vertex in outcome.topology.vertices.items()}
+    most = max({**sizes, **wanted}.values())
+    return None if most == max(sizes.values()) else most
 
 
 def _vertices(job: JobNow) -> Iterator[dict[str, Any]]:

@@ -25,10 +25,11 @@ from flink_autoscaler.standalone.views.events import EventsView, EventView, even
 from flink_autoscaler.standalone.views.explanation import explain_pass, pass_view
 from flink_autoscaler.standalone.views.fleet import JobNow
 from flink_autoscaler.standalone.views.jobs import (
+    Health,
     JobDetailView,
     JobsView,
     JobView,
-    concerns_of,
+    health_of,
     job_detail_view,
     job_view,
 )
@@ -42,6 +43,7 @@ from flink_autoscaler.standalone.views.passes import (
     RescalesView,
 )
 from flink_autoscaler.standalone.views.series import RescaleView, SeriesView
+from flink_autoscaler.standalone.views.summary import FleetSummaryView, fleet_summary
 from flink_autoscaler.standalone.web.app_state import AppState
 from flink_autoscaler.standalone.web.errors import NotFoundError
 from flink_autoscaler.standalone.web.requests import EventsQuery, JobsQuery, PassesQuery, SeriesQuery, WhatIfRequest
@@ -50,6 +52,9 @@ from flink_autoscaler.standalone.web.whatif import WhatIfView, what_if
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.spark.live import SparkStatus
+
+
+_RANKS = {health: rank for rank, health in enumerate(Health)}
 
 
 class ValueView(View):
@@ -92,12 +97,14 @@ class QueryService:
     def __init__(self, site: AppState) -> None:
         self.site = site
         self._views: WeakKeyDictionary[JobNow, JobView] = WeakKeyDictionary()
+        self._health: WeakKeyDictionary[JobNow, Health] = WeakKeyDictionary()
         self._series = SeriesReader(site)
 
     def jobs(self, asked: JobsQuery) -> JobsView:
         """Return a page of the jobs that fit, in an order."""
         version, jobs = self.site.fleet.version, self.site.fleet.jobs()
-        fitting = sorted((job for job in jobs if _matches(job, asked)), key=lambda job: _sort_key(job, asked.sort))
+        fitting = [job for job in jobs if _matches(job, asked) and asked.health in ("", self._health_of(job))]
+        fitting.sort(key=lambda job: _sort_key(job, asked.sort, self._health_of(job)))
         shown = [self._job_view(job) for job in fitting[asked.offset : asked.offset + asked.limit]]
         return JobsView(version=version, total=len(fitting), jobs=shown)
 
@@ -110,6 +117,12 @@ class QueryService:
         version, jobs, configured = self.site.fleet.version, self.site.fleet.jobs(), self.site.clusters()
         found = [cluster_view(each, jobs, configured.get(each.name)) for each in self.site.fleet.clusters()]
         return ClustersView(version=version, clusters=found)
+
+    def summary(self, clusters: ClustersView) -> FleetSummaryView:
+        """Sum the fleet up."""
+        jobs = self.site.fleet.jobs()
+        health = {job: self._health_of(job) for job in jobs}
+        return fleet_summary(jobs, health, clusters.clusters, self.site.now_ms())
 
     def passes(self, asked: PassesQuery) -> PassesView:
         """Return the recorded passes over a job, the newest first. May raise :class:`StoreError`."""
@@ -229,6 +242,13 @@ class QueryService:
             view = self._views[job] = job_view(job)
         return view
 
+    def _health_of(self, job: JobNow) -> Health:
+        """Return how a job is, worked out once per pass: all jobs are sorted by it whenever somebody looks."""
+        health = self._health.get(job)
+        if health is None:
+            health = self._health[job] = health_of(job)
+        return health
+
     def _job(self, job_key: JobKey) -> JobNow:
         found = self.site.fleet.job(job_key)
         if found is None:
@@ -261,17 +281,18 @@ class QueryService:
 
 def _matches(job: JobNow, asked: JobsQuery) -> bool:
     context, wanted = job.context, asked.search.casefold()
-    return asked.cluster in ("", context.cluster) and (
-        not wanted or wanted in f"{context.job_key} {context.job_name}".casefold()
-    )
+    if asked.cluster not in ("", context.cluster):
+        return False
+    labels = " ".join(f"{name}={text}" for name, text in context.labels.items())
+    return not wanted or wanted in f"{context.job_key} {context.job_name} {labels}".casefold()
 
 
-def _sort_key(job: JobNow, sort: str) -> tuple[object, ...]:
+def _sort_key(job: JobNow, sort: str, health: Health) -> tuple[object, ...]:
     """Return what a job is sorted by: what is greatest comes first, what is not known comes last."""
     figures, job_key = job.figures, job.context.job_key
     value = {"lag": figures.lag_seconds, "load": figures.load, "slots": figures.slots}.get(sort)
     if sort == "concern":
-        return (not concerns_of(job), job_key)
+        return (_RANKS[health], job_key)
     return (sort != "name" and value is None, -(value or 0), job_key)
 
 

@@ -23,7 +23,10 @@ class JobsQuery(Query):
     """Which jobs, in which order."""
 
     cluster: str = Field(default="", max_length=200)
-    search: str = Field(default="", max_length=200, description="Part of the key or the name.")
+    search: str = Field(
+        default="", max_length=200, description="Part of the key, of the name, or of a label such as queue=nightly."
+    )
+    health: Literal["", "failing", "behind", "at limit", "suspended", "unknown", "healthy"] = ""
     sort: Literal["concern", "name", "lag", "load", "slots"] = "concern"
     limit: int = Field(default=100, ge=1, le=MAX_ENTRIES)
     offset: int = Field(default=0, ge=0, le=1_000_000)

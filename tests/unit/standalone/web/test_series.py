@@ -65,7 +65,6 @@ def test_what_is_further_back_comes_from_the_history_in_steps(tmp_path: Path) ->
         web.add("orders")
         web.run()
         found = web.get("/series", job="main/orders", from_ms=now_ms() - 24 * HOUR_MS, points=48)
-        page = web.client.get("/job", params={"job": "main/orders", "range": "day"}).text
 
     middle = found["points"][len(found["points"]) // 2]
     assert (found["source"], found["step_ms"]) == ("history", HOUR_MS // 2)
@@ -79,8 +78,6 @@ def test_what_is_further_back_comes_from_the_history_in_steps(tmp_path: Path) ->
     ]
     (rescale,) = found["rescales"]
     assert (rescale["stage"], rescale["outage_ms"], rescale["target"]) == ("reached", 12_500, {"b" * 32: 4})
-    assert page.count('<figure class="chart">') == 4
-    assert 'class="mark"' in page
 
 
 def test_what_was_read_is_not_read_again_while_it_says_the_same(tmp_path: Path) -> None:
@@ -107,10 +104,8 @@ def test_a_damaged_file_is_left_out_and_told(tmp_path: Path) -> None:
         web.add("orders")
         web.run()
         found = web.get("/series", job="main/orders", from_ms=now_ms() - 24 * HOUR_MS)
-        page = web.client.get("/job", params={"job": "main/orders", "range": "day"}).text
 
     assert damaged.name in found["damaged"][0]
-    assert "Files of the history could not be read" in page
 
 
 @pytest.mark.parametrize(
@@ -132,7 +127,7 @@ def test_a_time_that_cannot_be_shown_is_told(parameters: dict[str, int | str], s
     assert (answer.status_code, text in answer.json()["error"]) == (status, True), answer.text
 
 
-def test_without_a_history_the_page_says_what_to_configure_and_shows_the_rest() -> None:
+def test_without_a_history_it_is_said_what_to_configure_and_the_page_shows_the_rest() -> None:
     with WebSite() as web:
         web.add("orders")
         web.run()
@@ -140,8 +135,7 @@ def test_without_a_history_the_page_says_what_to_configure_and_shows_the_rest() 
         page = web.client.get("/job", params={"job": "main/orders", "range": "week"})
 
     assert (refused.status_code, "set autoscaler.history.enabled: true" in refused.json()["error"]) == (409, True)
-    assert (page.status_code, "set autoscaler.history.enabled: true" in page.text) == (200, True)
-    assert "<h2>Rescales</h2>" in page.text
+    assert (page.status_code, "<h2>Rescales</h2>" in page.text) == (200, True)
 
 
 def profile(job_key: str, source: str, level: float = 200.0) -> ProfileResult:
@@ -158,24 +152,19 @@ def test_the_forecast_with_its_band_is_what_the_pass_had() -> None:
         web.wiring.storage.forecasts.save([profile("main/orders", job.vertices[0].vertex_id)])
         web.run(3)
         found = web.get("/series", job="main/orders", ahead=24)["forecast"]
-        page = web.client.get("/job", params={"job": "main/orders"}).text
 
     assert [found["points"][0][name] for name in ("median", "upper")] == pytest.approx([200.0, 300.0])
     assert found["points"][-1]["at_ms"] - found["points"][0]["at_ms"] == pytest.approx(24 * HOUR_MS, abs=HOUR_MS / 4)
-    assert 'class="band c' in page
-    assert "expected, median and upper quantile" in page
 
 
 @pytest.mark.parametrize(
     "options",
     [pytest.param({}, id="forecasts are off"), pytest.param(FORECAST, id="there is no profile")],
 )
-def test_nothing_is_drawn_where_nothing_is_expected(options: dict[str, str]) -> None:
+def test_there_is_no_forecast_where_nothing_is_expected(options: dict[str, str]) -> None:
     with WebSite(options) as web:
         web.add("orders")
         web.run(3)
         found = web.get("/series", job="main/orders")
-        page = web.client.get("/job", params={"job": "main/orders"}).text
 
     assert found["forecast"] is None
-    assert "band" not in page

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from enum import StrEnum
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -22,28 +25,73 @@ from flink_autoscaler.pipeline.pages.drawing import sparkline
 from flink_autoscaler.pipeline.pages.rendering import style, templates_of
 from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.views.clusters import ClusterView
+from flink_autoscaler.standalone.views.jobs import Health, JobView
 from flink_autoscaler.standalone.views.passes import PassSummaryView
-from flink_autoscaler.standalone.views.series import PointView
 from flink_autoscaler.standalone.web.authorization import AccessRules
 from flink_autoscaler.standalone.web.errors import NO_STORE, NotFoundError, status_of
-from flink_autoscaler.standalone.web.page.charts import Range, charts_of, graph
 from flink_autoscaler.standalone.web.query_service import QueryService
 from flink_autoscaler.standalone.web.requests import EventsQuery, JobQuery, JobsQuery, PassesQuery, PassQuery, Query
 
-ROWS: Final = 100
-"""Jobs on one page."""
+ROWS: Final = 60
+"""Jobs that the fleet shows at first; the next ones come as its end comes near."""
+
+_WORDS: Final = 8
+_BRIEF: Final = 72
+"""Words and characters of a reason in one line."""
+
+SYMBOLS: Final = {
+    Health.FAILING: ("bad", "✕"),
+    Health.BEHIND: ("bad", "▲"),
+    Health.LIMITED: ("warn", "◔"),
+    Health.SUSPENDED: ("off", "‖"),
+    Health.UNKNOWN: ("off", "?"),
+    Health.HEALTHY: ("good", "✓"),
+}
+"""What the health of a job looks like: its colour, and a symbol for who sees none."""
 
 PAGES: Final = (("/", "Fleet"), ("/events", "Events"), ("/configuration", "Configuration"), ("/about", "About"))
-_STATIC: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_STATIC: Final = (
+    "page.css",
+    "page.js",
+    "theme.js",
+    "timeline.js",
+    "graph.js",
+    "icon.svg",
+    "vendor/dagre.min.js",
+    "vendor/uPlot.iife.min.js",
+    "vendor/uPlot.min.css",
+)
+_KINDS: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 Values = Mapping[str, Any]
 View = Callable[[Any], Values]
 
 
+class Range(StrEnum):
+    """How much of the past the timeline shows at first."""
+
+    HOUR = "hour"
+    HOURS = "hours"
+    QUARTER = "quarter"
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+
+    @property
+    def hours(self) -> int:
+        """How long that is; two hours are in memory, more is in the history."""
+        return {"hour": 1, "hours": 2, "quarter": 6, "day": 24, "week": 168, "month": 720}[self.value]
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return f"{self.hours} h" if self.hours <= 24 else f"{self.hours // 24} d"  # noqa: PLR2004 - a day
+
+
 class FleetQuery(JobsQuery):
     """What the fleet page is asked."""
 
-    limit: int = Field(default=ROWS, ge=1, le=ROWS)
+    limit: int = Field(default=ROWS, ge=1, le=1000)
 
 
 class JobPageQuery(JobQuery):
@@ -56,6 +104,18 @@ class NameQuery(Query):
     """A cluster."""
 
     name: str = Field(max_length=200)
+
+
+class Lever(NamedTuple):
+    """An option that a what-if moves: its value, and between which values in which steps."""
+
+    key: str
+    words: str
+    value: str
+    unit: str
+    least: float
+    most: float
+    step: float
 
 
 class Views:
@@ -71,7 +131,8 @@ class Views:
         self._access = access
         self._kept = KeptViews()
         self._templates = templates_of("flink_autoscaler.standalone.web.page")
-        self._templates.globals |= {"link": link, "sparkline": _load}
+        self._templates.globals |= {"link": link, "sparkline": _load, "symbols": SYMBOLS}
+        self._templates.filters["brief"] = brief
 
     def routes(self) -> list[Route]:
         """Return the routes of all views."""
@@ -85,7 +146,7 @@ class Views:
             ("/configuration", Query, self._configuration, "configuration", False),
             ("/about", Query, self._about, "about", True),
         )
-        static = [Route(f"/static/{name}", _static(name, kind)) for name, kind in _STATIC.items()]
+        static = [Route(f"/static/{name}", _static(name)) for name in _STATIC]
         shown = [Route(path, self._route(query, view, name, live)) for path, query, view, name, live in views]
         return [*shown, *static]
 
@@ -151,15 +212,15 @@ class Views:
         return self._page(request, "problem", {"title": "That did not work", "text": mask_secrets(text)}, status=status)
 
     def _fleet(self, asked: FleetQuery) -> Values:
-        jobs, clusters = self._answers.jobs(asked), self._answers.clusters().clusters
+        jobs, clusters = self._answers.jobs(asked), self._answers.clusters()
         after = asked.offset + asked.limit
         return {
             "jobs": jobs,
-            "clusters": clusters,
-            "away": _away(clusters),
+            "clusters": clusters.clusters,
+            "away": _away(clusters.clusters),
             "query": asked,
-            "sorts": ("concern", "name", "lag", "load", "slots"),
-            "before": max(0, asked.offset - asked.limit) if asked.offset else None,
+            "summary": self._answers.summary(clusters),
+            "sorts": {"concern": "attention", "name": "name", "lag": "lag", "load": "load", "slots": "slots"},
             "after": after if after < jobs.total else None,
         }
 
@@ -170,13 +231,14 @@ class Views:
         return {"cluster": found}
 
     def _job(self, asked: JobPageQuery) -> Values:
-        job = self._answers.job(asked.job)
+        job, clusters = self._answers.job(asked.job), self._answers.clusters().clusters
+        cluster = next((each for each in clusters if each.name == job.cluster), None)
         return {
             "title": job.job_key,
             "job": job,
-            "away": _away(self._answers.clusters().clusters),
-            "graph": graph(job.vertices),
-            "charts": charts_of(self._answers, job, asked.range),
+            "away": _away(clusters),
+            "flink": _flink_page(cluster, job),
+            "levers": self._levers(asked.job),
             "ranges": tuple(Range),
             "range": asked.range,
             "rescales": self._answers.rescales(asked.job).rescales[:20],
@@ -203,7 +265,44 @@ class Views:
     def _what_if(self, asked: PassQuery) -> Values:
         job = self._answers.site.fleet.job(asked.job)
         target = "" if job is None else f"utilization.target: {job.context.options.utilization_target:g}"
-        return {"title": "what if", "job_key": asked.job, "at_ms": asked.at_ms, "options": target}
+        return {
+            "title": "what if",
+            "job_key": asked.job,
+            "at_ms": asked.at_ms,
+            "options": target,
+            "levers": self._levers(asked.job),
+        }
+
+    def _levers(self, job_key: str) -> list[Lever]:
+        """Return the options that a what-if moves most often, as the job has them; none where they cannot be read."""
+        job = self._answers.site.fleet.job(job_key)
+        if job is None:
+            return []
+        options = job.context.options
+        try:
+            return [
+                Lever(
+                    "utilization.target",
+                    "Busy at most, as planned",
+                    f"{options.utilization_target:g}",
+                    "",
+                    0.3,
+                    1,
+                    0.05,
+                ),
+                Lever(
+                    "catch-up.duration",
+                    "Catch up within",
+                    f"{options.catch_up_duration.seconds // 60}",
+                    " min",
+                    0,
+                    120,
+                    5,
+                ),
+                Lever("restart.time", "A restart takes", f"{options.restart_time.seconds}", " s", 0, 600, 10),
+            ]
+        except AutoscalerError:
+            return []
 
     def _events(self, asked: EventsQuery) -> Values:
         return {"events": self._answers.events(asked), "query": asked}
@@ -221,8 +320,16 @@ def link(path: str, **parameters: object) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
-def _load(points: Sequence[PointView]) -> Markup:
-    return sparkline([(each.at_ms, each.load) for each in points])
+def brief(text: str) -> str:
+    """Return the first words of a sentence."""
+    words = text.split()
+    first = " ".join(words[:_WORDS])
+    return first if len(words) <= _WORDS and len(first) <= _BRIEF else f"{first[:_BRIEF].rstrip(' ,;:')}…"
+
+
+def _load(job: JobView) -> Markup:
+    ticks = [(each.at_ms, each.is_up) for each in job.rescales]
+    return sparkline([(each.at_ms, each.load) for each in job.points], ticks)
 
 
 def _away(clusters: Sequence[ClusterView]) -> dict[str, str]:
@@ -230,17 +337,30 @@ def _away(clusters: Sequence[ClusterView]) -> dict[str, str]:
     return {each.name: each.error for each in clusters if each.error is not None}
 
 
+def _flink_page(cluster: ClusterView | None, job: JobView) -> str | None:
+    """Return where Flink's own page shows a job; None where no address of a JobManager is configured."""
+    url = None if cluster is None or job.job_id is None or cluster.type == "yarn" else cluster.url
+    return f"{url.rstrip('/')}/#/job/running/{job.job_id}/overview" if url and url.startswith("http") else None
+
+
 def _literally(text: str) -> str:
     """Return a pattern that fits a text to the letter."""
     return "".join(f"[{each}]" if each in "*?[" else each for each in text)
 
 
-def _static(name: str, kind: str) -> Callable[..., Any]:
-    file = files("flink_autoscaler.standalone.web.page") / "static" / name
-    content = style() if name == "page.css" else file.read_text(encoding="utf-8")
+def _static(name: str) -> Callable[..., Any]:
+    file = files("flink_autoscaler.standalone.web.page").joinpath("static", *name.split("/"))
+    content = style().encode() if name == "page.css" else file.read_bytes()
+    packed, tag = gzip.compress(content, mtime=0), f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+    headers = {"Cache-Control": "no-cache", "ETag": tag, "Vary": "Accept-Encoding"}
 
-    async def serve(_: Request) -> Response:
-        return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
+    async def serve(request: Request) -> Response:
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        is_packed = "gzip" in request.headers.get("accept-encoding", "")
+        encoding = {"Content-Encoding": "gzip"} if is_packed else {}
+        kind = _KINDS[name.rpartition(".")[2]]
+        return Response(packed if is_packed else content, media_type=kind, headers=headers | encoding)
 
     return serve
 

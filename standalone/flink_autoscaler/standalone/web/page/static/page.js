@@ -1,20 +1,38 @@
 "use strict";
-// Keeps the page up to date, sends orders, asks what-ifs. Texts are set as text, never as markup of their own.
+// Keeps the page up to date, filters as one types, sends orders, asks what-ifs. Texts are set as text, never as markup of their own.
 (() => {
   const state = document.getElementById("state");
   const role = state.textContent;
+  // Instants are those of the daemon: what is said of them is reckoned by its clock.
+  const ahead = Date.now() - Number(document.body.dataset.now);
   let version = document.body.dataset.version;
   let busy = false;
   let again = false;
   let missed = false;
 
-  const clockTime = { hour: "2-digit", minute: "2-digit" };
-  const shorter = { clock: clockTime, day: { day: "numeric", month: "short", ...clockTime } };
+  function element(name, text) { const made = document.createElement(name); made.textContent = text; return made; }
+
+  // Times: ISO in the zone of the browser; how long ago or how soon where that is near.
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const two = (number) => String(number).padStart(2, "0");
+  const clock = (at) => `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+  const iso = (at) => `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(at)}`;
+
+  function lasting(seconds) {
+    if (seconds < 100) { return `${Math.round(seconds)} s`; }
+    return seconds < 6000 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
+  }
+
+  function told(at) {
+    const seconds = (at - (Date.now() - ahead)) / 1000;
+    if (seconds > 0 && seconds < 172800) { return `in ${lasting(seconds)}`; }
+    return seconds <= 0 && seconds > -3600 ? `${lasting(-seconds)} ago` : iso(at);
+  }
 
   function local(root) {
     for (const time of root.querySelectorAll("time")) {
       const at = new Date(time.dateTime);
-      if (!isNaN(at)) { time.title = time.dateTime; time.textContent = at.toLocaleString([], shorter[time.className] || {}); }
+      if (!isNaN(at)) { time.title = `${iso(at)} ${zone}`; time.textContent = told(at); }
     }
   }
 
@@ -29,55 +47,102 @@
     }
   }
 
-  // Instants are those of the daemon: whoever compares them with another clock has to know that it differs.
-  function clock() {
-    const ahead = Math.round((Date.now() - Number(document.body.dataset.now)) / 1000);
-    if (Math.abs(ahead) < 60) { return; }
-    const told = document.getElementById("clock");
-    told.textContent = `The clock of this browser is ${Math.abs(ahead)} s ${ahead > 0 ? "ahead of" : "behind"} that of the daemon; instants are the daemon's.`;
-    told.hidden = false;
+  // Whoever compares instants with another clock has to know that it differs.
+  function compared() {
+    const seconds = Math.round(ahead / 1000);
+    if (Math.abs(seconds) < 60) { return; }
+    const notice = document.getElementById("clock");
+    notice.textContent = `The clock of this browser is ${Math.abs(seconds)} s ${seconds > 0 ? "ahead of" : "behind"} that of the daemon; instants are the daemon's.`;
+    notice.hidden = false;
   }
 
-  function isInUse() {
+  // Parts of the page are replaced by themselves; the one that somebody is using, and one that keeps itself, stay.
+  function isInUse(part) {
     const active = document.activeElement;
-    return active !== null && active.closest("#main form") !== null;
+    return part.querySelector("dialog[open]") !== null || (active !== null && part.contains(active) && active.closest("form") !== null);
+  }
+
+  function replace(fresh) {
+    const main = document.getElementById("main");
+    const focused = document.activeElement instanceof HTMLAnchorElement ? document.activeElement.getAttribute("href") : null;
+    const boxes = [...main.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
+    const open = [...main.querySelectorAll("details[id]")].map((each) => [each.id, each.open]);
+    const outputs = [...main.querySelectorAll(".order")].map((form) => [form.dataset.order, form.querySelector("output").textContent]);
+    const ids = (root) => [...root.children].map((each) => each.id || "?").join();
+    if (ids(main) === ids(fresh) && !ids(main).includes("?")) {
+      const parts = [...fresh.children];
+      [...main.children].forEach((part, number) => { if (!("keep" in part.dataset) && part.id !== "clock" && !isInUse(part)) { part.replaceWith(parts[number]); } });
+    } else if (!isInUse(main)) { main.replaceChildren(...fresh.childNodes); }
+    for (const [id, isOpen] of open) { const found = document.getElementById(id); if (found) { found.open = isOpen; } }
+    for (const [order, text] of outputs) { const form = main.querySelector(`.order[data-order="${order}"]`); if (form) { form.querySelector("output").textContent = text; } }
+    [...main.querySelectorAll(".scroll")].forEach((box, number) => { box.scrollLeft = boxes[number] || 0; });
+    if (focused !== null) { const link = [...main.querySelectorAll("a")].find((each) => each.getAttribute("href") === focused); if (link) { link.focus({ preventScroll: true }); } }
+    shown(main);
+  }
+
+  function shown(root) {
+    local(root);
+    reachable(root);
+    for (const link of root.querySelectorAll("a.more")) { ends.observe(link); }
+  }
+
+  async function page(address) {
+    const answer = await fetch(address);
+    return answer.status === 200 ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
   }
 
   async function refresh() {
     if (document.hidden) { missed = true; return; }
-    if (isInUse()) { return; }
     if (busy) { again = true; return; }
     busy = true;
     try {
-      const answer = await fetch(location.href);
-      if (answer.status === 200) {
-        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        const fresh = page.getElementById("main");
-        const main = document.getElementById("main");
-        if (fresh !== null && !isInUse()) {
-          const focused = document.activeElement instanceof HTMLAnchorElement ? document.activeElement.getAttribute("href") : null;
-          const boxes = [...main.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
-          const told = new Map([...main.querySelectorAll(".order")].map((form) => [form.dataset.order, form.querySelector("output").textContent]));
-          main.replaceChildren(...fresh.childNodes);
-          for (const form of main.querySelectorAll(".order")) { form.querySelector("output").textContent = told.get(form.dataset.order) || ""; }
-          [...main.querySelectorAll(".scroll")].forEach((box, number) => { box.scrollLeft = boxes[number] || 0; });
-          if (focused !== null) { const link = [...main.querySelectorAll("a")].find((each) => each.getAttribute("href") === focused); if (link) { link.focus({ preventScroll: true }); } }
-          version = page.body.dataset.version;
-          local(main);
-          reachable(main);
-        }
+      const address = new URL(location.href);
+      const rows = document.querySelectorAll("[data-more] tbody tr").length;
+      if (rows > 0) { address.searchParams.set("limit", Math.min(1000, Math.max(rows, 60))); }
+      const found = await page(address);
+      if (found !== null) {
+        version = found.body.dataset.version;
+        replace(found.getElementById("main"));
+        document.dispatchEvent(new Event("refreshed"));
       }
-    } catch { state.textContent = `${role}, not connected`; } finally {
+    } catch { stale(); } finally {
       busy = false;
       if (again) { again = false; refresh(); }
     }
   }
 
+  // Long lists: what comes next is fetched when their end is near.
+  const ends = new IntersectionObserver(async (seen) => {
+    for (const { target, isIntersecting } of seen) {
+      if (!isIntersecting) { continue; }
+      ends.unobserve(target);
+      const found = await page(target.href).catch(() => null);
+      const rows = found && found.querySelectorAll("[data-more] tbody tr");
+      if (!rows || !target.isConnected) { continue; }
+      local(found);
+      document.querySelector("[data-more] tbody").append(...rows);
+      const next = found.querySelector("a.more");
+      if (next) { target.replaceWith(next); ends.observe(next); } else { target.remove(); }
+    }
+  }, { rootMargin: "800px" });
+
+  let lost = null;
+  let waiting = null;
+  function stale() {
+    lost = lost || new Date();
+    state.className = "stale";
+    state.textContent = `${role}, not connected: stale since ${clock(lost)}`;
+  }
+
   function follow() {
     const stream = new EventSource(`/api/v1/news?since=${encodeURIComponent(version)}`);
-    stream.addEventListener("open", () => { state.textContent = `${role}, live`; });
+    stream.addEventListener("open", () => { clearTimeout(waiting); lost = null; state.className = "live"; state.textContent = `${role}, live`; });
     stream.addEventListener("fleet", refresh);
-    stream.addEventListener("error", () => { if (stream.readyState === EventSource.CLOSED) { state.textContent = `${role}, not connected`; setTimeout(follow, 5000); } });
+    stream.addEventListener("error", () => {
+      clearTimeout(waiting);  // a stream ends now and then, and begins anew at once
+      waiting = setTimeout(stale, 4000);
+      if (stream.readyState === EventSource.CLOSED) { setTimeout(follow, 5000); }
+    });
   }
 
   async function send(path, body, method = "POST") {
@@ -107,8 +172,6 @@
     }
     return found;
   }
-
-  function element(name, text) { const made = document.createElement(name); made.textContent = text; return made; }
 
   function tabled(titles, rows) {
     const table = document.createElement("table");
@@ -145,8 +208,9 @@
 
   document.addEventListener("submit", async (event) => {
     const form = event.target;
-    if (!form.matches(".order, #what-if, #backtest")) { return; }
+    if (!form.matches(".filter, .order, #what-if, #backtest")) { return; }
     event.preventDefault();
+    if (form.matches(".filter")) { filtered(form); return; }
     const output = form.querySelector("output");
     output.textContent = "…";
     try {
@@ -169,9 +233,76 @@
     }
   });
 
-  local(document);
-  reachable(document);
-  clock();
+  // What is filtered by is part of the address, so that it can be sent to somebody.
+  let typing = null;
+  function filtered(form) {
+    const given = new URLSearchParams([...new FormData(form)].filter(([name, text]) => text !== "" && text !== form.elements[name].dataset.usual));
+    history.replaceState(null, "", location.pathname + (given.size > 0 ? `?${given}` : ""));
+    refresh();
+  }
+
+  document.addEventListener("input", (event) => {
+    const form = event.target.closest("form.filter");
+    if (form === null) { return; }
+    clearTimeout(typing);
+    typing = setTimeout(filtered, 150, form);
+  });
+
+  // A what-if is asked as its sliders move: each is a line of its options, where it differs from what the job has.
+  let moving = null;
+  document.addEventListener("input", (event) => {
+    const slider = event.target.closest("#what-if input[type=range]");
+    if (slider === null) { return; }
+    const { option, unit } = slider.dataset;
+    const field = slider.form.elements.options;
+    slider.nextElementSibling.textContent = slider.value + unit;
+    const others = field.value.split("\n").filter((line) => line.trim() !== "" && line.slice(0, line.indexOf(":")).trim() !== option);
+    field.value = [...others, `${option}: ${slider.value}${unit}`].join("\n");
+    clearTimeout(moving);
+    moving = setTimeout(() => slider.form.requestSubmit(), 200);
+  });
+
+  // Keys: / to the filter, j and k along the rows, Esc back, g and a letter to a page.
+  const places = { f: "/", e: "/events", c: "/configuration", a: "/about" };
+  let isGoing = false;
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || document.querySelector("dialog[open]")) { return; }
+    const field = event.target.closest("input, select, textarea");
+    const filter = document.querySelector("form.filter");
+    if (event.key === "Escape") {
+      if (field) {
+        if (filter !== null && filter.contains(field) && field.value !== "") { field.value = ""; filtered(filter); }
+        field.blur();
+      } else if (["/job", "/pass", "/what-if", "/cluster"].includes(location.pathname)) { location.assign("/"); }
+      return;
+    }
+    if (field) { return; }
+    if (isGoing && places[event.key]) { location.assign(places[event.key]); }
+    isGoing = event.key === "g";
+    if (event.key === "/" && filter !== null) { event.preventDefault(); filter.elements[0].focus(); filter.elements[0].select(); }
+    if (event.key === "j" || event.key === "k") {
+      const links = [...document.querySelectorAll("main tbody tr")].map((row) => row.querySelector("a")).filter(Boolean);
+      const row = document.activeElement.closest("tr");
+      const at = row === null ? -1 : links.findIndex((link) => row.contains(link));
+      const next = links[event.key === "j" ? Math.min(at + 1, links.length - 1) : Math.max(at - 1, 0)];
+      if (next) { next.focus(); }
+    }
+  });
+
+  document.getElementById("theme").addEventListener("click", () => {
+    const root = document.documentElement;
+    const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+    const now = root.dataset.theme || (isDark ? "dark" : "light");
+    root.dataset.theme = now === "dark" ? "light" : "dark";
+    try {
+      if ((root.dataset.theme === "dark") === isDark) { localStorage.removeItem("theme"); } else { localStorage.setItem("theme", root.dataset.theme); }
+    } catch { /* nothing is kept here */ }
+    document.dispatchEvent(new Event("theme"));
+  });
+
+  shown(document);
+  compared();
+  setInterval(() => { if (!document.hidden) { local(document); } }, 5000);
   addEventListener("resize", () => reachable(document));
   document.addEventListener("visibilitychange", () => { if (!document.hidden && missed) { missed = false; refresh(); } });
   if (document.body.dataset.live === "yes") { follow(); }
