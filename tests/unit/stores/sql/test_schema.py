@@ -27,11 +27,11 @@ REFERENCE_TABLES = (STATE.name, EVENTS.name)
 UPGRADE = """
 import sys
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
-from flink_autoscaler.stores.sql.schema import upgrade
+from flink_autoscaler.stores.sql.schema import upgrade_schema
 settings = DatabaseSettings(*sys.stdin.readline().split())
 print("ready", flush=True)
 sys.stdin.readline()
-upgrade(Database(settings))
+upgrade_schema(Database(settings))
 """
 
 

@@ -1,4 +1,4 @@
-"""The history of the schema: alembic revisions, run by :func:`flink_autoscaler.stores.sql.schema.upgrade`.
+"""The history of the schema: alembic revisions, run by :func:`flink_autoscaler.stores.sql.schema.upgrade_schema`.
 
 A revision that was released never changes. Another one is added behind it, and :data:`REVISIONS` names it. It says in
 its ``downgrade`` what the version before it needs to work with the database again, and loses nothing by that.

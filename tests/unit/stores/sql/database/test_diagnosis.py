@@ -22,7 +22,7 @@ from flink_autoscaler.stores.sql.tables import METADATA, SET_ASIDE
 from testkit.builders.sql import NOON, an_event, make_reference_schema, write_events, write_state
 from testkit.servers.databases import DatabaseServer, every_database, rows_of
 
-CHECKS = ["connection", "schema", "clock", "time zone", "writing", "job keys", "contents", "set aside"]
+CHECKS = ["connection", "schema", "clock", "time zone", "writing", "job keys", "contents", "quarantined values"]
 
 
 @pytest.fixture
@@ -67,8 +67,8 @@ def test_jobs_events_and_values_set_aside_are_counted(current: Database) -> None
     findings = found(current)
 
     assert findings["contents"].facts == {"jobs": 2, "events": 2}
-    assert findings["set aside"].level is FindingLevel.WARNING
-    assert findings["set aside"].facts == {"set_aside": 1}
+    assert findings["quarantined values"].level is FindingLevel.WARNING
+    assert findings["quarantined values"].facts == {"set_aside": 1}
 
 
 @every_database
