@@ -42,7 +42,7 @@ _LIMITED: Final = frozenset({*_SHORT, "SLO_LIMITED", "FAIR_SHARE", "DATA_SKEW"})
 """Codes of reasons for which a job can get no more, or for which more would not help."""
 
 
-class Health(StrEnum):
+class JobHealth(StrEnum):
     """How a job is, what is worst first."""
 
     FAILING = "failing"
@@ -105,7 +105,7 @@ class JobView(View):
     enabled: bool | None = Field(description="Whether it is looked after; null where its configuration does not tell.")
     labels: dict[str, str]
     at_ms: int
-    health: Health
+    health: JobHealth
     phase: str | None
     decision: str | None = Field(description="rescale or hold.")
     headline: Text
@@ -173,22 +173,22 @@ def concerns_of(job: JobNow) -> list[str]:
     return _safely(lambda: list(_concerns(job)), nobody)
 
 
-def health_of(job: JobNow) -> Health:
+def health_of(job: JobNow) -> JobHealth:
     """Return how a job is: the worst of what holds."""
     if job.failure:
-        return Health.FAILING
+        return JobHealth.FAILING
     if job.report is None:
-        return Health.UNKNOWN
+        return JobHealth.UNKNOWN
     outcome, late = job.report.outcome, job.figures.lag_seconds
     if outcome.phase in _BLIND or outcome.state.supervision.phase in _TROUBLED or job.report.errors:
-        return Health.FAILING
+        return JobHealth.FAILING
     limit = _safely(lambda: job.context.options.slo_lag.exact_seconds, None)
     if late is not None and limit is not None and late > limit:
-        return Health.BEHIND
+        return JobHealth.BEHIND
     if any(reason.code in _LIMITED for reason in outcome.decision.reasons):
-        return Health.LIMITED
+        return JobHealth.LIMITED
     is_managed = _safely(lambda: job.context.options.enabled, True)
-    return Health.SUSPENDED if job.report.suspensions or not is_managed else Health.HEALTHY
+    return JobHealth.SUSPENDED if job.report.suspensions or not is_managed else JobHealth.HEALTHY
 
 
 def _described(job: JobNow) -> dict[str, Any]:

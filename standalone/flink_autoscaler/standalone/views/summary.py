@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.supervision import RescaleRecord, Stage
 from flink_autoscaler.standalone.views.base import View
 from flink_autoscaler.standalone.views.clusters import ClusterView
 from flink_autoscaler.standalone.views.fleet import JobNow
-from flink_autoscaler.standalone.views.jobs import Health
+from flink_autoscaler.standalone.views.jobs import JobHealth
 
 DAY_MS: Final = 86_400_000
 
@@ -30,7 +30,7 @@ class SlotsView(View):
 class FleetSummaryView(View):
     """The fleet in a few figures."""
 
-    health: dict[Health, int] = Field(description="Jobs, what is worst first.")
+    health: dict[JobHealth, int] = Field(description="Jobs, what is worst first.")
     slots: list[SlotsView]
     rescales_up: int = Field(description="Of the last day.")
     rescales_down: int
@@ -39,7 +39,7 @@ class FleetSummaryView(View):
 
 
 def fleet_summary(
-    jobs: Iterable[JobNow], health: Mapping[JobNow, Health], clusters: Sequence[ClusterView], now_ms: int
+    jobs: Iterable[JobNow], health: Mapping[JobNow, JobHealth], clusters: Sequence[ClusterView], now_ms: int
 ) -> FleetSummaryView:
     """Sum the fleet up.
 
@@ -54,7 +54,7 @@ def fleet_summary(
     counts = list(health.values())
     ups = sum(each.is_up for each in recent)
     return FleetSummaryView(
-        health={kind: counts.count(kind) for kind in Health if kind in counts},
+        health={kind: counts.count(kind) for kind in JobHealth if kind in counts},
         slots=[_slots(each) for each in clusters if each.slots is not None and each.free_slots is not None],
         rescales_up=ups,
         rescales_down=len(recent) - ups,

@@ -25,8 +25,8 @@ from flink_autoscaler.standalone.views.events import EventsView, EventView, even
 from flink_autoscaler.standalone.views.explanation import explain_pass, pass_view
 from flink_autoscaler.standalone.views.fleet import JobNow
 from flink_autoscaler.standalone.views.jobs import (
-    Health,
     JobDetailView,
+    JobHealth,
     JobsView,
     JobView,
     health_of,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from flink_autoscaler.pipeline.spark.live import SparkStatus
 
 
-_RANKS = {health: rank for rank, health in enumerate(Health)}
+_RANKS = {health: rank for rank, health in enumerate(JobHealth)}
 
 
 class ValueView(View):
@@ -97,7 +97,7 @@ class QueryService:
     def __init__(self, site: AppState) -> None:
         self.site = site
         self._views: WeakKeyDictionary[JobNow, JobView] = WeakKeyDictionary()
-        self._health: WeakKeyDictionary[JobNow, Health] = WeakKeyDictionary()
+        self._health: WeakKeyDictionary[JobNow, JobHealth] = WeakKeyDictionary()
         self._series = SeriesReader(site)
 
     def jobs(self, asked: JobsQuery) -> JobsView:
@@ -242,7 +242,7 @@ class QueryService:
             view = self._views[job] = job_view(job)
         return view
 
-    def _health_of(self, job: JobNow) -> Health:
+    def _health_of(self, job: JobNow) -> JobHealth:
         """Return how a job is, worked out once per pass: all jobs are sorted by it whenever somebody looks."""
         health = self._health.get(job)
         if health is None:
@@ -287,7 +287,7 @@ def _matches(job: JobNow, asked: JobsQuery) -> bool:
     return not wanted or wanted in f"{context.job_key} {context.job_name} {labels}".casefold()
 
 
-def _sort_key(job: JobNow, sort: str, health: Health) -> tuple[object, ...]:
+def _sort_key(job: JobNow, sort: str, health: JobHealth) -> tuple[object, ...]:
     """Return what a job is sorted by: what is greatest comes first, what is not known comes last."""
     figures, job_key = job.figures, job.context.job_key
     value = {"lag": figures.lag_seconds, "load": figures.load, "slots": figures.slots}.get(sort)

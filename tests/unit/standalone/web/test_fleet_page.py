@@ -32,7 +32,7 @@ def health(web: WebSite) -> str:
 def test_a_job_without_trouble_is_healthy_and_a_paused_one_suspended(web: WebSite) -> None:
     web.run(3)
     before = health(web)
-    web.client.post("/api/v1/orders", json={"job_key": "main/orders", "order": "pause", "reason": "x"})
+    web.client.post("/api/v1/commands", json={"job_key": "main/orders", "order": "pause", "reason": "x"})
 
     assert (before, health(web)) == ("healthy", "suspended")
 
@@ -40,7 +40,7 @@ def test_a_job_without_trouble_is_healthy_and_a_paused_one_suspended(web: WebSit
 def test_a_job_whose_records_wait_for_longer_than_allowed_is_behind_also_while_it_is_paused(web: WebSite) -> None:
     (job,) = web.flink.jobs.values()
     web.run(3)
-    web.client.post("/api/v1/orders", json={"job_key": "main/orders", "order": "pause", "reason": "x"})
+    web.client.post("/api/v1/commands", json={"job_key": "main/orders", "order": "pause", "reason": "x"})
     job.vertices[0].metrics["Source__source_0.pendingRecords"] = 100_000.0
     web.run(3)
 

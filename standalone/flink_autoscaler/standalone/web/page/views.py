@@ -25,7 +25,7 @@ from flink_autoscaler.pipeline.pages.drawing import sparkline
 from flink_autoscaler.pipeline.pages.rendering import style, templates_of
 from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.views.clusters import ClusterView
-from flink_autoscaler.standalone.views.jobs import Health, JobView
+from flink_autoscaler.standalone.views.jobs import JobHealth, JobView
 from flink_autoscaler.standalone.views.passes import PassSummaryView
 from flink_autoscaler.standalone.web.authorization import AccessRules
 from flink_autoscaler.standalone.web.errors import NO_STORE, NotFoundError, status_of
@@ -40,12 +40,12 @@ _BRIEF: Final = 72
 """Words and characters of a reason in one line."""
 
 SYMBOLS: Final = {
-    Health.FAILING: ("bad", "✕"),
-    Health.BEHIND: ("bad", "▲"),
-    Health.LIMITED: ("warn", "◔"),
-    Health.SUSPENDED: ("off", "‖"),
-    Health.UNKNOWN: ("off", "?"),
-    Health.HEALTHY: ("good", "✓"),
+    JobHealth.FAILING: ("bad", "✕"),
+    JobHealth.BEHIND: ("bad", "▲"),
+    JobHealth.LIMITED: ("warn", "◔"),
+    JobHealth.SUSPENDED: ("off", "‖"),
+    JobHealth.UNKNOWN: ("off", "?"),
+    JobHealth.HEALTHY: ("good", "✓"),
 }
 """What the health of a job looks like: its colour, and a symbol for who sees none."""
 
