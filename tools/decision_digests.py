@@ -67,7 +67,7 @@ class Decided:
     rescales: int
 
 
-def decided(configuration: str, load: str, seed: int, days: float = 1.0) -> Decided:
+def simulate_decisions(configuration: str, load: str, seed: int, days: float = 1.0) -> Decided:
     """Simulate a load and return what the policy asked for."""
     options = {PREFIX + key: value for key, value in CONFIGURATIONS[configuration].items()}
     has_forecast = PREFIX + "forecast.enabled" in options
@@ -125,7 +125,7 @@ def main() -> int:
     expected, chosen = read_expected(arguments.file), list(cases(arguments.words))
     found, different = dict(expected), 0
     with ProcessPoolExecutor(arguments.processes) as pool:
-        for case, now in zip(chosen, pool.map(decided, *zip(*chosen, strict=True)), strict=True):
+        for case, now in zip(chosen, pool.map(simulate_decisions, *zip(*chosen, strict=True)), strict=True):
             name = name_of(*case)
             before, found[name] = expected.get(name), now
             if before != now:

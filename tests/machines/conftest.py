@@ -10,7 +10,7 @@ import pytest
 
 from testkit.clusters.machines import missing_tools
 from testkit.clusters.machines.engine import Engine, docker_engine
-from testkit.clusters.machines.images import build_images, docker_data, scratch
+from testkit.clusters.machines.images import build_images, docker_data, scratch_folder
 from testkit.fakes.flink import FakeFlink, FakeMetricStore, chain
 
 
@@ -25,10 +25,10 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     started = time.monotonic()
     build_images(request.module.NEEDED)
     print(f"images built in {time.monotonic() - started:.0f} s")
-    shared = scratch("shared")
+    shared = scratch_folder("shared")
     shutil.rmtree(shared, ignore_errors=True)
     shared.mkdir(parents=True)
-    with docker_engine(docker_data(), scratch("engine"), shared, alone=True) as running:
+    with docker_engine(docker_data(), scratch_folder("engine"), shared, alone=True) as running:
         yield running
 
 

@@ -15,7 +15,7 @@ from testkit.clusters.flink.waiting import wait_until
 from testkit.clusters.machines import MachineError
 from testkit.clusters.machines.engine import Engine
 from testkit.clusters.machines.images import FLINK, INLINE, PROJECT, WITH_SPARK
-from testkit.clusters.machines.site import DAEMON, Site
+from testkit.clusters.machines.site import DAEMON, ComposeSetup
 
 pytestmark = pytest.mark.suite(name="docker")
 
@@ -42,11 +42,11 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def site(engine: Engine, kind: str) -> Iterator[Site]:
+def site(engine: Engine, kind: str) -> Iterator[ComposeSetup]:
     """Return the site with a job, looked after with windows short enough for a test."""
     folder = engine.shared / kind
     shutil.copytree(PROJECT / "docker", folder)
-    site = Site(engine, folder)
+    site = ComposeSetup(engine, folder)
     site.take_image(IMAGES[kind])
     site.configure({"standalone": {"control-loop": {"interval": "3 s"}}, "engine": {"kind": kind}}, SHORT)
     try:
@@ -59,12 +59,12 @@ def site(engine: Engine, kind: str) -> Iterator[Site]:
         site.compose("down", "--volumes", "--timeout", 10)
 
 
-def events(site: Site) -> list[dict[str, str]]:
+def events(site: ComposeSetup) -> list[dict[str, str]]:
     lines = site.command("events", "--json", "--limit", 10_000).splitlines()
     return [json.loads(line) for line in lines if line.startswith("{")]
 
 
-def test_job_is_scaled_up_and_down(site: Site, kind: str) -> None:
+def test_job_is_scaled_up_and_down(site: ComposeSetup, kind: str) -> None:
     site.submit(CURVE)
     started = time.monotonic()
     wait_until(f"passes on {kind}", lambda: site.passes(kind) >= 2, 300, interval=0.5, context=site.log)
@@ -79,12 +79,12 @@ def test_job_is_scaled_up_and_down(site: Site, kind: str) -> None:
     assert site.passes(kind) > 20
 
 
-def test_pages_answer(site: Site) -> None:
+def test_pages_answer(site: ComposeSetup) -> None:
     assert "<html" in site.engine.get(f"{DAEMON}/")
     assert site.engine.get(f"{DAEMON}/readyz")
 
 
-def test_container_is_confined(site: Site) -> None:
+def test_container_is_confined(site: ComposeSetup) -> None:
     facts = site.daemon()
     status = site.execute("sh", "-c", "cat /proc/self/status")
 
@@ -96,7 +96,7 @@ def test_container_is_confined(site: Site) -> None:
         site.execute("touch", "/opt/flink-autoscaler/x")
 
 
-def test_configuration_is_read_again_on_a_signal_and_a_mistake_is_refused(site: Site) -> None:
+def test_configuration_is_read_again_on_a_signal_and_a_mistake_is_refused(site: ComposeSetup) -> None:
     whole = site.configuration.read_text()
     container = site.daemon()["Id"]
     try:
@@ -113,7 +113,7 @@ def test_configuration_is_read_again_on_a_signal_and_a_mistake_is_refused(site: 
     assert (site.daemon()["Id"], site.daemon()["State"]["Running"]) == (container, True)
 
 
-def test_health_turns_unhealthy_when_the_loop_hangs(site: Site) -> None:
+def test_health_turns_unhealthy_when_the_loop_hangs(site: ComposeSetup) -> None:
     def health() -> str:
         return str(site.daemon()["State"]["Health"]["Status"])
 
@@ -129,7 +129,7 @@ def test_health_turns_unhealthy_when_the_loop_hangs(site: Site) -> None:
     wait_until("healthy", lambda: health() == "healthy", 300, interval=0.5)
 
 
-def test_state_survives_down_and_up_and_sigterm_ends_in_order(site: Site) -> None:
+def test_state_survives_down_and_up_and_sigterm_ends_in_order(site: ComposeSetup) -> None:
     site.command("pin", JOB, "work=1", "--reason", "a test", "--new")
     told, ordered = events(site), site.command("commands", "--json")
     site.compose("stop", "autoscaler")
@@ -144,7 +144,7 @@ def test_state_survives_down_and_up_and_sigterm_ends_in_order(site: Site) -> Non
     assert {event["id"] for event in told} <= {event["id"] for event in events(site)}
 
 
-def test_mistake_in_the_configuration_is_told_and_given_up_with_nothing_lost(site: Site) -> None:
+def test_mistake_in_the_configuration_is_told_and_given_up_with_nothing_lost(site: ComposeSetup) -> None:
     before = {event["id"] for event in events(site)}
     whole = site.configuration.read_text()
     started = datetime.now().astimezone()

@@ -10,7 +10,7 @@ import pytest
 
 from testkit.clusters.flink.waiting import wait_until
 from testkit.clusters.machines.engine import Engine
-from testkit.clusters.machines.given import clusters, configured, page
+from testkit.clusters.machines.given import clusters, fetch_page, write_configuration
 from testkit.clusters.machines.images import INLINE, WITH_SPARK
 from testkit.fakes.flink import FakeFlink
 
@@ -25,11 +25,11 @@ BOTH = pytest.mark.parametrize("image", [INLINE, WITH_SPARK])
 
 
 def test_the_small_image_is_ready_after_its_first_pass(engine: Engine, flink: FakeFlink) -> None:
-    options = configured(engine, "first", {"clusters": clusters(flink)})
+    options = write_configuration(engine, "first", {"clusters": clusters(flink)})
     started = time.monotonic()
 
     with engine.start(INLINE, *options) as container:
-        wait_until("a pass", lambda: page(engine, "/readyz"), 300, interval=0.1, context=container.log)
+        wait_until("a pass", lambda: fetch_page(engine, "/readyz"), 300, interval=0.1, context=container.log)
         seconds = time.monotonic() - started
 
     print(f"start to first pass, inline: {seconds:.1f} s")

@@ -13,7 +13,7 @@ from flink_autoscaler.stores.sql.tables import STATE
 from testkit.clusters.flink.waiting import wait_until
 from testkit.clusters.machines import MachineError
 from testkit.clusters.machines.engine import Container, Engine
-from testkit.clusters.machines.given import AS_IN_THE_GUIDE, CONFIGURATION, clusters, configured, page
+from testkit.clusters.machines.given import AS_IN_THE_GUIDE, CONFIGURATION, clusters, fetch_page, write_configuration
 from testkit.clusters.machines.images import INLINE, WITH_SPARK
 from testkit.fakes.flink import FakeFlink
 from testkit.fakes.receiver import Receiver
@@ -55,7 +55,11 @@ def test_small_image_keeps_state_in_a_database(engine: Engine, flink: FakeFlink,
         access["upgrade-at-start"] = "true"
         kept = {"state-store": {"type": "JDBC"}, "event-handler": {"type": "JDBC"}, "jdbc": access}
         sections = {"clusters": clusters(flink), "standalone": kept}
-        options = (*configured(engine, server.scheme, sections), "--env", f"DATABASE_PASSWORD={settings.password}")
+        options = (
+            *write_configuration(engine, server.scheme, sections),
+            "--env",
+            f"DATABASE_PASSWORD={settings.password}",
+        )
         database = Database(settings)
         with engine.start(INLINE, *options) as container:
             wait_until("state", lambda: _kept(database), 300, interval=0.5, context=container.log)
@@ -79,7 +83,9 @@ def test_notifications_reach_webhooks_and_services_of_apprise(engine: Engine, fl
         ]
         sections = {"clusters": clusters(flink), "notifications": {"targets": targets}}
         code, said = engine.ended(
-            image, *configured(engine, "notify", sections), command=("notify", "--test", "--config", CONFIGURATION)
+            image,
+            *write_configuration(engine, "notify", sections),
+            command=("notify", "--test", "--config", CONFIGURATION),
         )
 
     assert (code, "2 of 2 sent" in said) == (0, True), said
@@ -89,12 +95,14 @@ def test_notifications_reach_webhooks_and_services_of_apprise(engine: Engine, fl
 def test_history_report_and_profiles_are_made_in_the_image_with_spark(engine: Engine, flink: FakeFlink) -> None:
     history = {"enabled": True, "path": "/var/lib/flink-autoscaler/history", "interval": "0 s", "flush-interval": "2 s"}
     sections = {"clusters": clusters(flink), "history": history, "engine": {"kind": "spark"}}
-    options = configured(engine, "history", sections)
+    options = write_configuration(engine, "history", sections)
 
     # In another zone than UTC, which has to change nothing.
     with engine.start(WITH_SPARK, *options, "--env", "TZ=Pacific/Auckland") as container:
         told = ("flink-autoscaler", "history", "info", "--config", CONFIGURATION, "--json")
-        wait_until("Spark", lambda: "autoscaler_spark_up 1.0" in page(engine, "/metrics"), 300, context=container.log)
+        wait_until(
+            "Spark", lambda: "autoscaler_spark_up 1.0" in fetch_page(engine, "/metrics"), 300, context=container.log
+        )
         wait_until("rows in the history", lambda: _samples(container, told) >= 20, 300, context=container.log)
         report = container.execute(
             *("flink-autoscaler", "report", "--since", "1h", "--output", "/tmp/report.html", "--config", CONFIGURATION),
@@ -135,7 +143,7 @@ def test_a_backtest_works_with_the_jars_that_are_left(engine: Engine) -> None:
 def test_kerberos_in_an_image_without_it_is_told(engine: Engine) -> None:
     auth = {"kind": "kerberos", "principal": "scaler", "keytab": "/etc/flink-autoscaler/keytab"}
     cluster = {"name": "guarded", "url": "http://127.0.0.1:1", "auth": auth}
-    options = configured(engine, "no-kerberos", {"clusters": [cluster]})
+    options = write_configuration(engine, "no-kerberos", {"clusters": [cluster]})
 
     code, said = engine.ended(INLINE, *options)
 

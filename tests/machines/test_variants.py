@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testkit.clusters.machines.engine import Engine
-from testkit.clusters.machines.given import AS_IN_THE_GUIDE, CONFIGURATION, configured, for_containers
+from testkit.clusters.machines.given import AS_IN_THE_GUIDE, CONFIGURATION, for_containers, write_configuration
 from testkit.clusters.machines.images import FULL, INLINE_KERBEROS
 from testkit.clusters.spark import ConnectServer, equipped_python
 from testkit.fakes.flink import FakeFlink
@@ -34,7 +34,7 @@ def test_kerberos_as_a_build_argument_reaches_a_cluster_behind_it(
         with GuardedServer(flink.url, realm, realm.keytab(SERVICE)) as server:
             auth = {"kind": "kerberos", "principal": who.principal, "keytab": "/etc/flink-autoscaler/keytab"}
             cluster = {"name": "guarded", "url": server.url, "auth": auth}
-            options = configured(engine, "kerberos", {"clusters": [cluster], "engine": {"kind": "inline"}})
+            options = write_configuration(engine, "kerberos", {"clusters": [cluster], "engine": {"kind": "inline"}})
             mounts = ("--volume", f"{krb5}:/etc/krb5.conf:ro", "--volume", f"{keytab}:/etc/flink-autoscaler/keytab:ro")
             code, said = engine.ended(
                 image, *options, *mounts, command=("once", "--config", CONFIGURATION, "--json", "--dry-run")

@@ -67,15 +67,15 @@ def number(value: float) -> float | str | None:
 def pass_output(outcome: PassOutcome, events: Iterable[Event | ScalingReport]) -> Json:
     """Write what a pass collected, evaluated, decided and told, without the state after it."""
     written: Json = {"phase": outcome.phase.value}
-    told = [written_event(event) for event in events]
+    told = [event_document(event) for event in events]
     if told:
         written["ev"] = told
     if outcome.sample is not None:
-        written["col"] = _collected(outcome)
+        written["col"] = _collected_document(outcome)
     if outcome.restart_time is not None:
         written["restart_s"] = outcome.restart_time
     if outcome.evaluation is not None:
-        written["eval"] = _evaluated(outcome.evaluation)
+        written["eval"] = _evaluated_document(outcome.evaluation)
     if outcome.phase == "executed":
         written["scaled"] = isinstance(outcome.decision, Rescale)
         if written["scaled"]:
@@ -83,7 +83,7 @@ def pass_output(outcome: PassOutcome, events: Iterable[Event | ScalingReport]) -
     return written
 
 
-def _collected(outcome: PassOutcome) -> Json:
+def _collected_document(outcome: PassOutcome) -> Json:
     sample, topology = outcome.sample, outcome.topology
     if sample is None or topology is None:
         return {}
@@ -101,7 +101,7 @@ def _numbers(values: Mapping[ScalingMetric, float]) -> Json:
     return {metric.value: number(value) for metric, value in values.items()}
 
 
-def _evaluated(evaluation: JobEvaluation) -> Json:
+def _evaluated_document(evaluation: JobEvaluation) -> Json:
     return {
         "v": {vertex_id: _pairs(metrics) for vertex_id, metrics in evaluation.metrics.vertices.items()},
         "g": {m.value: [number(e.current), number(e.average)] for m, e in evaluation.metrics.globals_.items()},
@@ -112,7 +112,7 @@ def _pairs(metrics: Mapping[ScalingMetric, EvaluatedMetric]) -> Json:
     return {m.value: [number(e.current), number(e.average)] for m, e in metrics.items() if m in _EVALUATED}
 
 
-def written_event(event: Event | ScalingReport) -> Json:
+def event_document(event: Event | ScalingReport) -> Json:
     """Write an event or a scaling report."""
     if isinstance(event, ScalingReport):
         return {
@@ -156,12 +156,12 @@ def state_output(state: JobState) -> Json:
     changes = state.config_changes
     return {
         "trk": [[record.at_ms, record.restart_ms] for record in state.tracking],
-        "dsd": {vertex_id: _delayed(vertex) for vertex_id, vertex in state.delayed.items()},
+        "dsd": {vertex_id: _delayed_document(vertex) for vertex_id, vertex in state.delayed.items()},
         "cfg": {**changes.overrides, **dict.fromkeys(changes.removals)},
     }
 
 
-def _delayed(vertex: DelayedVertex) -> Json:
+def _delayed_document(vertex: DelayedVertex) -> Json:
     return {"first": vertex.first_ms, "rec": [[r.at_ms, r.parallelism, r.is_outside] for r in vertex.queue]}
 
 
@@ -197,7 +197,7 @@ def _align(given: Json) -> Json:
     )
     aligned = AlignmentSettings.of(options).mode(request)
     events: list[Event] = [alignment_limited_event(request, aligned, options)] if aligned.is_limited else []
-    return {"result": aligned.parallelism, "ev": [written_event(event) for event in events]}
+    return {"result": aligned.parallelism, "ev": [event_document(event) for event in events]}
 
 
 def _calendar(given: Json) -> Json:

@@ -47,9 +47,9 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     try:
         status = _run(show)
     except BaseException:
-        _tidy(show, is_kept=True)
+        _clean_up(show, is_kept=True)
         raise
-    _tidy(show, is_kept=status != 0 or is_kept)
+    _clean_up(show, is_kept=status != 0 or is_kept)
     return status
 
 
@@ -87,7 +87,7 @@ def _run(show: Show) -> int:
     return status
 
 
-def _tidy(show: Show, *, is_kept: bool) -> None:
+def _clean_up(show: Show, *, is_kept: bool) -> None:
     for part in (show.directory / name for name in _BULKY) if is_kept else (show.directory,):
         shutil.rmtree(part, ignore_errors=True)
     if is_kept:

@@ -16,7 +16,7 @@ _OFFSETS = tuple(
 )
 
 
-class JobWatch:
+class JobPoller:
     """Gives one look after the other. A request that fails leaves its part of the look unknown."""
 
     def __init__(self, rest: FlinkRest, job_id: str) -> None:
@@ -26,7 +26,7 @@ class JobWatch:
         """Vertex name by vertex id; the same for the life of the job."""
         self._source = next(vertex_id for vertex_id, name in self.vertices.items() if name == SOURCE_VERTEX)
 
-    def look(self) -> Look:
+    def poll(self) -> Look:
         """Look once: two requests."""
         job = self._rest.reachable(self._job)
         names = ",".join((_LAG, *_OFFSETS))

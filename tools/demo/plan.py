@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from testkit.clusters.flink.curve import Curve
 from testkit.clusters.flink.job import ScalingJob
 
-SHORTEST = 120
-LONGEST = 7200
+MIN_SECONDS = 120
+MAX_SECONDS = 7200
 DEFAULT_SECONDS = 300
 SLO_SECONDS = 720
 """Length with the policy ``slo``, which reckons in minutes."""
@@ -103,8 +103,8 @@ def parse_seconds(text: str, default: int = DEFAULT_SECONDS) -> int:
         seconds = int(text)
     except ValueError:
         raise PlanError(f"DEMO_SECONDS is {text!r}; it must be a whole number of seconds") from None
-    if not SHORTEST <= seconds <= LONGEST:
-        raise PlanError(f"DEMO_SECONDS is {seconds}; it must be between {SHORTEST} and {LONGEST}")
+    if not MIN_SECONDS <= seconds <= MAX_SECONDS:
+        raise PlanError(f"DEMO_SECONDS is {seconds}; it must be between {MIN_SECONDS} and {MAX_SECONDS}")
     return seconds
 
 

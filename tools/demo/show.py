@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from demo.daemon import DEFAULT_ENGINE, PASSES, DaemonPages, DaemonProcess, configuration
-from demo.job_watch import JobWatch
+from demo.job_watch import JobPoller
 from demo.plan import LEAD_IN, SLOTS, DemoPlan
 from demo.screen import Frame, Screen
 from demo.stop_signals import StoppedError, StopSignals
@@ -25,7 +25,7 @@ FLINK_VERSION = "2.3"
 OVERTIME = 60.0
 """Seconds after the end of the curve in which what is missing may still happen, on a slow machine."""
 _DAEMON_TIMEOUT = 120.0
-_LOOK_EVERY = 1.0
+_POLL_INTERVAL = 1.0
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Show:
         with suppress(StoppedError):
             while True:
                 require_running()
-                time.sleep(_LOOK_EVERY)
+                time.sleep(_POLL_INTERVAL)
 
     def _say(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -120,25 +120,25 @@ class Show:
         wait_until("the daemon has looked at the cluster", is_ready, _DAEMON_TIMEOUT)
         return daemon, log, pages
 
-    def _submit(self, cluster: FlinkCluster) -> JobWatch:
+    def _submit(self, cluster: FlinkCluster) -> JobPoller:
         self._say(f"submitting the job; arrivals follow {self.plan.curve} (second:records/s)")
         start_ms = int((time.time() + LEAD_IN) * 1000)
         self.start = start_ms / 1000
-        return JobWatch(cluster.rest, scaling_job.submit(cluster, self.plan.job(start_ms)))
+        return JobPoller(cluster.rest, scaling_job.submit(cluster, self.plan.job(start_ms)))
 
-    def _watch(self, story: Story, watch: JobWatch, log: LogReader, require_running: Callable[[], None]) -> None:
+    def _watch(self, story: Story, watch: JobPoller, log: LogReader, require_running: Callable[[], None]) -> None:
         screen = self.screen or Screen(self.console)
         with screen.opened():
             while True:
                 require_running()
                 for record in log.new_records():
-                    story.hear(record)
-                story.see(watch.look())
+                    story.add_log_record(record)
+                story.add_sample(watch.poll())
                 frame = self._frame(story)
                 screen.show(frame)
                 if frame.second >= self.plan.seconds + (OVERTIME if frame.waiting_for else 0):
                     return
-                time.sleep(_LOOK_EVERY)
+                time.sleep(_POLL_INTERVAL)
 
     def _frame(self, story: Story) -> Frame:
         now = time.time()

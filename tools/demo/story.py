@@ -127,7 +127,7 @@ class Story:
     phase: str = ""
     reasons: tuple[str, ...] = ()
 
-    def see(self, look: Look) -> None:
+    def add_sample(self, look: Look) -> None:
         """Add a look; a parallelism that differs from the one before is a confirmed rescale."""
         self.looks.append(look)
         for vertex, after in (look.parallelism or {}).items():
@@ -141,7 +141,7 @@ class Story:
             self.rescales.append(Rescale(look.at, vertex, before, after, change))
             self.notes.append((look.at, f"confirmed: {vertex} runs with {after}, had {before}"))
 
-    def hear(self, record: Json) -> None:
+    def add_log_record(self, record: Json) -> None:
         """Add what the daemon said."""
         at, event = record["at"], record.get("event")
         if record.get("level") in ("warning", "error", "critical"):

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from docs_site.api import api_pages
-from docs_site.checking import Site
+from docs_site.checking import DocsSite
 from docs_site.staging import SiteError, Stage
 
 PROJECT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def build(project: Path, build_folder: Path) -> Path:
         stage.write(f"reference/api/{module}.md", text)
     shutil.copyfile(project / "docs" / "zensical.toml", sources / "zensical.toml")
     _run_zensical(sources)
-    if faults := sorted(set(Site(sources / "site").faults())):
+    if faults := sorted(set(DocsSite(sources / "site").faults())):
         raise SiteError("\n".join(faults))
     shutil.rmtree(build_folder / "site", ignore_errors=True)
     return (sources / "site").rename(build_folder / "site")

@@ -45,7 +45,7 @@ class Page(HTMLParser):
 
 
 @dataclass
-class Site:
+class DocsSite:
     """A built site.
 
     Attributes:
@@ -63,11 +63,11 @@ class Site:
         """Yield one line for every link that leads nowhere and everything that comes from another host."""
         for page in self.pages.values():
             name = page.file.relative_to(self.root)
-            yield from (f"{name}: leads nowhere: {link}" for link in page.links if not self._leads(page, link))
-            yield from (f"{name}: is missing: {each}" for each in page.loaded if not self._leads(page, each))
+            yield from (f"{name}: leads nowhere: {link}" for link in page.links if not self._is_reachable(page, link))
+            yield from (f"{name}: is missing: {each}" for each in page.loaded if not self._is_reachable(page, each))
             yield from (f"{name}: comes from elsewhere: {each}" for each in page.loaded if urlsplit(each).netloc)
 
-    def _leads(self, page: Page, link: str) -> bool:
+    def _is_reachable(self, page: Page, link: str) -> bool:
         parts = urlsplit(link)
         if parts.scheme or parts.netloc:
             return True

@@ -72,12 +72,14 @@ class Stage:
     def _take(self, source: Path, page: str) -> None:
         if source.suffix == ".md":
             name = source.relative_to(self.project).as_posix()
-            self.write(page, map_links(source.read_text(encoding="utf-8"), lambda link: self._led(name, page, link)))
+            self.write(
+                page, map_links(source.read_text(encoding="utf-8"), lambda link: self._link_target(name, page, link))
+            )
         else:
             self.write(page, "")
             shutil.copyfile(source, self.target / page)
 
-    def _led(self, name: str, page: str, link: str) -> str:
+    def _link_target(self, name: str, page: str, link: str) -> str:
         """Return where a link of a page leads in the site, relative to the page."""
         found = Path(os.path.normpath(self.project / PurePosixPath(name).parent / link))
         if not found.exists() or not found.is_relative_to(self.project):
@@ -108,11 +110,11 @@ def map_links(text: str, led: Callable[[str], str]) -> str:
     lines, is_code = [], False
     for line in text.splitlines(keepends=True):
         is_code ^= bool(_FENCE.match(line))
-        lines.append(line if is_code else _LINK.sub(lambda found: _relinked(found, led), line))
+        lines.append(line if is_code else _LINK.sub(lambda found: _replace_link(found, led), line))
     return "".join(lines)
 
 
-def _relinked(found: re.Match[str], led: Callable[[str], str]) -> str:
+def _replace_link(found: re.Match[str], led: Callable[[str], str]) -> str:
     before, link, anchor, after = found.groups("")
     return f"{before}{led(link)}{anchor}{after}"
 

@@ -26,7 +26,7 @@ const charts = [...job.querySelectorAll("figure.chart")].map(each => each.getBou
 return {x: 0, y: top, width: document.documentElement.clientWidth, height: Math.max(...charts) - top + 8};
 """
 
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 """Seconds for a page to take what is typed."""
 
 
@@ -81,7 +81,7 @@ def type_into(chrome: Chrome, selector: str, *keys: str) -> None:
             return False
         return True
 
-    wait_until(f"{selector} takes what is typed", has_typed, _PATIENCE)
+    wait_until(f"{selector} takes what is typed", has_typed, _TIMEOUT)
 
 
 def text_of(chrome: Chrome, selector: str) -> str:

@@ -103,17 +103,17 @@ def take(day: Day, chrome: Chrome) -> None:
     for name, (path, height) in _VIEWS.items():
         chrome.get(day.url + path)
         wait_until("the view", lambda: chrome.find_elements(By.TAG_NAME, "h1"), 10.0)
-        _keep(chrome, name, height)
+        _save_screenshot(chrome, name, height)
     chrome.get(f"{day.url}/what-if?job=main/orders")
     field = chrome.find_element(By.NAME, "options")
     field.clear()
     field.send_keys("utilization.target: 0.5")
     chrome.find_element(By.CSS_SELECTOR, "#what-if button").click()
     wait_until("the answer", lambda: chrome.find_elements(By.CSS_SELECTOR, "#answer table"), 10.0)
-    _keep(chrome, "page-what-if", 760)
+    _save_screenshot(chrome, "page-what-if", 760)
 
 
-def _keep(chrome: Chrome, name: str, height: int) -> None:
+def _save_screenshot(chrome: Chrome, name: str, height: int) -> None:
     picture = PICTURES / f"{name}.png"
     top_picture(chrome, picture, width=WIDTH, height=height)
     size = picture.stat().st_size

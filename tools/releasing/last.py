@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from releasing.building import PROJECT, ReleaseError, run, version
-from testkit.clusters.flink.cache import cache_directory, cached
+from testkit.clusters.flink.cache import cache_directory, make_once
 
 _TAG: Final = re.compile(r"v(?P<version>\d+\.\d+\.\d+)")
 
@@ -55,7 +55,7 @@ def wheel_of(release: Release) -> Path:
         ReleaseError: It cannot be built.
     """
     target = cache_directory() / "releases" / f"{release.version}-{release.commit[:12]}"
-    [wheel] = cached(target, lambda into: _build(release, into)).glob("*.whl")
+    [wheel] = make_once(target, lambda into: _build(release, into)).glob("*.whl")
     return wheel
 
 

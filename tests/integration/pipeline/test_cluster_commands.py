@@ -127,7 +127,7 @@ def test_backtest_on_a_cluster_comes_to_what_one_process_comes_to(place: str, pl
     jobs = [job_rows(), job_rows("main/clicks"), [*job_rows("main/views"), rescale_row(20.0, job_key="main/views")]]
     asked = ["--history", a_history(tmp_path / "history", *jobs), *candidates(tmp_path, CANDIDATES)]
 
-    found = commands.document(commands.ended(backtest(asked, places.settings(place))))
+    found = commands.document(commands.await_command(backtest(asked, places.settings(place))))
 
     assert [each["job_key"] for each in found["jobs"]] == ["main/clicks", "main/orders", "main/views"]
     assert found == inline(asked)
@@ -142,4 +142,4 @@ def test_executor_killed_during_a_backtest_costs_no_result(places: Places, tmp_p
     wait_until("a simulation", lambda: places.cluster.tasks_begun() >= begun + 4, PATIENCE, interval=0.05)
     places.cluster.kill_executor()
 
-    assert commands.document(commands.ended(process)) == inline(asked)
+    assert commands.document(commands.await_command(process)) == inline(asked)

@@ -74,13 +74,13 @@ def through_kills(cluster: SparkCluster, command: Sequence[str | Path]) -> tuple
         begun = cluster.tasks_begun()
         cluster.add_worker()
         cluster.wait_for_workers(2)
-    return commands.document(commands.ended(process, PATIENCE)), killed
+    return commands.document(commands.await_command(process, PATIENCE)), killed
 
 
 def timed(name: str, command: Sequence[str | Path]) -> Mapping[str, Any]:
     """Run a command on this machine and tell how long it took."""
     began = time.monotonic()
-    found = commands.document(commands.ended(commands.start(*command), PATIENCE))
+    found = commands.document(commands.await_command(commands.start(*command), PATIENCE))
     print(f"{name}: {time.monotonic() - began:.1f} s on this machine")
     return found
 

@@ -10,7 +10,7 @@ import pytest
 from testkit.clusters.flink import job
 from testkit.clusters.yarn import FlinkOnYarn, YarnApplication, YarnCluster
 from testkit.clusters.yarn.autoscaling import Autoscaling
-from testkit.clusters.yarn.configuration import PATIENCE
+from testkit.clusters.yarn.configuration import TIMEOUT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="yarn")]
 
@@ -93,7 +93,7 @@ def test_a_busy_job_gets_more_subtasks_and_containers(
     containers = application.report()["runningContainers"]
 
     daemon = autoscaling.daemon(access=access, users=application.user)
-    daemon.wait_for("three subtasks", lambda: application.parallelism(name, job.WORK_VERTEX) >= 3, timeout=PATIENCE)
+    daemon.wait_for("three subtasks", lambda: application.parallelism(name, job.WORK_VERTEX) >= 3, timeout=TIMEOUT)
 
     assert application.report()["runningContainers"] > containers
     assert any(line.get("yarn_application_id") == application.id for line in daemon.lines("job_rescale_requested"))
@@ -101,12 +101,12 @@ def test_a_busy_job_gets_more_subtasks_and_containers(
 
 def test_the_next_attempt_of_an_application_is_followed(deployed: Deployed, autoscaling: Autoscaling) -> None:
     daemon = autoscaling.daemon(access="direct", users="alice")
-    daemon.wait_for("the job", lambda: deployed.orders.id in daemon.text(), timeout=PATIENCE)
+    daemon.wait_for("the job", lambda: deployed.orders.id in daemon.text(), timeout=TIMEOUT)
 
     deployed.orders.kill_application_master()
     job_id = deployed.orders.wait_for_job("orders")
 
-    daemon.wait_for("the job of the next attempt", lambda: job_id in daemon.text(), timeout=PATIENCE)
+    daemon.wait_for("the job of the next attempt", lambda: job_id in daemon.text(), timeout=TIMEOUT)
     assert autoscaling.jobs(access="direct", users="alice")["orders"]["job_id"] == job_id
 
 
@@ -115,12 +115,12 @@ def test_no_job_counts_as_gone_when_the_resource_manager_fails_over(
 ) -> None:
     yarn_cluster.restore()
     daemon = autoscaling.daemon()
-    daemon.wait_for("both jobs", lambda: len(daemon.lines("job_found")) == len(deployed), timeout=PATIENCE)
+    daemon.wait_for("both jobs", lambda: len(daemon.lines("job_found")) == len(deployed), timeout=TIMEOUT)
 
     yarn_cluster.activate("rm2")
     deployed.orders.wait_for_job("orders")
     deployed.reports.wait_for_job("reports")
-    daemon.wait_for("the other one", lambda: daemon.lines("resource_manager_changed"), timeout=PATIENCE)
+    daemon.wait_for("the other one", lambda: daemon.lines("resource_manager_changed"), timeout=TIMEOUT)
 
     assert set(autoscaling.jobs()) == {"orders", "reports"}
     assert daemon.lines("job_removed") == []

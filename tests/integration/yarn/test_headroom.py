@@ -9,7 +9,7 @@ import pytest
 from testkit.clusters.flink import job
 from testkit.clusters.yarn import FlinkOnYarn, YarnApplication
 from testkit.clusters.yarn.autoscaling import Autoscaling
-from testkit.clusters.yarn.configuration import PATIENCE
+from testkit.clusters.yarn.configuration import TIMEOUT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite(name="yarn")]
 
@@ -42,7 +42,7 @@ def test_a_scale_up_stops_at_what_the_queue_can_give_and_says_so(
     greedy: YarnApplication, autoscaling: Autoscaling
 ) -> None:
     daemon = autoscaling.daemon({"job.autoscaler.vertex.max-parallelism": "3"}, names="Greedy *")
-    daemon.wait_for("a second subtask", lambda: greedy.parallelism("greedy", job.WORK_VERTEX) == 2, timeout=PATIENCE)
+    daemon.wait_for("a second subtask", lambda: greedy.parallelism("greedy", job.WORK_VERTEX) == 2, timeout=TIMEOUT)
 
     assert wanted(greedy) == 2
     assert "YARN queue root.streaming.payments can give 1 more TaskManager" in daemon.text()
@@ -52,7 +52,7 @@ def test_without_headroom_the_job_asks_for_more_than_the_queue_gives(
     greedy: YarnApplication, autoscaling: Autoscaling
 ) -> None:
     daemon = autoscaling.daemon(names="Greedy *", headroom="false")
-    daemon.wait_for("a request for six", lambda: wanted(greedy) == 6, timeout=PATIENCE)
+    daemon.wait_for("a request for six", lambda: wanted(greedy) == 6, timeout=TIMEOUT)
 
-    daemon.wait_for("two subtasks", lambda: greedy.parallelism("greedy", job.WORK_VERTEX) == 2, timeout=PATIENCE)
+    daemon.wait_for("two subtasks", lambda: greedy.parallelism("greedy", job.WORK_VERTEX) == 2, timeout=TIMEOUT)
     assert "YARN queue" not in daemon.text()

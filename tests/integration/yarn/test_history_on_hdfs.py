@@ -31,7 +31,7 @@ from testkit.builders.history import DAY_MS, NOON_MS, a_batch, sample_rows
 from testkit.builders.profiles import ASOF, write_samples
 from testkit.clusters.spark import commands
 from testkit.clusters.yarn import HdfsCluster, MavenUnreachableError
-from testkit.clusters.yarn.configuration import PATIENCE
+from testkit.clusters.yarn.configuration import TIMEOUT
 from testkit.fakes.flink import FakeFlink, chain
 from testkit.scenarios.runner.process import DaemonProcess
 
@@ -138,7 +138,7 @@ def test_writer_that_is_killed_while_it_writes_loses_and_doubles_no_row(
         run_until_killed(root, number, passes, tmp_path)
     settings = HistorySettings(enabled=True, path=root, compaction_interval=0.0, spill_directory=str(tmp_path))
 
-    HistorySink(settings, sessions=lambda: nullcontext(spark)).close(timeout=PATIENCE)
+    HistorySink(settings, sessions=lambda: nullcontext(spark)).close(timeout=TIMEOUT)
 
     minutes = [round((at.timestamp() * 1000 - NOON_MS) / 60_000) for at in instants_of(spark, root)]
     for number, passes in enumerate((2, 3)):
@@ -161,7 +161,7 @@ def away(hdfs: HdfsCluster) -> Iterator[HdfsCluster]:
 def test_commands_say_that_the_name_node_is_away(root: str) -> None:
     processes = [commands.start(*command, root, *SMALL) for command in COMMANDS]
 
-    for said in map(commands.ended, processes):
+    for said in map(commands.await_command, processes):
         assert (said.returncode, said.stdout) == (1, "")
         assert f"error: {root}: java.net.ConnectException: Connection refused" in said.stderr
         assert "Traceback" not in said.stderr
@@ -184,7 +184,7 @@ def test_daemon_goes_on_while_the_name_node_is_away_and_writes_later(
         daemon = DaemonProcess(tmp_path, database=database, cluster_url=flink.url, options=options)
         with daemon:
             daemon.start()
-            daemon.wait_for("a warning", lambda: daemon.lines("history_unavailable"), timeout=PATIENCE)
+            daemon.wait_for("a warning", lambda: daemon.lines("history_unavailable"), timeout=TIMEOUT)
             flink.requests.clear()
             daemon.wait_for("further passes", lambda: len(flink.paths()) > 20)
             [warning] = daemon.lines("history_unavailable")
@@ -193,9 +193,9 @@ def test_daemon_goes_on_while_the_name_node_is_away_and_writes_later(
             away.start_name_node()
 
             daemon.start()
-            daemon.wait_for("rows", lambda: daemon.lines("history_rows_recovered"), timeout=PATIENCE)
+            daemon.wait_for("rows", lambda: daemon.lines("history_rows_recovered"), timeout=TIMEOUT)
             [recovered] = daemon.lines("history_rows_recovered")
-            daemon.wait_for("written rows", lambda: not any(path.exists() for path in spilled), timeout=PATIENCE)
+            daemon.wait_for("written rows", lambda: not any(path.exists() for path in spilled), timeout=TIMEOUT)
 
     instants = instants_of(spark, root)
     assert "Connection refused" in warning["error"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from docs_site.api import api_pages
-from docs_site.checking import Site
+from docs_site.checking import DocsSite
 from docs_site.commands import PAGE, page
 from docs_site.roles import without_roles
 from docs_site.staging import MOVED, SiteError, Stage, map_links
@@ -166,7 +166,7 @@ def test_a_finished_page_is_checked(tmp_path: Path, body: str, fault: list[str])
     (tmp_path / "index.html").write_text(body)
     (tmp_path / "b.html").write_text('<h1 id="here">b</h1>')
 
-    assert list(Site(tmp_path).faults()) == fault
+    assert list(DocsSite(tmp_path).faults()) == fault
 
 
 def test_roles_of_docstrings_become_code() -> None:

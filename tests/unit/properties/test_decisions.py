@@ -22,7 +22,7 @@ from testkit.builders.core import (
     a_context,
     a_reading,
     a_vertex,
-    evaluated,
+    evaluated_vertex,
     operator_answers,
     source_answers,
 )
@@ -244,7 +244,9 @@ def test_more_load_never_wants_fewer_subtasks(
     sizing_settings = SizingSettings.of(a_context({}).options, 300)
 
     less, greater, lagging = (
-        size_vertex(vertex, evaluated(target=wanted, rate=rate, catch_up=extra, parallelism=current), sizing_settings)
+        size_vertex(
+            vertex, evaluated_vertex(target=wanted, rate=rate, catch_up=extra, parallelism=current), sizing_settings
+        )
         for wanted, extra in ((target, catch_up), (target + more, catch_up), (target, catch_up + more))
     )
 

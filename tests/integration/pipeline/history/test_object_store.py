@@ -78,7 +78,7 @@ def upload(store: ObjectStore, folder: Path, url: str) -> None:
 
 def run(*command: str | Path) -> commands.Ended:
     """Run a command that has the credentials in its environment."""
-    return commands.ended(commands.start(*command, variables=CREDENTIALS), PATIENCE)
+    return commands.await_command(commands.start(*command, variables=CREDENTIALS), PATIENCE)
 
 
 def rates_of(spark: SparkSession, root: str) -> list[float]:
@@ -163,7 +163,7 @@ def test_bucket_that_refuses_says_so_with_the_place(store: ObjectStore, spark: S
 def both(there: tuple[Any, ...], here: tuple[Any, ...]) -> tuple[commands.Ended, commands.Ended]:
     """Run a command with a history in the bucket and with the same one on this machine, at the same time."""
     processes = [commands.start(*command, variables=CREDENTIALS) for command in (there, here)]
-    first, second = (commands.ended(process, PATIENCE) for process in processes)
+    first, second = (commands.await_command(process, PATIENCE) for process in processes)
     return first, second
 
 

@@ -4,7 +4,7 @@ from testkit.builders.core.driver import JobDriver
 from testkit.builders.core.fetching_job import FETCHING_MAP, FETCHING_SOURCE, FetchingJob
 from testkit.builders.core.graphs import a_plan, a_topology, a_vertex, details_of, vertex_id
 from testkit.builders.core.jobs import JOB_ID, a_configuration, a_context, a_request, options_with
-from testkit.builders.core.measurements import a_sample, evaluated, history_entry
+from testkit.builders.core.measurements import a_sample, evaluated_vertex, history_entry
 from testkit.builders.core.pipeline import PIPELINE_MAP, PIPELINE_SOURCE, draining_pipeline, pipeline, stuck_pipeline
 from testkit.builders.core.ports import Journal, RecordingEvents, RecordingRealizer, RecordingStore, ScriptedCollector
 from testkit.builders.core.readings import a_cluster, a_reading, of_total, operator_answers, source_answers
@@ -37,7 +37,7 @@ __all__ = [
     "a_vertex",
     "details_of",
     "draining_pipeline",
-    "evaluated",
+    "evaluated_vertex",
     "full_window",
     "history_entry",
     "of_total",

@@ -26,7 +26,7 @@ def a_sample(
     return MetricSample(at_ms, vertices or {}, globals_ or {})
 
 
-def evaluated(
+def evaluated_vertex(
     *, target: float, rate: float, catch_up: float = 0.0, parallelism: int = 1, up: float = 0.0, down: float = 0.0
 ) -> EvaluatedVertex:
     """Make the evaluated metrics that sizing looks at; ``up`` and ``down`` are the edges of the band."""

@@ -45,7 +45,7 @@ class TornFiles(LocalFiles):
         return super().create(path, content)
 
 
-def dying(root: Path, step: str) -> Files:
+def dying_files(root: Path, step: str) -> Files:
     """Return a history whose process is killed at a step."""
     files = LocalFiles(str(root))
     return TornFiles(str(root)) if step == TORN else DyingFiles(files, int(step))
@@ -53,13 +53,13 @@ def dying(root: Path, step: str) -> Files:
 
 def append_until_killed(root: Path, step: str) -> None:
     """Append a batch to a history."""
-    append(dying(root, step), a_batch(ROWS, BATCH))
+    append(dying_files(root, step), a_batch(ROWS, BATCH))
 
 
 def compact_until_killed(root: Path, step: str) -> None:
     """Compact a history of three files."""
     write(a_storage(root), *(sample_rows(2, at_ms=NOON_MS + hour * 3_600_000) for hour in range(3)))
-    run_maintenance(dying(root, step), EVENING)
+    run_maintenance(dying_files(root, step), EVENING)
 
 
 def is_killed(work: Callable[[Path, str], None], root: Path, step: str) -> bool:

@@ -16,7 +16,7 @@ def cache_directory() -> Path:
     return Path(configured) if configured else Path.home() / ".cache" / "flink-autoscaler"
 
 
-def cached(target: Path, make: Callable[[Path], None]) -> Path:
+def make_once(target: Path, make: Callable[[Path], None]) -> Path:
     """Return ``target``, making it first if it does not exist.
 
     ``target`` appears complete or not at all: it is made in a directory next to

@@ -13,7 +13,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from testkit.clusters.flink.cache import cache_directory, cached, say
+from testkit.clusters.flink.cache import cache_directory, make_once, say
 from testkit.clusters.flink.errors import HarnessError
 
 PACKAGE = "apache-flink-libraries"
@@ -49,7 +49,7 @@ def distribution(version: str) -> Distribution:
     if version not in RELEASES:
         raise HarnessError(f"Flink {version!r} is not known; known: {', '.join(RELEASES)}")
     release = RELEASES[version]
-    root = cached(cache_directory() / f"flink-{release}", lambda into: _download(version, into))
+    root = make_once(cache_directory() / f"flink-{release}", lambda into: _download(version, into))
     return Distribution(version, release, root)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from testkit.clusters.flink import archive, job
-from testkit.clusters.flink.cache import cached, say
+from testkit.clusters.flink.cache import make_once, say
 from testkit.clusters.flink.cluster import FlinkCluster
 
 _DUMP_TIMEOUT = 300.0
@@ -24,7 +24,7 @@ class _RecordingCluster(FlinkCluster):
 
 def record(version: str) -> Path:
     """Make the archives of a Flink version on first use; return their folder. It takes some 15 s, once per machine."""
-    return cached(archive.folder(version), lambda into: _record(version, into))
+    return make_once(archive.folder(version), lambda into: _record(version, into))
 
 
 def _record(version: str, into: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import httpx
 
-from testkit.clusters.flink.cache import cache_directory, cached, say
+from testkit.clusters.flink.cache import cache_directory, make_once, say
 from testkit.clusters.flink.cluster import FlinkCluster
 from testkit.clusters.flink.configuration import LOOPBACK, free_ports
 from testkit.clusters.flink.errors import HarnessError
@@ -32,7 +32,7 @@ def reporter_jar(version: str) -> Path:
     """
     release, digest = _JARS[version]
     name = f"flink-metrics-prometheus-{release}"
-    return cached(cache_directory() / name, lambda into: _download(release, digest, into)) / f"{name}.jar"
+    return make_once(cache_directory() / name, lambda into: _download(release, digest, into)) / f"{name}.jar"
 
 
 def _download(release: str, digest: str, into: Path) -> None:

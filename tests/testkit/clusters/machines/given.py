@@ -17,7 +17,7 @@ CONFIGURATION: Final = "/etc/flink-autoscaler/autoscaler.yaml"
 AS_IN_THE_GUIDE: Final = ("--network", "host", "--init", "--read-only", "--tmpfs", "/tmp:exec")
 
 
-def configured(engine: Engine, name: str, sections: Mapping[str, Any]) -> tuple[str, ...]:
+def write_configuration(engine: Engine, name: str, sections: Mapping[str, Any]) -> tuple[str, ...]:
     """Write a configuration, with sections below ``autoscaler``; return the options of a container that reads it."""
     file = engine.shared / f"{name}.yaml"
     file.write_text(yaml.safe_dump({"autoscaler": dict(sections), "job.autoscaler.enabled": True}))
@@ -37,7 +37,7 @@ def clusters(flink: FakeFlink) -> list[dict[str, str]]:
     return [{"name": "main", "url": flink.url, "interval": "1 s"}]
 
 
-def page(engine: Engine, path: str) -> str:
+def fetch_page(engine: Engine, path: str) -> str:
     """Return a page of the daemon in the network of the engine; empty while there is none, or it is not well."""
     try:
         return engine.get(f"http://127.0.0.1:8484{path}")

@@ -56,7 +56,7 @@ def docker_data() -> Path:
     return cache_directory() / "machines" / "docker"
 
 
-def scratch(name: str) -> Path:
+def scratch_folder(name: str) -> Path:
     """Return a folder for what ends with a test."""
     return cache_directory() / "machines" / f"scratch-{name}"
 
@@ -70,7 +70,7 @@ def build_images(wanted: Collection[str]) -> None:
     Raises:
         MachineError: One cannot be built; with the end of what was said.
     """
-    with docker_engine(docker_data(), scratch("build"), PROJECT, alone=False) as engine:
+    with docker_engine(docker_data(), scratch_folder("build"), PROJECT, alone=False) as engine:
         imported(engine, BASE, root(PYTHON), _PATH)
         for tag, options in _OURS.items():
             if tag in wanted:
@@ -80,9 +80,9 @@ def build_images(wanted: Collection[str]) -> None:
 
 
 def _build_flink() -> None:
-    context = scratch("flink-context")
+    context = scratch_folder("flink-context")
     _flink_context(context)
-    with docker_engine(docker_data(), scratch("build"), context, alone=False) as engine:
+    with docker_engine(docker_data(), scratch_folder("build"), context, alone=False) as engine:
         imported(engine, "java-base", root(JAVA), _PATH)
         _build(engine, FLINK, context)
 

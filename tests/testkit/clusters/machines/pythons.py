@@ -14,7 +14,7 @@ from typing import Final
 
 from testkit.clusters.flink.cache import cache_directory
 from testkit.clusters.machines.errors import MachineError
-from testkit.clusters.machines.images import PROJECT, scratch
+from testkit.clusters.machines.images import PROJECT, scratch_folder
 from testkit.clusters.machines.roots import Root, missing_tools, root
 
 _PACKAGES: Final = (
@@ -47,7 +47,7 @@ def on_debian(suite: str, arguments: list[str]) -> int:
 
 
 def _in_root(found: Path, command: list[str]) -> int:
-    work = scratch(found.name)
+    work = scratch_folder(found.name)
     shutil.rmtree(work, ignore_errors=True)
     for name in ("upper", "work", "root"):
         (work / name).mkdir(parents=True)

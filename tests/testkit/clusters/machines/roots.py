@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from testkit.clusters.flink.cache import cache_directory, cached, say
+from testkit.clusters.flink.cache import cache_directory, make_once, say
 from testkit.clusters.machines.errors import MachineError
 
 _TIMEOUT: Final = 540.0
@@ -69,7 +69,7 @@ def root(wanted: Root) -> Path:
     Raises:
         MachineError: debootstrap fails; with the end of what it said.
     """
-    return cached(cache_directory() / "machines" / wanted.name, lambda into: _make(wanted, into))
+    return make_once(cache_directory() / "machines" / wanted.name, lambda into: _make(wanted, into))
 
 
 def _make(wanted: Root, into: Path) -> None:

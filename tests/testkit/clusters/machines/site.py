@@ -23,7 +23,7 @@ _SUBMIT_TIMEOUT: Final = 180.0
 
 
 @dataclass(frozen=True)
-class Site:
+class ComposeSetup:
     """A folder with the compose file and the configuration that it mounts, and the engine that it runs in."""
 
     engine: Engine

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
-PATIENCE: Final = 300.0
+TIMEOUT: Final = 300.0
 """Seconds for a command that takes fifteen on an idle machine."""
 
 Process = subprocess.Popen[str]
@@ -33,7 +33,7 @@ def start(*arguments: str | Path, variables: Mapping[str, str] | None = None) ->
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def ended(process: Process, seconds: float = PATIENCE) -> Ended:
+def await_command(process: Process, seconds: float = TIMEOUT) -> Ended:
     """Wait for the end of a command; one that takes longer is ended, and that is an error."""
     with process:
         try:
@@ -46,7 +46,7 @@ def ended(process: Process, seconds: float = PATIENCE) -> Ended:
 
 def run(*arguments: str | Path, variables: Mapping[str, str] | None = None) -> Ended:
     """Run a command to its end."""
-    return ended(start(*arguments, variables=variables))
+    return await_command(start(*arguments, variables=variables))
 
 
 def document(command: Ended) -> dict[str, Any]:

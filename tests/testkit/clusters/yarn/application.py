@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from testkit.clusters.flink.errors import HarnessError
 from testkit.clusters.flink.rest import FlinkRest
-from testkit.clusters.yarn.configuration import PATIENCE
+from testkit.clusters.yarn.configuration import TIMEOUT
 from testkit.clusters.yarn.processes import processes_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class YarnApplication:
         finally:
             rest.close()
 
-    def wait_for_job(self, name: str, timeout: float = PATIENCE) -> str:
+    def wait_for_job(self, name: str, timeout: float = TIMEOUT) -> str:
         """Return the id of the job of a name when all its subtasks run."""
         return self._yarn.wait_until(f"job {name} of {self.id} runs", lambda: self.running_job(name) or "", timeout)
 
@@ -103,14 +103,14 @@ class YarnApplication:
         before = self.address()
         os.kill(self.application_master_pid(), signal.SIGKILL)
         self._yarn.wait_until(
-            f"another attempt of {self.id} runs", lambda: self.address() not in (None, before), PATIENCE
+            f"another attempt of {self.id} runs", lambda: self.address() not in (None, before), TIMEOUT
         )
 
     def kill(self) -> None:
         """Have YARN kill it, if it has not ended; return when it has."""
         if self.state() not in _ENDED:
             self._yarn.run_tool(_CLIENT, "application", "-kill", self.id, user=self.user)
-        self._yarn.wait_until(f"{self.id} has ended", lambda: self.state() in _ENDED, PATIENCE)
+        self._yarn.wait_until(f"{self.id} has ended", lambda: self.state() in _ENDED, TIMEOUT)
 
 
 def _runs(job: Json) -> bool:

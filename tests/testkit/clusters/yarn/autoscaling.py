@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 from testkit.clusters.yarn.cluster import YarnCluster
-from testkit.clusters.yarn.configuration import PATIENCE
+from testkit.clusters.yarn.configuration import TIMEOUT
 from testkit.scenarios.runner.process import DaemonProcess
 
 UNHURRIED = {
@@ -69,13 +69,13 @@ class Autoscaling:
         daemon = DaemonProcess(self._folder, database=database, cluster_url="", options=settings)
         self._daemons.enter_context(daemon)
         daemon.start(wait=False)
-        daemon.wait_for("passes", lambda: "watching 1 cluster" in daemon.text(), timeout=PATIENCE)
+        daemon.wait_for("passes", lambda: "watching 1 cluster" in daemon.text(), timeout=TIMEOUT)
         return daemon
 
     def _list_jobs(self, yarn: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
         overrides = [part for key, value in self._options(yarn).items() for part in ("--set", f"{key}={value}")]
         command = [sys.executable, "-m", "flink_autoscaler.standalone", "jobs", "--json", *overrides]
-        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, cwd=self._folder, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, cwd=self._folder, check=False)
 
     def _options(self, yarn: Mapping[str, str]) -> dict[str, str]:
         settings = {"url": ";".join(self._cluster.urls), **yarn}

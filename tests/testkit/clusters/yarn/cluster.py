@@ -20,9 +20,9 @@ from testkit.clusters.flink.guard import Guard
 from testkit.clusters.flink.process import FlinkProcess
 from testkit.clusters.yarn.configuration import (
     LOGGING,
-    PATIENCE,
     PORTS_EACH,
     QUEUES,
+    TIMEOUT,
     ResourceManagerAddresses,
     capacity_scheduler,
     core_site,
@@ -108,7 +108,7 @@ class YarnCluster:
             self._prepare_directory()
             self._start_on_free_ports()
             self.node_manager = self._start_process("nodemanager", _NODE_MANAGER)
-            self.wait_until("the node is registered", self._has_node, PATIENCE)
+            self.wait_until("the node is registered", self._has_node, TIMEOUT)
         except BaseException:
             self.stop()
             raise
@@ -170,7 +170,7 @@ class YarnCluster:
         self._wait_for_resource_managers()
         if self.ha_state(self.url) != "ACTIVE":
             self.activate(self._names[0])
-        self.wait_until("the node is registered", self._has_node, PATIENCE)
+        self.wait_until("the node is registered", self._has_node, TIMEOUT)
 
     def run_tool(self, main_class: str, *arguments: str, user: str | None = None) -> str:
         """Run one of Hadoop's command line tools; return what it printed.
@@ -182,12 +182,12 @@ class YarnCluster:
         """
         environment = {**os.environ, **({"HADOOP_USER_NAME": user} if user else {})}
         command = [*self._java(main_class.rpartition(".")[2]), main_class, *arguments]
-        result = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=PATIENCE)
+        result = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=TIMEOUT)
         if result.returncode:
             raise HarnessError(f"{main_class} {' '.join(arguments)}:\n{result.stdout[-2000:]}{result.stderr[-2000:]}")
         return result.stdout
 
-    def wait_until(self, description: str, probe: Callable[[], T], timeout: float = PATIENCE) -> T:
+    def wait_until(self, description: str, probe: Callable[[], T], timeout: float = TIMEOUT) -> T:
         """Return the first truthy result of ``probe``.
 
         Raises:
@@ -251,7 +251,7 @@ class YarnCluster:
 
     def _wait_for_resource_managers(self) -> None:
         for name, url in zip(self._names, self.urls, strict=True):
-            self.wait_until(f"{name} answers", partial(self._answers, name, url), PATIENCE)
+            self.wait_until(f"{name} answers", partial(self._answers, name, url), TIMEOUT)
 
     def _wait_for_state(self, name: str, state: str) -> None:
         url = self.urls[self._names.index(name)]

@@ -7,7 +7,7 @@ from typing import Self
 from xml.sax.saxutils import escape
 
 LOOPBACK = "127.0.0.1"
-PATIENCE = 300.0
+TIMEOUT = 300.0
 """Seconds to wait for what takes ten on an idle machine; several clusters may share two cores with it."""
 
 NODE_MB = 6144

@@ -13,7 +13,7 @@ from testkit.clusters.flink.errors import HarnessError
 from testkit.clusters.flink.java import LOGGING, MODULE_OPTIONS, SLIM_OPTIONS, tool
 from testkit.clusters.yarn.application import YarnApplication
 from testkit.clusters.yarn.cluster import YarnCluster
-from testkit.clusters.yarn.configuration import PATIENCE
+from testkit.clusters.yarn.configuration import TIMEOUT
 from testkit.clusters.yarn.distribution import flink_lib
 
 _SESSION = "org.apache.flink.yarn.cli.FlinkYarnSessionCli"
@@ -111,7 +111,7 @@ class FlinkOnYarn:
             "HADOOP_USER_NAME": user,
         }
         command = [*self._java(conf, log_file), main_class, *arguments]
-        result = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=PATIENCE)
+        result = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=TIMEOUT)
         output = f"{result.stdout}{result.stderr}{log_file.read_text() if log_file.exists() else ''}"
         if result.returncode or not _APPLICATION_ID.search(output):
             raise HarnessError(f"{main_class} ended with {result.returncode}\n{output}\n{self._yarn.log_tails()}")

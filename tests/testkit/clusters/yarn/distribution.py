@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 import httpx
 
-from testkit.clusters.flink.cache import cache_directory, cached, say
+from testkit.clusters.flink.cache import cache_directory, make_once, say
 from testkit.clusters.flink.errors import HarnessError
 
 RELEASE = "3.3.6"
@@ -75,7 +75,7 @@ def hadoop() -> HadoopDistribution:
         HarnessError: A jar is not there, or is not the one it should be.
     """
     digest = hashlib.sha256(_DIGESTS.read_bytes()).hexdigest()[:16]
-    root = cached(cache_directory() / f"hadoop-{RELEASE}-{digest}", lambda into: download(artifacts(), into))
+    root = make_once(cache_directory() / f"hadoop-{RELEASE}-{digest}", lambda into: download(artifacts(), into))
     return HadoopDistribution(lib=root / "lib", logging=root / "logging", hdfs=root / "hdfs")
 
 
@@ -115,4 +115,4 @@ def flink_lib(flink: Path) -> Path:
             for jar in flink.glob(pattern):
                 os.link(jar, into / jar.name)
 
-    return cached(flink.parent.with_name(f"{flink.parent.name}-on-yarn"), copy)
+    return make_once(flink.parent.with_name(f"{flink.parent.name}-on-yarn"), copy)

@@ -13,7 +13,7 @@ from testkit.clusters.flink import waiting
 from testkit.clusters.flink.configuration import free_ports
 from testkit.clusters.flink.guard import Guard
 from testkit.clusters.flink.process import FlinkProcess
-from testkit.clusters.yarn.configuration import LOGGING, LOOPBACK, PATIENCE, write_site
+from testkit.clusters.yarn.configuration import LOGGING, LOOPBACK, TIMEOUT, write_site
 from testkit.clusters.yarn.distribution import hadoop
 from testkit.clusters.yarn.jvm import hadoop_jvm
 
@@ -74,7 +74,7 @@ class HdfsCluster:
 
     def wait_until_usable(self) -> None:
         """Wait until the NameNode has left its safe mode and knows the DataNode."""
-        waiting.wait_until("HDFS is usable", self._is_usable, PATIENCE, context=self.name_node.log_tail)
+        waiting.wait_until("HDFS is usable", self._is_usable, TIMEOUT, context=self.name_node.log_tail)
 
     def _is_usable(self) -> bool:
         self.name_node.require_running()
@@ -114,7 +114,7 @@ class HdfsCluster:
 
     def _format(self) -> None:
         process = self._start("format", _NAME_NODE, "-format", "-nonInteractive")
-        waiting.wait_until("HDFS is formatted", lambda: not process.is_running, PATIENCE, context=process.log_tail)
+        waiting.wait_until("HDFS is formatted", lambda: not process.is_running, TIMEOUT, context=process.log_tail)
 
     def _start(self, name: str, main_class: str, *arguments: str) -> FlinkProcess:
         places = (f"{self._hadoop.lib}/*", f"{self._hadoop.hdfs}/*", f"{self._hadoop.logging}/*")

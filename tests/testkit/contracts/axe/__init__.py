@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import httpx
 
-from testkit.clusters.flink.cache import cache_directory, cached
+from testkit.clusters.flink.cache import cache_directory, make_once
 
 VERSION: Final = "4.14.1"
 _ARCHIVE: Final = f"https://registry.npmjs.org/axe-core/-/axe-core-{VERSION}.tgz"
@@ -42,7 +42,7 @@ def script() -> str:
     Raises:
         httpx.HTTPError: Nobody sends it.
     """
-    return (cached(cache_directory() / f"axe-core-{VERSION}", _fetch) / "axe.min.js").read_text(encoding="utf-8")
+    return (make_once(cache_directory() / f"axe-core-{VERSION}", _fetch) / "axe.min.js").read_text(encoding="utf-8")
 
 
 def _fetch(into: Path) -> None:

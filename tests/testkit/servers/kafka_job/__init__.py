@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 from confluent_kafka import Producer
 
-from testkit.clusters.flink.cache import cache_directory, cached, say
+from testkit.clusters.flink.cache import cache_directory, make_once, say
 from testkit.clusters.flink.distribution import distribution
 from testkit.clusters.flink.errors import HarnessError
 from testkit.clusters.flink.java import tool
@@ -47,7 +47,7 @@ def connector_jars() -> list[Path]:
     Raises:
         HarnessError: Maven cannot fetch them.
     """
-    folder = cached(cache_directory() / CONNECTOR, _fetch)
+    folder = make_once(cache_directory() / CONNECTOR, _fetch)
     return sorted(jar for jar in folder.glob("*.jar") if not jar.name.startswith("slf4j"))
 
 
@@ -62,7 +62,7 @@ def job_jar() -> Path:
     sources = [_HERE / "KafkaJob.java", *sorted(_WORK.glob("*.java"))]
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     target = cache_directory() / f"kafka-job-{distribution(VERSION).release}-{digest}"
-    return cached(target, lambda into: _compile(sources, into)) / "kafka-job.jar"
+    return make_once(target, lambda into: _compile(sources, into)) / "kafka-job.jar"
 
 
 def _compile(sources: list[Path], into: Path) -> None:

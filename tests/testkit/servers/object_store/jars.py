@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from testkit.clusters.flink.cache import cache_directory, cached, say
+from testkit.clusters.flink.cache import cache_directory, make_once, say
 from testkit.clusters.flink.errors import HarnessError
 from testkit.clusters.spark.launch import spark_home
 
@@ -44,7 +44,7 @@ def s3_jars() -> list[Path]:
         NoMavenError: There is no way to have them here.
     """
     version = hadoop_version()
-    folder = cached(cache_directory() / f"hadoop-aws-{version}", lambda into: _fetch(version, into))
+    folder = make_once(cache_directory() / f"hadoop-aws-{version}", lambda into: _fetch(version, into))
     return sorted(folder.glob("*.jar"))
 
 

@@ -17,7 +17,7 @@ from flink_autoscaler.core.model.state import DelayedVertex, JobState, ScalingSu
 from flink_autoscaler.core.model.supervision import Origin, Quarantined, RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
 from flink_autoscaler.core.ports.passes import EvaluatedJob
-from testkit.builders.core import a_cluster, a_context, a_topology, a_vertex, evaluated, vertex_id
+from testkit.builders.core import a_cluster, a_context, a_topology, a_vertex, evaluated_vertex, vertex_id
 
 A, B = vertex_id(1), vertex_id(2)
 HOUR = 3_600_000
@@ -70,7 +70,7 @@ def a_run(
 ) -> Run:
     topology = a_job({vertex: current for vertex, (current, _) in plan.items()})
     rate, target = rates
-    vertices = {v: dict(evaluated(target=target, rate=rate, parallelism=4)) for v in topology.vertices}
+    vertices = {v: dict(evaluated_vertex(target=target, rate=rate, parallelism=4)) for v in topology.vertices}
     context = replace(a_context({**QUIET, **(options or {})}, flink), capacity=capacity)
     job = EvaluatedJob(
         context=context,

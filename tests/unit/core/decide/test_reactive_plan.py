@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
 from flink_autoscaler.core.model.state import JobState, ScalingSummary
 from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.core.ports.passes import EvaluatedJob
-from testkit.builders.core import a_cluster, a_context, a_topology, a_vertex, evaluated, vertex_id
+from testkit.builders.core import a_cluster, a_context, a_topology, a_vertex, evaluated_vertex, vertex_id
 
 A, B = vertex_id(1), vertex_id(2)
 REACTIVE = {"scheduler-mode": "reactive", "taskmanager.numberOfTaskSlots": "4"}
@@ -30,7 +30,7 @@ def a_job(
         a_vertex(1, parallelism=min(parallelism, limits[0]), max_parallelism=limits[0]),
         a_vertex(2, parallelism=min(parallelism, limits[1]), max_parallelism=limits[1], inputs={1: ShipStrategy.HASH}),
     )
-    vertices = {v: dict(evaluated(target=100.0, rate=400.0, parallelism=4)) for v in topology.vertices}
+    vertices = {v: dict(evaluated_vertex(target=100.0, rate=400.0, parallelism=4)) for v in topology.vertices}
     return EvaluatedJob(
         context=replace(a_context({}, REACTIVE if flink is None else flink), capacity=capacity),
         topology=topology,

@@ -14,7 +14,7 @@ from flink_autoscaler.core.evaluate.evaluation import (
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, MetricSample, ScalingMetric
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
 from flink_autoscaler.core.observe.window import MetricWindow
-from testkit.builders.core import a_sample, a_topology, a_vertex, evaluated, options_with, vertex_id
+from testkit.builders.core import a_sample, a_topology, a_vertex, evaluated_vertex, options_with, vertex_id
 
 NAN, INF = math.nan, math.inf
 M = ScalingMetric
@@ -157,13 +157,13 @@ def test_a_receiver_that_went_back_says_nothing_but_in_the_reference(is_balanced
     ],
 )
 def test_capacity_bounds_the_utilization(utilization: float, expected: float) -> None:
-    metrics = evaluated(target=100.0, rate=0.0)
+    metrics = evaluated_vertex(target=100.0, rate=0.0)
 
     assert target_capacity(metrics, utilization, catch_up=0) == expected
 
 
 def test_capacity_for_an_infinite_target_saturates() -> None:
-    metrics = evaluated(target=INF, rate=0.0)
+    metrics = evaluated_vertex(target=INF, rate=0.0)
 
     assert target_capacity(metrics, 0.5, catch_up=600, restart_time=60) == 9.223372036854775807e18
     assert target_capacity(metrics, 0.5, catch_up=600, restart_time=0) == 0.0

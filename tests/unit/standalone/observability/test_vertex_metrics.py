@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, of
 from flink_autoscaler.standalone.observability import vertex_series
 from flink_autoscaler.standalone.observability.vertex_series import VertexMetrics
-from testkit.builders.core import evaluated
+from testkit.builders.core import evaluated_vertex
 
 V1, V2 = "a" * 32, "b" * 32
 
@@ -31,7 +31,7 @@ def value(registry: CollectorRegistry, name: str, vertex_id: str = V1, vertex_na
 
 
 def put(metrics: VertexMetrics, names: dict[str, str]) -> None:
-    vertex = {**evaluated(target=100.0, rate=250.0), ScalingMetric.LAG: of(7.0)}
+    vertex = {**evaluated_vertex(target=100.0, rate=250.0), ScalingMetric.LAG: of(7.0)}
     metrics.put("c", "c/orders", names, EvaluatedMetrics(dict.fromkeys(names, vertex), {}))
 
 

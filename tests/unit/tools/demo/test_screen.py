@@ -19,10 +19,10 @@ def a_frame(second: float, story: Story, waiting_for: tuple[str, ...] = ()) -> F
 def a_story() -> Story:
     story = Story({"b": "work"})
     for second in range(21):
-        story.see(Look(1000.0 + second, {"work": 1}, 0.0, 150.0 * second))
+        story.add_sample(Look(1000.0 + second, {"work": 1}, 0.0, 150.0 * second))
     vertex = {"name": "work", "current": 1, "new": 4, "capacity": 500.0, "target_rate": 1300.0}
-    story.hear({"event": "scaling_report", "is_executed": True, "vertices": [vertex], "at": 1021.0})
-    story.hear({"event": "job_phase", "phase": "executed", "reasons": ["needs 1857 records/s"], "at": 1021.0})
+    story.add_log_record({"event": "scaling_report", "is_executed": True, "vertices": [vertex], "at": 1021.0})
+    story.add_log_record({"event": "job_phase", "phase": "executed", "reasons": ["needs 1857 records/s"], "at": 1021.0})
     story.wanted["work"] = 4
     return story
 
@@ -116,8 +116,8 @@ def test_summary_shows_rescales_and_numbers() -> None:
         "flink_autoscaler_spark_fallbacks_total": 0.0,
     }
     story = a_story()
-    story.see(Look(1023.5, {"work": 4}, 12.0, 9000.0))
-    story.see(Look(1030.0, {"work": 3}, 12.0, 9000.0))
+    story.add_sample(Look(1023.5, {"work": 4}, 12.0, 9000.0))
+    story.add_sample(Look(1030.0, {"work": 3}, 12.0, 9000.0))
     story.rescales[-1] = dataclasses.replace(story.rescales[-1], change=None)
 
     print_summary(console, story, start=1000.0, totals=totals)

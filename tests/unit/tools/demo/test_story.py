@@ -29,12 +29,12 @@ DOWN = decision(50.0, 4, 2, 2000.0, 150.0)
 def told(*parts: Look | Json) -> Story:
     """A story that starts with parallelism 1 and hears and sees the parts in turn."""
     story = Story({"a": "source", "b": "work"})
-    story.see(Look(0.0, {"source": 1, "work": 1}))
+    story.add_sample(Look(0.0, {"source": 1, "work": 1}))
     for part in parts:
         if isinstance(part, Look):
-            story.see(part)
+            story.add_sample(part)
         else:
-            story.hear(part)
+            story.add_log_record(part)
     return story
 
 
@@ -56,14 +56,14 @@ def test_a_parallelism_on_the_way_does_not_confirm_a_decision() -> None:
     story = told(UP, running(12.0, 2))
 
     assert story.changes[0].confirmed is None
-    story.see(running(14.0, 4))
+    story.add_sample(running(14.0, 4))
     assert story.changes[0].confirmed == 4.0
 
 
 def test_request_alone_confirms_nothing() -> None:
     story = told(UP, running(11.0, 1))
 
-    story.hear({"event": "job_rescale_requested", "parallelism": {"b": 4}, "at": 10.0})
+    story.add_log_record({"event": "job_rescale_requested", "parallelism": {"b": 4}, "at": 10.0})
 
     assert (story.rescales, story.wanted, story.parallelism["work"]) == ([], {"work": 4}, 1)
 
@@ -81,7 +81,7 @@ def test_rescale_by_somebody_else_has_no_decision() -> None:
 def test_notes_tell_decisions_confirmations_and_warnings_in_order() -> None:
     story = told(UP, running(13.0, 4))
 
-    story.hear({"event": "cluster_failed", "level": "error", "error": "no answer", "at": 14.0})
+    story.add_log_record({"event": "cluster_failed", "level": "error", "error": "no answer", "at": 14.0})
 
     assert [text for _, text in story.notes] == [
         "decided: work 1 -> 4 (input 1,300/s, capacity 500/s with 1)",
@@ -99,8 +99,8 @@ def test_reasons_admit_what_is_unknown_and_take_numbers_that_json_does_not_have(
 def test_phase_is_how_far_the_last_pass_got() -> None:
     story = told()
 
-    story.hear({"event": "job_phase", "level": "debug", "phase": "collecting", "reasons": [], "at": 1.0})
-    story.hear({"event": "job_reasons", "phase": "executed", "reasons": ["fine"], "at": 2.0})
+    story.add_log_record({"event": "job_phase", "level": "debug", "phase": "collecting", "reasons": [], "at": 1.0})
+    story.add_log_record({"event": "job_reasons", "phase": "executed", "reasons": ["fine"], "at": 2.0})
 
     assert (story.phase, story.reasons) == ("executed", ("fine",))
 

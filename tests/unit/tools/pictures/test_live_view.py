@@ -30,9 +30,9 @@ def play(recording: RecordingScreen, parallelism: dict[int, int], seconds: int) 
                 "target_rate": 200.0,
             }
             decision = {"event": "scaling_report", "is_executed": True, "vertices": [change], "at": START + second}
-            story.hear(decision)
+            story.add_log_record(decision)
             now = parallelism[second]
-        story.see(Look(START + second, {"work": now}, float(second), 100.0 * second))
+        story.add_sample(Look(START + second, {"work": now}, float(second), 100.0 * second))
         recording.show(Frame(PLAN, story, start=START, now=START + second, engine="inline"))
 
 

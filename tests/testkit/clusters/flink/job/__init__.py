@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testkit.clusters.flink.cache import cache_directory, cached, say
+from testkit.clusters.flink.cache import cache_directory, make_once, say
 from testkit.clusters.flink.distribution import distribution
 from testkit.clusters.flink.errors import HarnessError
 from testkit.clusters.flink.java import tool
@@ -108,7 +108,7 @@ def build(version: str) -> Path:
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     flink = distribution(version)
     target = cache_directory() / f"scaling-job-{flink.release}-{digest}"
-    return cached(target, lambda into: _compile(sources, flink.class_path, into)) / "scaling-job.jar"
+    return make_once(target, lambda into: _compile(sources, flink.class_path, into)) / "scaling-job.jar"
 
 
 def _compile(sources: list[Path], class_path: str, into: Path) -> None:

@@ -9,7 +9,7 @@ from flink_autoscaler.core.policies.base.sizing import (
     size_vertex,
     sizing_for_share,
 )
-from testkit.builders.core import a_topology, a_vertex, evaluated, options_with, vertex_id
+from testkit.builders.core import a_topology, a_vertex, evaluated_vertex, options_with, vertex_id
 
 HASH = ShipStrategy.HASH
 V = vertex_id(1)
@@ -37,7 +37,7 @@ def bottleneck(number: int, share: float) -> Bottleneck:
 
 def test_every_bottleneck_is_found_with_the_sources_that_feed_it() -> None:
     rates = {1: 1000.0, 2: 100.0, 3: 1000.0, 4: 50.0}
-    metrics = {vertex_id(number): evaluated(target=200.0, rate=rate) for number, rate in rates.items()}
+    metrics = {vertex_id(number): evaluated_vertex(target=200.0, rate=rate) for number, rate in rates.items()}
 
     assert find_bottlenecks(JOIN, metrics, {V: sizing(8, 200)}) == [bottleneck(2, 0.5), bottleneck(4, 0.25)]
 
@@ -47,7 +47,7 @@ def limited(
 ) -> tuple[VertexSizing, VertexSizing]:
     """Size a vertex of parallelism 4 that processes 100 records/s, for the whole target and for a share of it."""
     vertex = a_vertex(1, parallelism=4, max_parallelism=maximum)
-    metrics = evaluated(target=target, rate=100.0, catch_up=catch_up, parallelism=4)
+    metrics = evaluated_vertex(target=target, rate=100.0, catch_up=catch_up, parallelism=4)
     whole = size_vertex(vertex, metrics, SETTINGS, coefficient)
     assert whole is not None
     return whole, sizing_for_share(vertex, metrics, SETTINGS, sizing=whole, share=share)

@@ -9,7 +9,7 @@ from flink_autoscaler.core.model.policy_values import VertexLimits, VertexSizing
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of, size_vertex
 from flink_autoscaler.core.ports.plugins import AlignmentRequest
-from testkit.builders.core import a_vertex, evaluated, options_with
+from testkit.builders.core import a_vertex, evaluated_vertex, options_with
 
 NAN, INF = math.nan, math.inf
 REBALANCE, HASH = {9: ShipStrategy.REBALANCE}, {9: ShipStrategy.HASH}
@@ -22,7 +22,7 @@ def settings(options: dict[str, str] | None = None, *, compat: str = "reference"
 def sized(
     vertex: Vertex, *, target: float, rate: float, catch_up: float = 0.0, compat: str = "reference"
 ) -> VertexSizing:
-    metrics = evaluated(target=target, rate=rate, catch_up=catch_up, parallelism=vertex.parallelism)
+    metrics = evaluated_vertex(target=target, rate=rate, catch_up=catch_up, parallelism=vertex.parallelism)
     sizing = size_vertex(vertex, metrics, settings(compat=compat))
     assert sizing is not None
     return sizing
@@ -145,7 +145,7 @@ def test_parallelism_follows_the_capacity_that_is_needed(
 
 @pytest.mark.parametrize(("target", "rate"), [(200.0, NAN), (NAN, 100.0)], ids=["rate", "target"])
 def test_nothing_is_said_about_a_vertex_with_something_unknown(target: float, rate: float) -> None:
-    metrics = evaluated(target=target, rate=rate, parallelism=3)
+    metrics = evaluated_vertex(target=target, rate=rate, parallelism=3)
 
     assert size_vertex(a_vertex(parallelism=3), metrics, settings()) is None
 
@@ -160,7 +160,7 @@ def test_nothing_is_said_about_a_vertex_with_something_unknown(target: float, ra
     ],
 )
 def test_the_edges_belong_to_the_band(rate: float, expected: bool) -> None:
-    metrics = evaluated(target=1500.0, rate=rate, up=1516.0, down=4016.0)
+    metrics = evaluated_vertex(target=1500.0, rate=rate, up=1516.0, down=4016.0)
 
     sizing = size_vertex(a_vertex(parallelism=3), metrics, settings())
 

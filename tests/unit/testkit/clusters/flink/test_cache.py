@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.clusters.flink.cache import cached
+from testkit.clusters.flink.cache import make_once
 
 
 def make_one_file(into: Path) -> None:
@@ -19,7 +19,7 @@ def fail(into: Path) -> None:
 
 def test_cached_leaves_nothing_when_making_fails(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="in the middle"):
-        cached(tmp_path / "target", fail)
+        make_once(tmp_path / "target", fail)
 
     assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
 
@@ -28,6 +28,6 @@ def test_cached_makes_once_when_asked_at_once(tmp_path: Path) -> None:
     made: list[Path] = []
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: cached(tmp_path / "target", made.append), range(8)))
+        list(pool.map(lambda _: make_once(tmp_path / "target", made.append), range(8)))
 
     assert len(made) == 1
