@@ -195,14 +195,17 @@ def chosen_policy(name: str, plugins: Mapping[str, ScalingPolicy]) -> AnyPolicy:
         plugins: Policies that did not come with the autoscaler, by name.
 
     Raises:
-        ConfigError: There is no such policy; the message names all that there are.
+        ConfigError: There is no such policy, and the message names all that there are; or it is written for 0.2.0.
     """
     known = known_policies(plugins)
     if name not in known:
         raise ConfigError(
             f"The option {AutoscalerOptions.policy.key} names {name!r}, but the policies are {', '.join(sorted(known))}"
         )
-    return known[name]
+    policy = known[name]
+    if hasattr(type(policy), "needs_no_window"):
+        raise ConfigError(f"The policy {name!r} declares needs_no_window, which was renamed; declare is_streaming")
+    return policy
 
 
 def unknown_policies(options: AutoscalerOptions, plugins: Mapping[str, ScalingPolicy]) -> str | None:

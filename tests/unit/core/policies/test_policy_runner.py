@@ -20,7 +20,7 @@ from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.option import OptionSet
 from flink_autoscaler.core.options.policies import OPTIONS_OF
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
-from flink_autoscaler.core.policies.policy_runner import POLICIES, PolicyPlan, run_job_policy
+from flink_autoscaler.core.policies.policy_runner import POLICIES, PolicyPlan, run_job_policy, unknown_policies
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from testkit.builders.core import a_cluster, a_context, a_vertex, options_with
 from testkit.builders.policies import given, observation, vertex
@@ -152,6 +152,15 @@ def test_what_stays_for_want_of_metrics_is_not_sure() -> None:
 def test_an_unknown_policy_is_an_error_that_names_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=r"'hpaa', but the policies are capacity, mine, slo, varga"):
         chosen({"mine": Wants(None)}, {"policy": "hpaa"})
+
+
+def test_a_policy_that_declares_an_attribute_by_its_old_name_is_refused_with_the_new_one() -> None:
+    class Streaming(Wants):
+        needs_no_window = True
+
+    problem = unknown_policies(options_with({"policy": "old"}), {"old": Streaming({})})
+
+    assert problem == "The policy 'old' declares needs_no_window, which was renamed; declare is_streaming"
 
 
 def test_a_plug_in_replaces_a_built_in_policy_of_its_name() -> None:
