@@ -272,7 +272,7 @@ def test_a_vertex_of_the_graph_opens_its_sizing_also_by_keyboard(page: Chrome, w
     link = page.find_element(By.CSS_SELECTOR, ".detail a").get_attribute("href")
 
     assert places[0] < places[1]
-    assert all(words in terms for words in ("arrives", "to catch up", "for a restart", "needed", "decided"))
+    assert all(words in terms for words in ("input rate", "to catch up", "for a restart", "needed", "decided"))
     assert len(page.find_elements(By.CSS_SELECTOR, ".detail .termbars tr")) == 5
     assert str(link).startswith(f"{web.flink.url}/#/job/running/")
     assert findings(page) == []

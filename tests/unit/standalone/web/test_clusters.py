@@ -140,7 +140,7 @@ def test_the_page_of_a_cluster_shows_all_of_it() -> None:
     (failure,) = cluster["failures"]
     assert failure["what"] == "main"
     assert failure["text"] in text
-    assert all(each in text for each in ("Who has the slots", "Promised", "Who waits for slots", "What failed lately"))
+    assert all(each in text for each in ("Slot usage", "Reserved slots", "Pending slot requests", "What failed lately"))
     assert cluster["url"] in text
 
 

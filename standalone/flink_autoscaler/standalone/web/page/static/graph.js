@@ -75,10 +75,10 @@
   function one(vertex, { x, y }, drawing) {
     const [left, top] = [x - WIDTH / 2, y - HEIGHT / 2];
     const busy = vertex.busy === null ? 0 : Math.min(1, Math.max(0, vertex.busy));
-    const held = vertex.backpressured === null ? 0 : Math.min(1 - busy, Math.max(0, vertex.backpressured));
-    const state = held > 0.5 ? " held" : busy > 0.9 ? " hot" : "";
+    const blocked = vertex.backpressured === null ? 0 : Math.min(1 - busy, Math.max(0, vertex.backpressured));
+    const state = blocked > 0.5 ? " backpressured" : busy > 0.9 ? " hot" : "";
     const wanted = vertex.wanted === null ? "" : ` → ${vertex.wanted}`;
-    const told = vertex.busy === null ? "" : ` · busy ${percent(vertex.busy)}${held > 0.005 ? `, held up ${percent(vertex.backpressured)}` : ""}`;
+    const told = vertex.busy === null ? "" : ` · busy ${percent(vertex.busy)}${blocked > 0.005 ? `, backpressured ${percent(vertex.backpressured)}` : ""}`;
     const [first, second] = [`${vertex.is_bottleneck ? "▲ " : ""}${short(vertex.name)}`, `${vertex.parallelism}${wanted}${told}`];
     const group = svg("g", { class: `vertex${state}${vertex.is_bottleneck ? " bottleneck" : ""}`, "data-vertex": vertex.vertex_id, role: "button", tabindex: 0, "aria-pressed": chosen === vertex.vertex_id }, drawing);
     svg("rect", { class: "box", x: left, y: top, width: WIDTH, height: HEIGHT, rx: 8 }, group);
@@ -86,7 +86,7 @@
     svg("text", { class: "sub", x: left + 10, y: top + 38 }, group, second);
     svg("rect", { class: "idle", x: left + 10, y: top + 50, width: INNER, height: 6, rx: 3 }, group);
     svg("rect", { class: "busy", x: left + 10, y: top + 50, width: INNER * busy, height: 6 }, group);
-    svg("rect", { class: "back", x: left + 10 + INNER * busy, y: top + 50, width: INNER * held, height: 6 }, group);
+    svg("rect", { class: "back", x: left + 10 + INNER * busy, y: top + 50, width: INNER * blocked, height: 6 }, group);
   }
 
   // The equation, and how large its terms are beside what the vertex can do.
@@ -94,7 +94,7 @@
     const terms = element("div", "", "eq");
     const term = (value, words, kind = "term") => { const made = element("div", "", kind); made.append(element("b", value), element("span", words)); terms.append(made); };
     const sign = (text) => terms.append(element("div", text, "op"));
-    term(`${number(figures.target_rate)}/s`, "arrives"); sign("÷");
+    term(`${number(figures.target_rate)}/s`, "input rate"); sign("÷");
     term(percent(figures.utilization_target), "busy at most, as planned"); sign("+");
     term(`${number(figures.catch_up_rate)}/s`, "to catch up"); sign("+");
     term(`${number(figures.restart_rate)}/s`, "for a restart"); sign("=");
@@ -107,7 +107,7 @@
 
   function bars(figures) {
     const planned = figures.target_rate / figures.utilization_target;
-    const rows = [["arrives", figures.target_rate, "load"], ["spare for the planned utilization", planned - figures.target_rate, "more"], ["to catch up", figures.catch_up_rate, "warn"], ["for a restart", figures.restart_rate, "slots"], ["it can do", figures.processing_rate, "off"]];
+    const rows = [["input rate", figures.target_rate, "load"], ["spare for the planned utilization", planned - figures.target_rate, "more"], ["to catch up", figures.catch_up_rate, "warn"], ["for a restart", figures.restart_rate, "slots"], ["it can do", figures.processing_rate, "off"]];
     const most = Math.max(...rows.map((each) => each[1]).filter(Number.isFinite), 1e-9);
     const table = document.createElement("table");
     table.className = "termbars";
@@ -129,7 +129,7 @@
     const vertex = vertices.find((each) => each.vertex_id === id);
     if (!vertex) { return; }
     const parts = [element("h2", vertex.name.slice(0, 300))];
-    const facts = [["parallelism", `${vertex.parallelism}${vertex.wanted === null ? "" : ` → ${vertex.wanted}`} of ${vertex.max_parallelism} at most`], ["busy", percent(vertex.busy)], ["idle", percent(vertex.idle)], ["held up", percent(vertex.backpressured)], ["arrives", `${number(vertex.needed_rate)}/s`], ["can do", `${number(vertex.capacity)}/s`]];
+    const facts = [["parallelism", `${vertex.parallelism}${vertex.wanted === null ? "" : ` → ${vertex.wanted}`} of ${vertex.max_parallelism} at most`], ["busy", percent(vertex.busy)], ["idle", percent(vertex.idle)], ["backpressured", percent(vertex.backpressured)], ["input rate", `${number(vertex.needed_rate)}/s`], ["can do", `${number(vertex.capacity)}/s`]];
     const list = element("dl", "", "row");
     for (const [name, value] of facts) { const each = document.createElement("div"); each.append(element("dt", name), element("dd", value)); list.append(each); }
     parts.push(list);

@@ -126,8 +126,8 @@
     const stepped = uPlot.paths.stepped({ align: 1 });
     const charts = [
       ["Load and capacity", "records/s", brief, 170, [...instants, ...expected.map((each) => each.at_ms / 1000)], [
-        { label: "arrives", data: whole("load"), color: "load", fill: "accent-soft" },
-        { label: "could", data: whole("capacity"), color: "capacity" },
+        { label: "input rate", data: whole("load"), color: "load", fill: "accent-soft" },
+        { label: "max input rate", data: whole("capacity"), color: "capacity" },
         ...(expected.length > 0 ? [{ label: words, data: later("median"), color: "forecast", dash: [5, 4] }, { label: "at most, as expected", data: later("upper"), color: "forecast", dash: [2, 3] }] : []),
       ]],
       ["Lag", "seconds", lasting, 110, instants, [
