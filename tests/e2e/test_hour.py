@@ -110,15 +110,15 @@ def an_unpin_does_not_jump(site: Site) -> None:
 def an_edit_by_hand_is_seen_everywhere(site: Site) -> None:
     site.diary.say("somebody changes by hand what the autoscaler has asked for payments to have")
     site.cluster.rest.require(site.ids[PAYMENTS], {WORK_VERTEX: 3})
-    site.wait_until("the log says so", lambda: f"session/{PAYMENTS}" in left_alone(site.log))
+    site.wait_until("the log says so", lambda: f"session/{PAYMENTS}" in suspended(site.log))
     jobs, orders = site.diary.run("jobs"), site.diary.run("commands")
 
     assert "edited" in orders.out
-    assert "LEFT ALONE" in jobs.out
+    assert "SUSPENDED" in jobs.out
     assert site.diary.run("resume", PAYMENTS).code == 0
 
 
-def left_alone(log: str) -> str:
+def suspended(log: str) -> str:
     """Return the lines about jobs that are left alone."""
     return "\n".join(line for line in log.splitlines() if "job_scaling_suspended" in line)
 

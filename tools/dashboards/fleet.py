@@ -153,7 +153,7 @@ _JOBS: Final = (
         unit="s",
     ),
     Panel(
-        "Jobs that are left alone",
+        "Jobs whose scaling is suspended",
         "By people, by rollbacks, or because somebody changed them by hand; `flink-autoscaler commands` has more.",
         {"": 'flink_autoscaler_job_scaling_suspended{cluster=~"$cluster"}'},
         kind="table",

@@ -195,7 +195,7 @@ _DECISIONS: Final = (
     ),
     Panel(
         "Left alone",
-        "What makes the daemon leave the job alone; `flink-autoscaler commands` says who and until when.",
+        "What suspends the scaling of the job; `flink-autoscaler commands` says who and until when.",
         {"{{what}}": f"max by (what) ({_of('job_scaling_suspended')})"},
         unit="none",
         width=24,

@@ -48,7 +48,7 @@ class JobPassReport:
         outcome: What was found out and decided.
         realization: What the realizer did; None when it was not called or failed.
         errors: Everything that went wrong, in order; empty for a good pass.
-        suspensions: What makes the daemon leave the job alone; empty where nothing does, or nobody asked.
+        suspensions: What suspends the scaling of the job; empty where nothing does, or nobody asked.
     """
 
     job_key: JobKey

@@ -35,6 +35,11 @@ _DIRECTIONS: Final = {
 NEEDS_REASON: Final = frozenset({"pause", "pin", "rollback", "reset"})
 """Orders that are kept with a reason, for those who come later."""
 
+COMMAND_EVENTS: Final = frozenset(
+    {"Paused", "Resumed", "Pinned", "Unpinned", "RollbackOrdered", "ResetOrdered", "DryRunOn", "DryRunOff"}
+)
+"""Reasons of the events that tell of a command."""
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorCommand:

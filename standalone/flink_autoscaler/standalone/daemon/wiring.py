@@ -313,7 +313,7 @@ class Wiring(AbstractContextManager["Wiring"]):
                 from flink_autoscaler.standalone.history.sink import HistorySink  # noqa: PLC0415
             except ImportError as error:
                 why = missing_library(error) or str(error)
-                log.warning("history_not_buffered", error=why, effect="the daemon goes on without a history")
+                log.warning("history_disabled", error=why, effect="the daemon goes on without a history")
                 self._is_history_broken = True
                 return None
             self._history = HistorySink(

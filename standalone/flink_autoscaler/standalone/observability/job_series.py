@@ -67,14 +67,14 @@ class _LastPass(NamedTuple):
     phase: PassPhase
     reasons: tuple[Reason, ...]
     supervision: Supervision
-    left_alone: tuple[Suspension, ...]
+    suspensions: tuple[Suspension, ...]
 
     def samples(self, now_ms: float) -> Iterator[_Sample]:
         yield "pass_phase", (self.phase.value,), 1
         for code in islice(dict.fromkeys(reason.code[:CODE_LIMIT] for reason in self.reasons), MAX_CODES):
             yield "reason", (code,), 1
         yield "rescale_phase", (self.supervision.phase.value,), 1
-        for what in dict.fromkeys(each.what for each in self.left_alone):
+        for what in dict.fromkeys(each.what for each in self.suspensions):
             yield "scaling_suspended", (what,), 1
         current = self.supervision.under_way
         seconds = 0.0 if current is None else max(0.0, (now_ms - current.decided_ms) / 1000)

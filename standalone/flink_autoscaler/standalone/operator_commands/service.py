@@ -198,7 +198,7 @@ def commands_document(standing: ActiveOrders) -> dict[str, Any]:
                 ("reset", standing.reset),
             )
         },
-        "left_alone": suspensions_document(standing.suspensions),
+        "suspensions": suspensions_document(standing.suspensions),
     }
 
 

@@ -6,8 +6,9 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, computed_field
 
+from flink_autoscaler.core.supervise.operator_commands import COMMAND_EVENTS
 from flink_autoscaler.standalone.views.base import Number, Text, Value, View
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ class EventView(View):
     reason: str
     message: Text
     count: int = 1
+
+    @computed_field(description="Whether it tells of a command of a person.")
+    def is_command(self) -> bool:
+        """Whether it tells of a command of a person."""
+        return self.reason in COMMAND_EVENTS
 
 
 class EventsView(View):

@@ -112,7 +112,7 @@ class JobView(View):
     reasons: list[ReasonView]
     concerns: list[Text] = Field(description="Why a person should look at it; empty where nobody need.")
     expected: list[ExpectedView]
-    left_alone: list[ExpectedView]
+    suspensions: list[ExpectedView]
     load: Number
     capacity: Number
     lag: Number = Field(description="Records that wait.")
@@ -212,7 +212,7 @@ def _described(job: JobNow) -> dict[str, Any]:
         "reasons": [] if outcome is None else reason_views(why(outcome), names),
         "concerns": concerns_of(job),
         "expected": _expected(job, outcome),
-        "left_alone": [{"text": e.text, "at_ms": e.until_ms} for e in (() if report is None else report.suspensions)],
+        "suspensions": [{"text": e.text, "at_ms": e.until_ms} for e in (() if report is None else report.suspensions)],
         **asdict(job.figures),
         "lag_limit_seconds": _safely(lambda: context.options.slo_lag.exact_seconds, None),
         "parallelism": _widest(outcome),

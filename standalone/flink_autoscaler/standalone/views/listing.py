@@ -44,7 +44,7 @@ class ListedJobView(View):
     enabled: bool | None
     parallelism: int | None
     vertices: list[ListedVertexView]
-    left_alone: list[Value] = Field(default_factory=list)
+    suspensions: list[Value] = Field(default_factory=list)
 
 
 def jobs_with_orders(
@@ -67,7 +67,7 @@ def jobs_with_orders(
             found += [(listed.name, *each) for each in _with_vertices(listing, jobs.jobs)]
             problems += [f"{subject}: {problem}" for subject, problem in {**jobs.problems, **jobs.unreadable}.items()]
     wanted: dict[JobKey, Vector] = {}
-    left_alone: dict[JobKey, list[Document]] | None = None
+    suspensions: dict[JobKey, list[Document]] | None = None
     try:
         with open_service_if_any(load_settings_with_state()) as service:
             standing = [] if service is None else service.active_commands(None)
@@ -76,10 +76,10 @@ def jobs_with_orders(
                 if service is None
                 else service.desired_parallelism([job.job_key for _, job, vertices in found if vertices])
             )
-        left_alone = {each.job_key: suspensions_document(each.suspensions) for each in standing}
+        suspensions = {each.job_key: suspensions_document(each.suspensions) for each in standing}
     except AutoscalerError as error:
         problems.append(f"what jobs are left alone for, and what is wanted of them, is not known: {error}")
-    views = [_job_view(*each, wanted.get(each[1].job_key, {}), left_alone) for each in found]
+    views = [_job_view(*each, wanted.get(each[1].job_key, {}), suspensions) for each in found]
     return [view.model_dump(exclude_unset=True) for view in views], problems
 
 
@@ -88,7 +88,7 @@ def _job_view(
     job: JobAutoScalerContext,
     vertices: Sequence[VertexDetails],
     wanted: Vector,
-    left_alone: Mapping[JobKey, list[Document]] | None,
+    suspensions: Mapping[JobKey, list[Document]] | None,
 ) -> ListedJobView:
     return ListedJobView.model_validate(
         {
@@ -108,7 +108,7 @@ def _job_view(
                 )
                 for each in vertices
             ],
-            **({} if left_alone is None else {"left_alone": left_alone.get(job.job_key, [])}),
+            **({} if suspensions is None else {"suspensions": suspensions.get(job.job_key, [])}),
         }
     )
 
@@ -126,7 +126,7 @@ def listing_table(jobs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, str], li
             **job,
             "enabled": enabled[job["enabled"]],
             "changes": _changes(job),
-            "alone": "; ".join(map(_suspension_text, job.get("left_alone", ()))),
+            "alone": "; ".join(map(_suspension_text, job.get("suspensions", ()))),
         }
         for job in jobs
     ]
@@ -137,7 +137,7 @@ def listing_table(jobs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, str], li
         "ENABLED": "enabled",
         "PARALLELISM": "parallelism",
     }
-    optional = {"WANTED": "changes", **{title: name for name, title in _LABELS.items()}, "LEFT ALONE": "alone"}
+    optional = {"WANTED": "changes", **{title: name for name, title in _LABELS.items()}, "SUSPENDED": "alone"}
     return columns | {title: name for title, name in optional.items() if any(row.get(name) for row in rows)}, rows
 
 

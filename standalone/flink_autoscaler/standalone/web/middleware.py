@@ -98,7 +98,7 @@ def _replay_body(body: bytes, receive: Receive) -> Receive:
 
 
 class AuthorizationMiddleware:
-    """Lets through who may see anything at all; puts who it is into ``request.state.identify``.
+    """Lets through who may see anything at all; puts who it is into ``request.state.visitor``.
 
     Args:
         app: Behind it.

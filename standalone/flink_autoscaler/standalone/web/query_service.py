@@ -19,7 +19,7 @@ from flink_autoscaler.standalone.daemon.event_handlers import RecentEvent
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, to_document
 from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.views.base import View
-from flink_autoscaler.standalone.views.clusters import ClustersView, cluster_view
+from flink_autoscaler.standalone.views.clusters import ClustersView, FleetSummaryView, cluster_view, fleet_summary
 from flink_autoscaler.standalone.views.commands import CommandsView, command_views
 from flink_autoscaler.standalone.views.events import EventsView, EventView, event_view
 from flink_autoscaler.standalone.views.explanation import explain_pass, pass_view
@@ -43,7 +43,6 @@ from flink_autoscaler.standalone.views.passes import (
     RescalesView,
 )
 from flink_autoscaler.standalone.views.series import RescaleView, SeriesView
-from flink_autoscaler.standalone.views.summary import FleetSummaryView, fleet_summary
 from flink_autoscaler.standalone.web.app_state import AppState
 from flink_autoscaler.standalone.web.errors import NotFoundError
 from flink_autoscaler.standalone.web.requests import EventsQuery, JobsQuery, PassesQuery, SeriesQuery, WhatIfRequest

@@ -23,7 +23,7 @@ def site(ordered: Callable[..., OrderedJob]) -> OrderedJob:
 def shown(site: OrderedJob, command: str) -> list[dict[str, Any]]:
     """Return for what the only job is left alone, as a command says it."""
     (job,) = json.loads(site.order(command, "--json", reason=None).stdout)[command]
-    reasons: list[dict[str, Any]] = job["left_alone"]
+    reasons: list[dict[str, Any]] = job["suspensions"]
     return reasons
 
 

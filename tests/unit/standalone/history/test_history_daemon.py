@@ -133,7 +133,7 @@ def test_daemon_without_pyarrow_says_so_once_and_passes_go_on(
         crippled.configure({"main": flink.url, "other": flink.url}, **HISTORY)
         crippled.reload()
 
-        (line,) = crippled.lines("history_not_buffered")
+        (line,) = crippled.lines("history_disabled")
         code = crippled.stop()
 
     assert "libarrow.so: cannot open" in line["error"]

@@ -80,8 +80,9 @@ def test_a_pause_over_the_api_stops_the_next_rescale(web: WebSite) -> None:
 
     assert given.json()["is_refused"] is False
     assert (order["order"], order["by"], order["reason"]) == ("pause (both)", "api", "release 7")
-    assert job["left_alone"][0]["at_ms"] is not None
-    assert [each["reason"] for each in web.get("/events", job="orders")["events"]].count("Paused") == 1
+    assert job["suspensions"][0]["at_ms"] is not None
+    events = web.get("/events", job="orders")["events"]
+    assert [each["reason"] for each in events if each["is_command"]] == ["Paused"]
 
 
 def test_a_pin_that_the_job_cannot_have_is_refused_with_the_figures(web: WebSite) -> None:

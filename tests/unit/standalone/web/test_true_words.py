@@ -83,10 +83,10 @@ def test_an_order_is_shown_at_once_and_its_end_too(web: WebSite) -> None:
     resumed, orders = web.get("/jobs")["jobs"][0], web.get("/commands")["commands"]
 
     assert web.site.fleet.version > version
-    assert [each["text"] for each in paused["left_alone"]] == ["scaling paused until resumed"]
+    assert [each["text"] for each in paused["suspensions"]] == ["scaling paused until resumed"]
     assert "None in force" not in seen
     assert "scaling paused until resumed" in seen
-    assert (resumed["left_alone"], orders) == ([], [])
+    assert (resumed["suspensions"], orders) == ([], [])
 
 
 def test_orders_of_the_page_are_events_also_in_the_database(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ __all__ = ["Ds2Policy"]
 
 _N = TypeVar("_N", int, float)
 
-LEAST_UP = 1
+MIN_UP = 1
 MIN_DOWN = 2
 """Subtasks by which a vertex has to grow or shrink for a rescale to be worth it; those of the paper's code."""
 
@@ -245,7 +245,7 @@ def _sized(
     else:
         ratio = 1.0
     changes = [target - obs.vertices[v].parallelism for v, target in targets.items()]
-    if not any(change >= LEAST_UP or -change >= MIN_DOWN for change in changes):
+    if not any(change >= MIN_UP or -change >= MIN_DOWN for change in changes):
         targets = stay
     capacity = {v: min(much * ratio * (needs[v].rate or 0.0), GREATEST) for v, much in wanted.items()}
     return targets, capacity, remarks

@@ -106,15 +106,15 @@ class NameQuery(Query):
     name: str = Field(max_length=200)
 
 
-class Lever(NamedTuple):
+class Slider(NamedTuple):
     """An option that a what-if moves: its value, and between which values in which steps."""
 
     key: str
     words: str
     value: str
     unit: str
-    least: float
-    most: float
+    minimum: float
+    maximum: float
     step: float
 
 
@@ -238,7 +238,7 @@ class Views:
             "job": job,
             "away": _away(clusters),
             "flink": _flink_page(cluster, job),
-            "levers": self._levers(asked.job),
+            "sliders": self._sliders(asked.job),
             "ranges": tuple(Range),
             "range": asked.range,
             "rescales": self._answers.rescales(asked.job).rescales[:20],
@@ -270,10 +270,10 @@ class Views:
             "job_key": asked.job,
             "at_ms": asked.at_ms,
             "options": target,
-            "levers": self._levers(asked.job),
+            "sliders": self._sliders(asked.job),
         }
 
-    def _levers(self, job_key: str) -> list[Lever]:
+    def _sliders(self, job_key: str) -> list[Slider]:
         """Return the options that a what-if moves most often, as the job has them; none where they cannot be read."""
         job = self._answers.site.fleet.job(job_key)
         if job is None:
@@ -281,7 +281,7 @@ class Views:
         options = job.context.options
         try:
             return [
-                Lever(
+                Slider(
                     "utilization.target",
                     "Busy at most, as planned",
                     f"{options.utilization_target:g}",
@@ -290,7 +290,7 @@ class Views:
                     1,
                     0.05,
                 ),
-                Lever(
+                Slider(
                     "catch-up.duration",
                     "Catch up within",
                     f"{options.catch_up_duration.seconds // 60}",
@@ -299,7 +299,7 @@ class Views:
                     120,
                     5,
                 ),
-                Lever("restart.time", "A restart takes", f"{options.restart_time.seconds}", " s", 0, 600, 10),
+                Slider("restart.time", "A restart takes", f"{options.restart_time.seconds}", " s", 0, 600, 10),
             ]
         except AutoscalerError:
             return []

@@ -200,7 +200,7 @@
     }
     for (const each of found.events) {
       const isBad = each.type === "Warning";
-      if (isBad || /order|command|restart/i.test(each.reason)) {
+      if (isBad || each.is_command) {
         all.push({ at: each.at_ms / 1000, symbol: isBad ? "!" : "⚑", kind: isBad ? "bad" : "info", text: `${each.reason}: ${each.message}`, href: url("/pass", { job, at_ms: each.at_ms }) });
       }
     }
