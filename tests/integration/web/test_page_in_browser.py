@@ -330,11 +330,10 @@ def test_an_order_is_shown_at_once_and_not_only_after_the_next_pass(page: Chrome
     form_of(page, "resume").find_element(By.TAG_NAME, "button").click()
     wait_until("its end", lambda: "None in force" in orders_in_force(page), 300)
 
+    web.run()
     shown(page, web, "/job?job=main/orders", SIZES[0], "light")
     symbols = "return [...document.querySelectorAll('.marks a')].map(each => each.textContent)"
-    wait_until(
-        "marks of both commands", lambda: page.execute_script(symbols).count("⚑") >= 2, 300
-    )  # others of this file, too
+    wait_until("marks of both commands", lambda: page.execute_script(symbols).count("⚑") >= 2, 300)
 
 
 def test_what_was_learned_is_forgotten_only_by_who_confirms_it(page: Chrome, web: WebSite) -> None:

@@ -113,7 +113,8 @@
     if (given.length === 0) { box.replaceChildren(); output.textContent = output.textContent || "Nothing of that time is known."; return; }
     const instants = given.map((each) => each.at_ms / 1000);
     const expected = series.forecast ? series.forecast.points.filter((each) => each.at_ms > series.until_ms) : [];
-    const until = expected.length > 0 ? expected[expected.length - 1].at_ms / 1000 : series.until_ms / 1000;
+    // Up to the present: what was ordered since the last pass is seen at once.
+    const until = expected.length > 0 ? expected[expected.length - 1].at_ms / 1000 : Math.max(series.until_ms, Date.now() - ahead) / 1000;
     const range = [zoom ? zoom[0] : Math.min(instants[0], series.since_ms / 1000), zoom ? zoom[1] : until];
     const none = (rows) => rows.map(() => null);
     const later = (name) => [...none(given), ...expected.map((each) => each[name])];
