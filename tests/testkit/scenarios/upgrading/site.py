@@ -152,7 +152,8 @@ class Site:
     def kept(self, version: Version) -> Kept:
         """Return what there is; the orders as a version shows them."""
         word = "commands" if version.home == Path(sys.prefix) else "orders"  # as the last release calls them
-        shown = json.loads(said(self.call(version, word, "--json")))[word]
+        text = said(self.call(version, word, "--json"))
+        shown = json.loads(text.replace('"left_alone"', '"suspensions"'))[word]
         with closing(Database(self.settings)) as database:
             assert rows_of(database, SET_ASIDE) == []
             states = {(row["job_key"], row["state_type"]): row["state_value"] for row in rows_of(database, STATE)}
