@@ -73,6 +73,7 @@ def page(browser: Chrome, web: WebSite) -> Iterator[Chrome]:
     """A browser behind a proxy that names the operator ann, which has read all messages so far."""
     headers = {"X-User": "ann"}
     browser.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": headers})
+    browser.get("about:blank")  # else the page of the test before asks on, maybe a site that is gone
     complaints_of(browser)
     yield browser
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
