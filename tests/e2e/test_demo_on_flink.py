@@ -54,7 +54,7 @@ def processes_of(directory: Path) -> list[str]:
 
 @pytest.mark.spark
 def test_demo_scales_a_real_job_up_and_down_and_leaves_nothing(tmp_path: Path) -> None:
-    with running_demo(tmp_path, DEMO_SECONDS="120") as (demo, output):
+    with running_demo(tmp_path, DEMO_SECONDS="240") as (demo, output):
         status = demo.wait(timeout=600)
 
     told = output.read_text()

@@ -136,6 +136,7 @@ def test_two_daemons_tell_an_event_once_also_when_the_one_that_leads_is_killed(
         first.kill()
         unsure = {notice_id for notice_id, settled in notices(tmp_path) if not settled}  # it may have been sending them
         second.wait_for("leadership", lambda: second.lines("leadership_gained"))
+        second.wait_for("a report", lambda: "ScalingReport" in [event["data"]["reason"] for event in receiver.events])
         second.wait_for("nothing waits", lambda: all(settled or each in unsure for each, settled in notices(tmp_path)))
         second.stop()
 
