@@ -42,7 +42,7 @@ def measure(engine: EvaluationEngine, requests: Sequence[PassRequest], *, passes
         outcomes = engine.evaluate(requests)
         walls.append(time.perf_counter() - started)
         cpus.append(cpu() - before)
-        assert all(outcome.sample is not None for outcome in outcomes), outcomes[0].error
+        assert all(outcome.observation.sample is not None for outcome in outcomes), outcomes[0].error
         requests = following(requests, outcomes, max(samples, 1))
     return f"{statistics.median(walls):8.3f} s wall {statistics.median(cpus):8.2f} s cpu"
 

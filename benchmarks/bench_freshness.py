@@ -108,7 +108,7 @@ def sample_of(passes: ClusterPass) -> MetricSample | None:
     begun = time.monotonic()
     (report,) = passes.run().reports.values()
     wait_until("the next pass", lambda: time.monotonic() - begun >= INTERVAL, 2 * INTERVAL, interval=0.05)
-    return report.outcome.sample
+    return report.outcome.observation.sample
 
 
 def counter(sample: MetricSample) -> float:

@@ -109,7 +109,7 @@ def measured(flink: str, prometheus: str | None, pipe: Connection, passes: int, 
             if number >= (WINDOW if full else 2):
                 walls.append(wall)
                 processors.append(processor)
-    samples = sum(each.outcome.sample is not None for each in report.reports.values())
+    samples = sum(each.outcome.observation.sample is not None for each in report.reports.values())
     return (
         f"{requests[0]:>8} {requests[1]:>10} {statistics.median(processors):>8.2f} {statistics.median(walls):>8.2f} "
         f"{peak.resident:>8.0f} {samples:>8}"

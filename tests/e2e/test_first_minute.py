@@ -61,21 +61,23 @@ def outcomes(cluster: FlinkCluster, job_id: str) -> Iterator[PassOutcome]:
 
 def figures(outcome: PassOutcome, metric: ScalingMetric) -> Mapping[str, float]:
     """Return an evaluated metric by the name of its vertex."""
-    if outcome.topology is None or outcome.evaluation is None:
+    if outcome.observation.topology is None or outcome.metrics is None:
         return {}
-    evaluated = outcome.evaluation.metrics.vertices
-    return {vertex.name: evaluated[v][metric].average for v, vertex in outcome.topology.vertices.items()}
+    evaluated = outcome.metrics.vertices
+    return {vertex.name: evaluated[v][metric].average for v, vertex in outcome.observation.topology.vertices.items()}
 
 
 def planned(outcome: PassOutcome) -> Mapping[str, int]:
     """Return what a pass would change, by name."""
-    if outcome.topology is None or not isinstance(outcome.decision, Rescale):
+    if outcome.observation.topology is None or not isinstance(outcome.decision, Rescale):
         return {}
-    return {outcome.topology.vertices[v].name: summary.new for v, summary in outcome.decision.summaries.items()}
+    return {
+        outcome.observation.topology.vertices[v].name: summary.new for v, summary in outcome.decision.summaries.items()
+    }
 
 
 def test_windows_of_a_minute_plan_by_what_flink_has_measured(running: tuple[FlinkCluster, str]) -> None:
-    found = [each for each in outcomes(*running) if each.is_window_full]
+    found = [each for each in outcomes(*running) if each.observation.is_window_full]
 
     capacities = [figures(each, ScalingMetric.TRUE_PROCESSING_RATE) for each in found]
     assert capacities

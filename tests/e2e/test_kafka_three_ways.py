@@ -59,27 +59,28 @@ class Way:
     def look(self) -> None:
         (report,) = self.passes.run().reports.values()
         outcome = report.outcome
-        if outcome.sample is not None:
+        if outcome.observation.sample is not None:
             self.seen.append(outcome)
-        if isinstance(outcome.decision, Rescale) and outcome.topology is not None:
+        if isinstance(outcome.decision, Rescale) and outcome.observation.topology is not None:
             for vertex_id, summary in outcome.decision.summaries.items():
-                if outcome.topology.vertices[vertex_id].name == WORK_VERTEX:
+                if outcome.observation.topology.vertices[vertex_id].name == WORK_VERTEX:
                     self.decided.append((summary.current, summary.new))
 
     def vertex_id(self, name: str) -> str:
-        topology = self.seen[-1].topology
+        topology = self.seen[-1].observation.topology
         assert topology is not None
         return next(v for v, vertex in topology.vertices.items() if vertex.name == name)
 
     @property
     def size(self) -> int:
         """Parallelism of the work vertex in the last sample."""
-        topology = self.seen[-1].topology if self.seen else None
+        topology = self.seen[-1].observation.topology if self.seen else None
         return topology.vertices[self.vertex_id(WORK_VERTEX)].parallelism if topology else 0
 
     def origins(self, outcome: PassOutcome) -> set[tuple[str, str]]:
         return {
-            (metric.value, origin) for metric, origin in outcome.origins.get(self.vertex_id(SOURCE_VERTEX), {}).items()
+            (metric.value, origin)
+            for metric, origin in outcome.observation.origins.get(self.vertex_id(SOURCE_VERTEX), {}).items()
         }
 
 
@@ -177,6 +178,6 @@ def test_three_ways_come_to_the_same_and_say_where_their_numbers_came_from(
     assert {frozenset(rest.origins(outcome)) for outcome in rest.seen} == {frozenset()}
     assert {origin for _, origin in by_prometheus.origins(by_prometheus.seen[-1])} == {"prometheus"}
     assert (FlinkMetric.PENDING_RECORDS.value, "orders-kafka") in by_kafka.origins(by_kafka.seen[-1])
-    last = by_kafka.seen[-1].topology
+    last = by_kafka.seen[-1].observation.topology
     assert last is not None
     assert last.vertices[by_kafka.vertex_id(SOURCE_VERTEX)].source_partitions == PARTITIONS

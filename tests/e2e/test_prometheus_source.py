@@ -56,21 +56,21 @@ def outcome_of(passes: ClusterPass) -> PassOutcome:
 
 def wanted(outcome: PassOutcome) -> dict[str, int]:
     """Return the parallelism that was found to be needed, by the name of the vertex."""
-    if outcome.topology is None or not outcome.is_window_full:
+    if outcome.observation.topology is None or not outcome.observation.is_window_full:
         return {}
     sized = [
         (each.vertex_id or "", _WANTED.search(each.text)) for each in outcome.decision.reasons if each.code == SIZED
     ]
-    return {outcome.topology.vertices[v].name: int(found[1]) for v, found in sized if found}
+    return {outcome.observation.topology.vertices[v].name: int(found[1]) for v, found in sized if found}
 
 
 def rates(outcome: PassOutcome) -> dict[str, float]:
     """Return the target rates by name."""
-    if outcome.evaluation is None or outcome.topology is None:
+    if outcome.metrics is None or outcome.observation.topology is None:
         return {}
-    found = outcome.evaluation.metrics.vertices
+    found = outcome.metrics.vertices
     targets = {v: each[ScalingMetric.TARGET_DATA_RATE] for v, each in found.items()}
-    return {outcome.topology.vertices[v].name: metric.average for v, metric in targets.items()}
+    return {outcome.observation.topology.vertices[v].name: metric.average for v, metric in targets.items()}
 
 
 @pytest.mark.parametrize("version", ["2.3", "1.20"])
@@ -104,6 +104,6 @@ def test_both_sources_come_to_the_same_decision(version: str, tmp_path_factory: 
     last_rest, last = pairs[-1]
     assert rates(last)[job.WORK_VERTEX] == pytest.approx(rates(last_rest)[job.WORK_VERTEX], rel=0.1)
     assert last.memory.partitions == last_rest.memory.partitions
-    assert last_rest.origins == {}
-    assert {origin for each in last.origins.values() for origin in each.values()} == {"prometheus"}
-    assert all(FlinkMetric.BUSY_TIME in each for each in last.origins.values())
+    assert last_rest.observation.origins == {}
+    assert {origin for each in last.observation.origins.values() for origin in each.values()} == {"prometheus"}
+    assert all(FlinkMetric.BUSY_TIME in each for each in last.observation.origins.values())

@@ -41,7 +41,7 @@ def evaluated_passes(passes: SupervisedPasses) -> list[PassReport]:
     return [
         report
         for report in passes.reports
-        if any(each.outcome.is_window_full and each.outcome.evaluation for each in report.reports.values())
+        if any(each.outcome.observation.is_window_full and each.outcome.metrics for each in report.reports.values())
     ]
 
 
@@ -66,9 +66,8 @@ def test_a_sink_of_rare_alerts_is_sized_for_what_it_receives(cluster: FlinkClust
         passes.until("ten evaluations", lambda: len(evaluated_passes(passes)) >= 10)
         (last,) = evaluated_passes(passes)[-1].reports.values()
 
-    evaluation = last.outcome.evaluation
-    assert evaluation is not None
-    metrics = evaluation.metrics.vertices[sink]
+    assert last.outcome.metrics is not None
+    metrics = last.outcome.metrics.vertices[sink]
     # Two branches with 1.9 alerts a second each; the branches put out 3,000 records a second in all.
     assert metrics[ScalingMetric.TARGET_DATA_RATE].average < 20
     assert not any(sink in decision.summaries for decision in rescales(passes))

@@ -131,10 +131,10 @@ class Competition:
 
 def wanted_for_work(outcome: PassOutcome) -> float:
     """Return the parallelism that a pass found right, whatever kept the job from having it; NaN where it found none."""
-    if outcome.evaluation is None or outcome.topology is None:
+    if outcome.metrics is None or outcome.observation.topology is None:
         return math.nan
-    for vertex_id, metrics in outcome.evaluation.metrics.vertices.items():
-        if outcome.topology.vertices[vertex_id].name == job.WORK_VERTEX:
+    for vertex_id, metrics in outcome.metrics.vertices.items():
+        if outcome.observation.topology.vertices[vertex_id].name == job.WORK_VERTEX:
             found = metrics.get(ScalingMetric.RECOMMENDED_PARALLELISM)
             return math.nan if found is None else found.current
     return math.nan

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from flink_autoscaler.core.decide.alignment import AlignmentSettings, alignment_limited_event
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.model.decision import JobEvaluation, Rescale
+from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import effective_status
-from flink_autoscaler.core.model.metrics import EvaluatedMetric, ScalingMetric
+from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedMetrics, ScalingMetric
 from flink_autoscaler.core.model.policy_values import VertexLimits
 from flink_autoscaler.core.model.state import DelayedVertex, HistoryEntry, JobState, ScalingSummary
 from flink_autoscaler.core.model.syntax import Duration, parse_duration
@@ -70,12 +70,12 @@ def pass_output(outcome: PassOutcome, events: Iterable[Event | ScalingReport]) -
     told = [event_document(event) for event in events]
     if told:
         written["ev"] = told
-    if outcome.sample is not None:
+    if outcome.observation.sample is not None:
         written["col"] = _collected_document(outcome)
-    if outcome.restart_time is not None:
-        written["restart_s"] = outcome.restart_time
-    if outcome.evaluation is not None:
-        written["eval"] = _evaluated_document(outcome.evaluation)
+    if outcome.restart is not None:
+        written["restart_s"] = outcome.restart.seconds
+    if outcome.metrics is not None:
+        written["eval"] = _evaluated_document(outcome.metrics)
     if outcome.phase == "executed":
         written["scaled"] = isinstance(outcome.decision, Rescale)
         if written["scaled"]:
@@ -84,13 +84,13 @@ def pass_output(outcome: PassOutcome, events: Iterable[Event | ScalingReport]) -
 
 
 def _collected_document(outcome: PassOutcome) -> Json:
-    sample, topology = outcome.sample, outcome.topology
+    sample, topology = outcome.observation.sample, outcome.observation.topology
     if sample is None or topology is None:
         return {}
     partitions = {v.vertex_id: v.source_partitions for v in topology.vertices.values() if v.source_partitions}
     written: Json = {
-        "n": outcome.sample_count,
-        "full": outcome.is_window_full,
+        "n": outcome.observation.sample_count,
+        "full": outcome.observation.is_window_full,
         "v": {vertex_id: _numbers(values) for vertex_id, values in sample.vertices.items()},
         "g": _numbers(sample.globals_),
     }
@@ -101,10 +101,10 @@ def _numbers(values: Mapping[ScalingMetric, float]) -> Json:
     return {metric.value: number(value) for metric, value in values.items()}
 
 
-def _evaluated_document(evaluation: JobEvaluation) -> Json:
+def _evaluated_document(metrics: EvaluatedMetrics) -> Json:
     return {
-        "v": {vertex_id: _pairs(metrics) for vertex_id, metrics in evaluation.metrics.vertices.items()},
-        "g": {m.value: [number(e.current), number(e.average)] for m, e in evaluation.metrics.globals_.items()},
+        "v": {vertex_id: _pairs(vertex) for vertex_id, vertex in metrics.vertices.items()},
+        "g": {m.value: [number(e.current), number(e.average)] for m, e in metrics.globals_.items()},
     }
 
 

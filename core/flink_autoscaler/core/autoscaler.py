@@ -265,13 +265,15 @@ class JobAutoScaler:
         self._set_memory(context.job_key, replace(self._memory_of(context.job_key), refusal="; ".join(texts) or None))
 
     def _realize(self, context: JobAutoScalerContext, outcome: PassOutcome, effects: _Effects) -> None:
-        if outcome.wanted:
-            known = outcome.topology.vertices if outcome.topology else {}
+        if outcome.target.parallelism:
+            known = outcome.observation.vertices
             names = {vertex_id: vertex.name for vertex_id, vertex in known.items()}
-            terms = RealizationTerms(outcome.least, outcome.found, outcome.is_repair, names)
-            effects.realization = self._realizer.realize_overrides(context, outcome.wanted, terms=terms)
+            terms = RealizationTerms(
+                outcome.target.min_parallelism, outcome.target.found_requirements, outcome.target.is_repair, names
+            )
+            effects.realization = self._realizer.realize_overrides(context, outcome.target.parallelism, terms=terms)
             self._report_events(context, effects.realization.events, effects)
-        if outcome.wanted_config:
+        if outcome.target.tunes_memory:
             realization = self._realizer.realize_config(context, outcome.state.config_changes)
             self._report_events(context, realization.events, effects)
 

@@ -265,8 +265,8 @@ def one_pass(passes: ClusterPass) -> dict[str, PassOutcome]:
 
 
 def lag_of(outcome: PassOutcome, source: str) -> float:
-    assert outcome.sample is not None
-    return outcome.sample.vertices[source][ScalingMetric.LAG]
+    assert outcome.observation.sample is not None
+    return outcome.observation.sample.vertices[source][ScalingMetric.LAG]
 
 
 def reading_topics(job: FakeJob, *topics: str) -> None:
@@ -287,9 +287,9 @@ def test_a_daemon_has_lag_and_partitions_from_the_broker(broker: Broker) -> None
 
     source = job.vertices[0].vertex_id
     assert lag_of(outcome, source) == 1906.0
-    assert set(outcome.origins[source].values()) == {"broker"}
-    assert outcome.topology is not None
-    assert outcome.topology.vertices[source].source_partitions == 3
+    assert set(outcome.observation.origins[source].values()) == {"broker"}
+    assert outcome.observation.topology is not None
+    assert outcome.observation.topology.vertices[source].source_partitions == 3
     [skewed] = [event for event in outcome.events if event.reason == "SkewedPartition"]
     assert "daemon.eu-0" in skewed.message
 

@@ -90,11 +90,12 @@ def measured(reports: Mapping[JobKey, JobPassReport]) -> dict[JobKey, tuple[obje
     found: dict[JobKey, tuple[object, ...]] = {}
     for job_key, report in reports.items():
         outcome = report.outcome
-        assert outcome.sample is not None, outcome.decision
+        assert outcome.observation.sample is not None, outcome.decision
         loads = {
-            v: {m: x for m, x in values.items() if not math.isnan(x)} for v, values in outcome.sample.vertices.items()
+            v: {m: x for m, x in values.items() if not math.isnan(x)}
+            for v, values in outcome.observation.sample.vertices.items()
         }
-        found[job_key] = outcome.phase, loads, outcome.origins
+        found[job_key] = outcome.phase, loads, outcome.observation.origins
     return found
 
 

@@ -101,7 +101,7 @@ def test_all_jobs_are_read_with_a_handful_of_queries_and_no_request_for_a_job(si
     outcomes = site.one_pass()
 
     assert {
-        reason.text for each in outcomes.values() if each.sample is None for reason in each.decision.reasons
+        reason.text for each in outcomes.values() if each.observation.sample is None for reason in each.decision.reasons
     } == set()
     assert {outcome.error for outcome in outcomes.values()} == {None}
     assert len(outcomes) == JOBS
@@ -114,8 +114,8 @@ def test_rates_are_exact_wherever_the_passes_lie_between_the_scrapes(site: Scrap
     for pause in (0.0, 0.3, 1.75, 4.1):
         threading.Event().wait(pause)
         outcome = site.one_pass()["main/job 3"]
-        assert outcome.sample is not None
-        samples.append(outcome.sample)
+        assert outcome.observation.sample is not None
+        samples.append(outcome.observation.sample)
     first, last = samples[0], samples[-1]
     for vertex_id, metrics in last.vertices.items():
         grown = metrics[ScalingMetric.NUM_RECORDS_OUT] - first.vertices[vertex_id][ScalingMetric.NUM_RECORDS_OUT]
@@ -129,13 +129,13 @@ def test_a_reading_has_what_one_over_rest_has(site: Scraped) -> None:
     known = site.one_pass()
 
     for name, outcome in told.items():
-        assert outcome.sample is not None
-        other = known[name].sample
+        assert outcome.observation.sample is not None
+        other = known[name].observation.sample
         assert other is not None
-        assert {v: _shape(metrics) for v, metrics in outcome.sample.vertices.items()} == {
+        assert {v: _shape(metrics) for v, metrics in outcome.observation.sample.vertices.items()} == {
             v: _shape(metrics) for v, metrics in other.vertices.items()
         }
-        assert outcome.sample.globals_ == other.globals_
+        assert outcome.observation.sample.globals_ == other.globals_
         assert outcome.memory.partitions == known[name].memory.partitions
         assert outcome.memory.topics == known[name].memory.topics != {}
 
@@ -159,10 +159,10 @@ def test_a_job_that_is_rescaled_is_unknown_until_it_is_scraped_and_then_read_ane
 
     first = site.one_pass()["main/job 7"]
 
-    assert first.sample is None or first.sample.at_ms >= job.running_at_ms
+    assert first.observation.sample is None or first.observation.sample.at_ms >= job.running_at_ms
 
     def is_measured() -> bool:
         outcome = site.one_pass()["main/job 7"]
-        return outcome.sample is not None and outcome.error is None
+        return outcome.observation.sample is not None and outcome.error is None
 
     wait_until("the rescaled job is measured", is_measured, TIMEOUT)

@@ -106,9 +106,9 @@ def test_what_two_servers_scraped_counts_once_and_a_job_of_the_same_name_elsewhe
     with a_daemon(site) as passes:
         outcome = site.passes_until("the job is scaled down", passes, CHANGE)[-1]
 
-    assert outcome.evaluation is not None
+    assert outcome.metrics is not None
     source = site.jobs[0].vertices[0].vertex_id
-    target = outcome.evaluation.metrics.vertices[source][ScalingMetric.TARGET_DATA_RATE].average
+    target = outcome.metrics.vertices[source][ScalingMetric.TARGET_DATA_RATE].average
     assert target < 4 * RATE  # all series together have six times as many
 
 
@@ -130,7 +130,7 @@ def test_a_prometheus_that_is_restarted_holds_its_jobs_until_it_has_scraped_them
         back = site.passes_until("the job is measured again", passes, CHANGE)
 
     assert CHANGE not in said(away[-1])
-    assert away[-1].sample is None
-    samples = [sample for outcome in back if (sample := outcome.sample) is not None]
+    assert away[-1].observation.sample is None
+    samples = [sample for outcome in back if (sample := outcome.observation.sample) is not None]
     rates = [sample.vertices[v][ScalingMetric.NUM_RECORDS_OUT] for sample in samples for v in list(sample.vertices)[:1]]
     assert rates == sorted(rates)

@@ -120,7 +120,7 @@ def test_rates_are_those_of_the_load_though_a_worker_was_stopped(stalling: Stall
 
         def is_on_spark() -> bool:
             stalling.fallbacks.clear()
-            return stalling.run().sample is not None and not stalling.fallbacks
+            return stalling.run().observation.sample is not None and not stalling.fallbacks
 
         wait_until("a pass on Spark", is_on_spark, 300, interval=3.0)
         time.sleep(3.0)
@@ -133,6 +133,6 @@ def test_rates_are_those_of_the_load_though_a_worker_was_stopped(stalling: Stall
     found = rates_of(outcome.state.samples, stalling.job.vertices[1].vertex_id)
     assert not stalling.fallbacks
 
-    assert stopped.sample is not None
+    assert stopped.observation.sample is not None
     assert len(found) >= 3
     assert found == pytest.approx([LOAD] * len(found), rel=0.2)

@@ -165,10 +165,12 @@ def changes(outcome: PassOutcome) -> dict[int, tuple[int, int]]:
 def test_no_vertex_moves_against_what_it_needs(job: Job, chosen: dict[str, str]) -> None:
     outcome = decide(job, chosen)
 
-    assert outcome.evaluation is not None
-    sizing_settings = SizingSettings.of(a_context({**BASE, **chosen}).options, outcome.evaluation.restart_time)
-    for vertex in outcome.evaluation.topology.vertices.values():
-        sizing = size_vertex(vertex, outcome.evaluation.metrics.vertices[vertex.vertex_id], sizing_settings)
+    assert outcome.metrics is not None
+    assert outcome.restart is not None
+    assert outcome.observation.topology is not None
+    sizing_settings = SizingSettings.of(a_context({**BASE, **chosen}).options, outcome.restart.seconds)
+    for vertex in outcome.observation.topology.vertices.values():
+        sizing = size_vertex(vertex, outcome.metrics.vertices[vertex.vertex_id], sizing_settings)
         before, after = changes(outcome).get(int(vertex.vertex_id, 16) - 1, (0, 0))
         assert sizing is not None
         is_idle = vertex.idle_subtasks > 0  # those without a partition go, whatever the others need
@@ -192,11 +194,11 @@ def test_no_limit_is_exceeded(job: Job, chosen: dict[str, str]) -> None:
 def test_the_quota_is_not_exceeded_and_used_as_far_as_it_goes(job: Job, chosen: dict[str, str], cpus: int) -> None:
     outcome = decide(job, {**chosen, "quota.cpu": str(cpus), "compat": "improved"})
 
-    assert outcome.topology is not None
-    before = {v.vertex_id: v.parallelism for v in outcome.topology.vertices.values()}
+    assert outcome.observation.topology is not None
+    before = {v.vertex_id: v.parallelism for v in outcome.observation.topology.vertices.values()}
     after = {**before, **outcome.state.overrides}
-    needed = taskmanagers_of(outcome.topology, after, SLOTS)
-    assert needed <= max(cpus, taskmanagers_of(outcome.topology, before, SLOTS))
+    needed = taskmanagers_of(outcome.observation.topology, after, SLOTS)
+    assert needed <= max(cpus, taskmanagers_of(outcome.observation.topology, before, SLOTS))
 
 
 @given(job=jobs(), chosen=options)

@@ -78,7 +78,7 @@ class HostileJob:
         outcome = without_reading(request) or advance(request, self._reading(rate, busy_ms), a_cluster())
         self.state = outcome.state
         if isinstance(outcome.decision, Rescale):
-            self._take(outcome.wanted[VERTEX])
+            self._take(outcome.target.parallelism[VERTEX])
 
     def _take(self, parallelism: int) -> None:
         self.rescales.append((self.now_ms, self.parallelism, parallelism))

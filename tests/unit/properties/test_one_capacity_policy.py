@@ -64,9 +64,11 @@ def passes(workload: Workload, options: Mapping[str, str]) -> list[Any]:
     def watch(outcome: PassOutcome, _: JobAutoScalerContext, at_ms: int) -> None:
         summaries = {} if isinstance(outcome.decision, Hold) else outcome.decision.summaries
         state = replace(outcome.state, policies={}, samples=())
-        metrics = outcome.evaluation.metrics if outcome.evaluation else None
+        metrics = outcome.metrics or None
         told = [(event.reason, event.message) for event in outcome.events]
-        seen.append((at_ms, outcome.phase, summaries, dict(outcome.wanted), repr(metrics), told, repr(state)))
+        seen.append(
+            (at_ms, outcome.phase, summaries, dict(outcome.target.parallelism), repr(metrics), told, repr(state))
+        )
 
     configuration = {PREFIX + key: value for key, value in {**HASTY, **options}.items()}
     run(Simulation(a_job(workload), workload, configuration), watch)

@@ -11,7 +11,7 @@ from flink_autoscaler.core.decide.decision import Decision
 from flink_autoscaler.core.decide.slot_sharing import slot_demand
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotReadyError
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast
-from flink_autoscaler.core.model.decision import Hold, JobEvaluation, PassPhase, RestartTime
+from flink_autoscaler.core.model.decision import Hold, PassPhase, RestartTime
 from flink_autoscaler.core.model.events import Event, EventType, Reason, exception_event
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
@@ -24,7 +24,7 @@ from flink_autoscaler.core.observe.required_facts import RequiredFacts, required
 from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.ports.passes import EvaluatedJob, PassOutcome, PassRequest
+from flink_autoscaler.core.ports.passes import EvaluatedJob, PassObservation, PassOutcome, PassRequest, RescaleTarget
 from flink_autoscaler.core.ports.task_managers import is_reactive
 from flink_autoscaler.core.supervise.following import Tracking
 from flink_autoscaler.core.supervise.tracking import TrackingUpdate
@@ -82,10 +82,6 @@ def assemble(
     if update.supervision is not state.supervision:
         state = replace(state, supervision=update.supervision)
     undecided = decision.undecided and with_shadow_memory(decision.undecided, request, progress.shadow)
-    evaluation = None
-    if job is not None:
-        metrics = decision.metrics or job.metrics
-        evaluation = JobEvaluation(metrics, job.topology, job.restart_time, is_window_full=job.is_window_full)
     return PassOutcome(
         job_key=request.context.job_key,
         phase=decision.phase,
@@ -93,17 +89,19 @@ def assemble(
         state=state,
         undecided=undecided,
         memory=request.memory,
-        sample=observed.sample if observed else None,
-        sample_count=len(observed.request.state.samples) if observed else None,
-        is_window_full=observed.is_window_full if observed else None,
-        topology=observed.topology if observed else None,
-        restart_time=progress.restart.seconds if progress.restart else None,
-        restart_basis=progress.restart.basis if progress.restart else None,
-        evaluation=evaluation,
-        wanted=wanted,
-        least=update.min_parallelism,
-        found=update.found_requirements,
-        wanted_config=decision.tunes_memory,
+        observation=PassObservation(
+            sample=observed.sample if observed else None,
+            sample_count=len(observed.request.state.samples) if observed else None,
+            is_window_full=observed.is_window_full if observed else None,
+            topology=observed.topology if observed else None,
+            excluded=decision.excluded,
+            origins=reading.origins,
+        ),
+        restart=progress.restart,
+        metrics=decision.metrics or (job.metrics if job else None),
+        target=RescaleTarget(
+            wanted, update.min_parallelism, update.found_requirements, decision.tunes_memory, tracking.is_repair
+        ),
         events=(
             *external.events,
             *tracking.events,
@@ -113,11 +111,8 @@ def assemble(
         ),
         report=decision.report,
         error=decision.error,
-        is_repair=tracking.is_repair,
-        excluded=decision.excluded,
         waits_for=slot_demand(request, reading) if waits_for_slots(request) else None,
         shadow=progress.shadow.proposal if progress.shadow else None,
-        origins=reading.origins,
     )
 
 

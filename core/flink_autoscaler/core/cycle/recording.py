@@ -61,7 +61,7 @@ def _stable_signature(outcome: PassOutcome) -> tuple[object, ...]:
     supervision = outcome.state.supervision
     current, pause, edit = supervision.current, supervision.pause, supervision.edit
     return (
-        sorted(outcome.wanted.items()),
+        sorted(outcome.target.parallelism.items()),
         supervision.phase.value,
         None if current is None else (current.decided_ms, current.stage.value),
         None if pause is None else pause.since_ms,

@@ -457,10 +457,14 @@ def _need(request: PassRequest, outcome: PassOutcome, promised: int) -> Claim | 
         return replace(claim, held=promised, wanted=promised, minimum=min(promised, outcome.waits_for.least))
     if outcome.waits_for is not None:
         return replace(claim, wanted=outcome.waits_for.most, minimum=outcome.waits_for.least)
-    if outcome.topology is None:
+    if outcome.observation.topology is None:
         return None
-    vertices, soon = outcome.topology.vertices.values(), _held_after_rescale(outcome, held)
-    need = slots_needed(vertices, outcome.found, options) if outcome.found else None
+    vertices, soon = outcome.observation.topology.vertices.values(), _held_after_rescale(outcome, held)
+    need = (
+        slots_needed(vertices, outcome.target.found_requirements, options)
+        if outcome.target.found_requirements
+        else None
+    )
     if need is not None and need.least > max(held, soon):
         return replace(claim, wanted=need.least, minimum=need.least)
     held = min(held, soon)
@@ -474,16 +478,16 @@ def _held_after_rescale(outcome: PassOutcome, held: int) -> int:
     Flink sets them aside for it before it runs with them: they are neither free then, nor missing.
     """
     under_way = outcome.state.supervision.under_way
-    if under_way is None or outcome.topology is None:
+    if under_way is None or outcome.observation.topology is None:
         return held
-    vertices = outcome.topology.vertices
+    vertices = outcome.observation.topology.vertices
     target = {v: under_way.target.get(v, vertex.parallelism) for v, vertex in vertices.items()}
     return slots_in_groups(vertices.values(), target)
 
 
 def held_slots(outcome: PassOutcome) -> int | None:
     """Return the slots that a job has; None where this pass did not see it run, 0 where it waits for some."""
-    if outcome.topology is None:
+    if outcome.observation.topology is None:
         return None if outcome.waits_for is None else 0
-    vertices = outcome.topology.vertices
+    vertices = outcome.observation.topology.vertices
     return slots_in_groups(vertices.values(), {v: vertex.parallelism for v, vertex in vertices.items()})

@@ -337,10 +337,11 @@ def _fill(claims: Sequence[Claim], free: int, granted: dict[JobKey, int]) -> int
 
 def more_slots(outcome: PassOutcome) -> tuple[int, int] | None:
     """Return the slots that a job has and those that its new decision wants; None where it decided nothing."""
-    if not isinstance(outcome.decision, Rescale) or outcome.topology is None:
+    topology = outcome.observation.topology
+    if not isinstance(outcome.decision, Rescale) or topology is None:
         return None
-    now, planned = (planned_parallelism(outcome.topology, changes) for changes in ({}, outcome.decision.summaries))
-    return slots_of(outcome.topology, now), slots_of(outcome.topology, planned)
+    now, planned = (planned_parallelism(topology, changes) for changes in ({}, outcome.decision.summaries))
+    return slots_of(topology, now), slots_of(topology, planned)
 
 
 def defer(outcome: PassOutcome, reason: Reason) -> PassOutcome:
@@ -348,6 +349,5 @@ def defer(outcome: PassOutcome, reason: Reason) -> PassOutcome:
     if outcome.undecided is None:
         return outcome
     decision = Hold((*outcome.decision.reasons, reason))
-    return replace(
-        outcome, decision=decision, state=outcome.undecided, undecided=None, wanted={}, least={}, report=None
-    )
+    target = replace(outcome.target, parallelism={}, min_parallelism={})
+    return replace(outcome, decision=decision, state=outcome.undecided, undecided=None, target=target, report=None)

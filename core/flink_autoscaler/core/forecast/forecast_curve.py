@@ -73,10 +73,14 @@ def forecast_curve(request: PassRequest, outcome: PassOutcome, horizon: float) -
     """
     try:
         options = request.context.options
-        if not options.forecast_enabled or outcome.topology is None:
+        if not options.forecast_enabled or outcome.observation.topology is None:
             return None
         settings = forecast_settings(options)
-        sources = [v for v, vertex in outcome.topology.vertices.items() if vertex.is_source and not vertex.is_finished]
+        sources = [
+            v
+            for v, vertex in outcome.observation.topology.vertices.items()
+            if vertex.is_source and not vertex.is_finished
+        ]
         return _curve(request, restore_states(outcome.state.forecast), sources, settings, min(horizon, AHEAD))
     except (AutoscalerError, OverflowError):  # an option that cannot be read, or a growth beyond all numbers
         return None

@@ -7,9 +7,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.metrics import EvaluatedMetrics
 from flink_autoscaler.core.model.state import ScalingSummaries
-from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.model.value import value
 
 
@@ -52,10 +50,10 @@ class RestartBasis:
 
 @value
 class RestartTime:
-    """How long a restart is assumed to take, in seconds, and what that rests on."""
+    """How long a restart is assumed to take, in seconds, and what that rests on; older records do not say that."""
 
     seconds: int
-    basis: RestartBasis
+    basis: RestartBasis | None = None
 
 
 @value
@@ -80,20 +78,3 @@ class Rescale:
 
     summaries: ScalingSummaries
     reasons: tuple[Reason, ...]
-
-
-@value
-class JobEvaluation:
-    """What a pass made of the metric window.
-
-    Attributes:
-        metrics: Evaluated metrics, with recommendations once the window is full.
-        topology: The job graph they belong to.
-        restart_time: Seconds a restart was assumed to take; None when no evaluation took place.
-        is_window_full: Whether the window allowed a decision.
-    """
-
-    metrics: EvaluatedMetrics
-    topology: JobTopology
-    restart_time: int
-    is_window_full: bool

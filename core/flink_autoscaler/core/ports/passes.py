@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.model.decision import Hold, JobEvaluation, PassPhase, Rescale, RestartBasis
+from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale, RestartTime
 from flink_autoscaler.core.model.events import Event, Reason, ScalingReport
 from flink_autoscaler.core.model.job import JobKey, SlotDemand
 from flink_autoscaler.core.model.load_profile import ProfileResult
-from flink_autoscaler.core.model.metrics import EvaluatedMetrics, MetricSample, VertexId
+from flink_autoscaler.core.model.metrics import EvaluatedMetrics, EvaluatedVertex, MetricSample, VertexId
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.policy_values import NO_READING, DemandForecast, LoadProfiles, Outage, ShadowProposal
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, CollectorMemory, JobReading, Origins
 from flink_autoscaler.core.model.source_lag import ExternalMetric, SourceLag
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
-from flink_autoscaler.core.model.topology import JobTopology
+from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.model.value import value
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 
@@ -95,6 +96,58 @@ class EngineUse:
 
 
 @value
+class PassObservation:
+    """What a pass collected about a job; None where nothing was.
+
+    Attributes:
+        sample: The newest sample.
+        sample_count: Samples in the window after trimming.
+        is_window_full: Whether the window allows a decision.
+        topology: The job graph.
+        excluded: Vertices that this pass did not scale.
+        origins: Where the values came from, as far as it was not Flink's REST API.
+    """
+
+    sample: MetricSample | None = None
+    sample_count: int | None = None
+    is_window_full: bool | None = None
+    topology: JobTopology | None = None
+    excluded: frozenset[VertexId] = frozenset()
+    origins: Origins = field(default_factory=dict)
+
+    @property
+    def vertices(self) -> Mapping[VertexId, Vertex]:
+        """The vertices of the job graph, inputs before outputs; empty where nothing was collected."""
+        return {} if self.topology is None else self.topology.vertices
+
+
+NOT_OBSERVED: Final = PassObservation()
+
+
+@value
+class RescaleTarget:
+    """What a pass asks the realizer for.
+
+    Attributes:
+        parallelism: By vertex, the user's own overrides merged in; empty realizes nothing.
+        min_parallelism: The least that vertices may get; 1 for those that are not named.
+        found_requirements: Least and greatest parallelism that the cluster was asked for when this pass read it; None
+            where that is not known.
+        tunes_memory: Whether config changes are to be handed to the realizer.
+        is_repair: Whether it undoes a failed rescale, so that it is realized although the job does not run.
+    """
+
+    parallelism: Mapping[VertexId, int] = field(default_factory=dict)
+    min_parallelism: Mapping[VertexId, int] = field(default_factory=dict)
+    found_requirements: Mapping[VertexId, tuple[int, int]] | None = None
+    tunes_memory: bool = False
+    is_repair: bool = False
+
+
+NO_TARGET: Final = RescaleTarget()
+
+
+@value
 class PassOutcome:
     """What one pass found out about one job. Nothing has been written or changed yet.
 
@@ -105,28 +158,18 @@ class PassOutcome:
         state: What to remember from now on.
         undecided: What to remember instead, where the decision cannot be carried out; None without a decision.
         memory: The same for the collector.
-        sample: The sample that was collected; None when none was.
-        sample_count: Samples in the window after trimming; None when nothing was collected.
-        is_window_full: Whether the window allows a decision; None when nothing was collected.
-        topology: The job graph of this pass; None when nothing was collected.
-        restart_time: Seconds a restart was assumed to take; None when the pass did not come that far.
-        restart_basis: What that rests on; for people.
-        evaluation: None when there was none.
-        wanted: Parallelism per vertex to realize now, the user's own overrides merged in; empty realizes nothing.
-        least: The least parallelism that vertices of ``wanted`` may get; 1 for those that are not named.
-        found: Least and greatest parallelism that the cluster was asked for when this pass read it; None otherwise.
-        wanted_config: Whether config changes are to be handed to the realizer (memory tuning is on).
+        observation: What was collected.
+        restart: How long a restart was assumed to take; None when the pass did not come that far.
+        metrics: Evaluated, with recommendations once the window is full; None where there are none.
+        target: What is to be realized now.
         events: To be handed to the event handler, in order.
         report: The scaling report; None without a change.
         error: What went wrong; None when nothing did.
-        is_repair: Whether ``wanted`` undoes a failed rescale, so that it is realized although the job does not run.
-        excluded: Vertices that this pass did not scale.
         seconds: Seconds that the stages took, by stage name; for gauges only.
         inputs: What the cluster answered, where the pass is to be recorded.
         engine: Where the job was read and evaluated; None where there was nothing to read.
         waits_for: The slots that the job waits for; None where it waits for none, or nobody knows.
         shadow: What the second policy of the job would do; None where it has none, or it was not asked.
-        origins: Where the values of this pass came from, as far as it was not Flink's REST API.
     """
 
     job_key: JobKey
@@ -135,28 +178,23 @@ class PassOutcome:
     state: JobState = EMPTY_STATE
     undecided: JobState | None = None
     memory: CollectorMemory = EMPTY_MEMORY
-    sample: MetricSample | None = None
-    sample_count: int | None = None
-    is_window_full: bool | None = None
-    topology: JobTopology | None = None
-    restart_time: int | None = None
-    restart_basis: RestartBasis | None = None
-    evaluation: JobEvaluation | None = None
-    wanted: Mapping[VertexId, int] = field(default_factory=dict)
-    least: Mapping[VertexId, int] = field(default_factory=dict)
-    found: Mapping[VertexId, tuple[int, int]] | None = None
-    wanted_config: bool = False
+    observation: PassObservation = NOT_OBSERVED
+    restart: RestartTime | None = None
+    metrics: EvaluatedMetrics | None = None
+    target: RescaleTarget = NO_TARGET
     events: tuple[Event, ...] = ()
     report: ScalingReport | None = None
     error: AutoscalerError | None = None
-    is_repair: bool = False
-    excluded: frozenset[VertexId] = frozenset()
     seconds: Mapping[str, float] = field(default_factory=dict)
     inputs: PassInputs | None = None
     engine: EngineUse | None = None
     waits_for: SlotDemand | None = None
     shadow: ShadowProposal | None = None
-    origins: Origins = field(default_factory=dict)
+
+    @property
+    def evaluated(self) -> Mapping[VertexId, EvaluatedVertex]:
+        """Evaluated metrics of the vertices; empty where there are none."""
+        return {} if self.metrics is None else self.metrics.vertices
 
 
 @value

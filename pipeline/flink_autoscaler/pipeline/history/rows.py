@@ -48,12 +48,14 @@ def rows_of(
     who = {"cluster": context.cluster, "job_key": context.job_key, "job_id": context.job_id, "ts": now_ms * 1000}
     yield DECISIONS.name, who | _decision(outcome, context, mask)
     yield from ((RESCALES.name, who | _rescale(record, mask)) for record in finished_rescales(outcome, now_ms))
-    if outcome.sample is None or outcome.topology is None:
+    if outcome.observation.sample is None or outcome.observation.topology is None:
         return
-    known = reset_analysis(outcome.state.samples, outcome.topology, context.options).for_rates
+    known = reset_analysis(outcome.state.samples, outcome.observation.topology, context.options).for_rates
     recently = recent(known, span_ms)
-    measured = _PassFigures(outcome, outcome.topology, recently, are_edges_balanced=context.options.is_improved)
-    for vertex in outcome.topology.vertices.values():
+    measured = _PassFigures(
+        outcome, outcome.observation.topology, recently, are_edges_balanced=context.options.is_improved
+    )
+    for vertex in outcome.observation.topology.vertices.values():
         yield VERTICES.name, who | measured.vertex(vertex)
         if vertex.is_source:
             yield SAMPLES.name, who | measured.source(vertex)
@@ -122,8 +124,8 @@ class _PassFigures:
         }
 
     def vertex(self, vertex: Vertex) -> Row:
-        vertex_id, evaluation = vertex.vertex_id, self._outcome.evaluation
-        metrics = {} if evaluation is None else evaluation.metrics.vertices.get(vertex_id, {})
+        vertex_id = vertex.vertex_id
+        metrics = self._outcome.evaluated.get(vertex_id, {})
         current = {metric: value.current for metric, value in metrics.items()}
         average = {metric: value.average for metric, value in metrics.items()}
         ratios = output_ratios(
@@ -159,7 +161,7 @@ class _PassFigures:
             ],
             "origins": [
                 {"metric": metric.value, "origin": origin}
-                for metric, origin in self._outcome.origins.get(vertex_id, {}).items()
+                for metric, origin in self._outcome.observation.origins.get(vertex_id, {}).items()
             ],
         }
 
@@ -181,7 +183,7 @@ class _PassFigures:
 def _decision(outcome: PassOutcome, context: JobAutoScalerContext, mask: Mask) -> Row:
     decision, shadow = outcome.decision, outcome.shadow
     summaries = decision.summaries if isinstance(decision, Rescale) else {}
-    globals_ = {} if outcome.sample is None else outcome.sample.globals_
+    globals_ = {} if outcome.observation.sample is None else outcome.observation.sample.globals_
     return {
         "phase": outcome.phase.value,
         "status": context.status.value,
@@ -195,8 +197,8 @@ def _decision(outcome: PassOutcome, context: JobAutoScalerContext, mask: Mask) -
             for vertex_id, summary in summaries.items()
         ],
         "error": None if outcome.error is None else mask(str(outcome.error)),
-        "is_window_full": outcome.is_window_full,
-        "restart_time": finite(outcome.restart_time),
+        "is_window_full": outcome.observation.is_window_full,
+        "restart_time": None if outcome.restart is None else finite(outcome.restart.seconds),
         "supervision": outcome.state.supervision.phase.value,
         "gc_pressure": finite(globals_.get(ScalingMetric.GC_PRESSURE)),
         "heap_usage": finite(globals_.get(ScalingMetric.HEAP_MAX_USAGE_RATIO)),

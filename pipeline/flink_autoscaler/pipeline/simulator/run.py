@@ -235,11 +235,13 @@ class _Run:
         if isinstance(outcome.decision, Hold):
             self._holds.update(reason.code for reason in outcome.decision.reasons)
         else:
-            self._decisions.append(SimulatedDecision(self._job.fluid.now, outcome.decision, dict(outcome.wanted)))
+            self._decisions.append(
+                SimulatedDecision(self._job.fluid.now, outcome.decision, dict(outcome.target.parallelism))
+            )
         if outcome.error is not None:
             self._errors[str(outcome.error)] += 1
-        if outcome.wanted:
-            self._job.request(outcome.wanted)
+        if outcome.target.parallelism:
+            self._job.request(outcome.target.parallelism)
 
     def _result(self) -> BacktestResult:
         given, job = self._given, self._job

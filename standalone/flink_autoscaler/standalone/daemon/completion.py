@@ -192,7 +192,7 @@ class Completion:
 
 def _has_no_effects(outcome: PassOutcome) -> bool:
     """Tell whether an outcome is only to be recorded: nobody is told about it, and nothing is realized."""
-    return not (outcome.wanted or outcome.wanted_config or outcome.events) and outcome.report is None
+    return not (outcome.target.parallelism or outcome.target.tunes_memory or outcome.events) and outcome.report is None
 
 
 def _needs_more_slots(outcome: PassOutcome) -> bool:

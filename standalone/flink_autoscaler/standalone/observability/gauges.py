@@ -139,10 +139,10 @@ class Gauges:
         self._series.record(cluster, report)
         for stage, seconds in outcome.seconds.items():
             self._stage_seconds.labels(cluster, stage).observe(seconds)
-        if outcome.topology is not None:
-            self._metrics.put_graph(*job, outcome.topology)
-        if outcome.evaluation is not None:
-            self._metrics.put_evaluation(*job, outcome.evaluation.metrics)
+        if outcome.observation.topology is not None:
+            self._metrics.put_graph(*job, outcome.observation.topology)
+        if outcome.metrics is not None:
+            self._metrics.put_evaluation(*job, outcome.metrics)
         elif outcome.phase is PassPhase.NOT_RUNNING:
             self._metrics.hide(*job)
 

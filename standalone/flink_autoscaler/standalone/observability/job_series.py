@@ -171,7 +171,7 @@ class JobMetricsCollector(Collector):
     def record(self, cluster: str, report: JobPassReport) -> None:
         """Take what a pass over a job came to."""
         outcome = report.outcome
-        supervision, is_evaluated = outcome.state.supervision, outcome.evaluation is not None
+        supervision, is_evaluated = outcome.state.supervision, outcome.metrics is not None
         told = _LastPass(outcome.phase, outcome.decision.reasons, supervision, report.suspensions)
         errors = sum(not isinstance(error, NotReadyError) for error in report.errors)
         is_decided, is_rescale = outcome.phase is PassPhase.EXECUTED, isinstance(outcome.decision, Rescale)

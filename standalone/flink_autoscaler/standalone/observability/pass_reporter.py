@@ -362,7 +362,7 @@ def request_cause(outcome: PassOutcome) -> str:
     """
     current = outcome.state.supervision.current
     origin = None if current is None else current.origin
-    if outcome.is_repair or origin is Origin.ROLLBACK:
+    if outcome.target.is_repair or origin is Origin.ROLLBACK:
         return "rollback"
     if isinstance(outcome.decision, Rescale):
         return "plan" if any(reason.code == "PLANNED" for reason in outcome.decision.reasons) else "load"
@@ -376,7 +376,7 @@ def request_cause(outcome: PassOutcome) -> str:
 def _parallelism_before(outcome: PassOutcome) -> Mapping[VertexId, int]:
     """Return the parallelism before: as it runs, or as the rescale that is followed found it."""
     current = outcome.state.supervision.current
-    running = {} if outcome.topology is None else outcome.topology.vertices
+    running = outcome.observation.vertices
     return {
         **({} if current is None else current.before),
         **{vertex_id: vertex.parallelism for vertex_id, vertex in running.items()},

@@ -23,11 +23,10 @@ from flink_autoscaler.core import errors
 from flink_autoscaler.core.cycle.recording import RecordStore
 from flink_autoscaler.core.decide.slot_sharing import PinnedJob
 from flink_autoscaler.core.errors import AutoscalerError, StoreError
-from flink_autoscaler.core.model.decision import Hold, JobEvaluation, Rescale
+from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import Endpoint, JobKey
 from flink_autoscaler.core.model.metrics import (
-    EvaluatedMetrics,
     MetricSample,
     ScalingMetric,
     VertexId,
@@ -87,13 +86,11 @@ class _DecisionFields:
     Attributes:
         summaries: Parallelism before and after by vertex; None where the decision is to hold.
         same: Parts of the state that are those of the state before.
-        metrics: Of the evaluation, whose other parts the outcome has as well.
     """
 
     reasons: tuple[Reason, ...]
     summaries: Mapping[VertexId, tuple[int, int]] | None = None
     same: tuple[str, ...] = ()
-    metrics: EvaluatedMetrics | None = None
 
 
 class _JsonModel(RootModel[T]):
@@ -103,9 +100,22 @@ class _JsonModel(RootModel[T]):
 
 
 _WRITTEN_APART: Final = frozenset(
-    {"job_key", "decision", "undecided", "memory", "sample", "evaluation", "report", "error", "seconds", "inputs"}
+    {"job_key", "decision", "undecided", "memory", "report", "error", "seconds", "inputs"}
 )
 """Fields of an outcome that are in :class:`_DecisionFields`, in the request, or not kept."""
+
+_STORED_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
+    "observation": {name: name for name in ("sample_count", "is_window_full", "topology", "excluded", "origins")},
+    "restart": {"seconds": "restart_time", "basis": "restart_basis"},
+    "target": {
+        "parallelism": "wanted",
+        "min_parallelism": "least",
+        "found_requirements": "found",
+        "tunes_memory": "wanted_config",
+        "is_repair": "is_repair",
+    },
+}
+"""Parts of an outcome whose fields stand beside each other in a record, with the keys that records have always had."""
 
 
 def encode(record: PassRecord, limit: int = TEXT_LIMIT) -> str:
@@ -175,7 +185,7 @@ def outcome_document(outcome: PassOutcome, before: JobState | None = None) -> Js
 
     Samples are not in it, and of the state only what differs from the one before.
     """
-    decision, after, evaluation = outcome.decision, outcome.state, outcome.evaluation
+    decision, after = outcome.decision, outcome.state
     names = [part.name for part in fields(JobState) if part.name != "samples"]
     same = tuple(name for name in names if before is not None and getattr(before, name) == getattr(after, name))
     state = JobState(**{name: getattr(after, name) for name in names if name not in same})
@@ -184,12 +194,14 @@ def outcome_document(outcome: PassOutcome, before: JobState | None = None) -> Js
         tuple(replace(reason, figures=tuple(reason.figures)) for reason in decision.reasons),
         None if changes is None else {vertex_id: (summary.current, summary.new) for vertex_id, summary in changes},
         same,
-        None if evaluation is None else evaluation.metrics,
     )
+    unsampled = replace(outcome.observation, sample=None)
     document = {
-        **_document(_JsonModel[PassOutcome](replace(outcome, state=state)), _WRITTEN_APART),
+        **_document(_JsonModel[PassOutcome](replace(outcome, state=state, observation=unsampled)), _WRITTEN_APART),
         **_document(_JsonModel[_DecisionFields](decided)),
     }
+    for part, keys in _STORED_KEYS.items():
+        document |= {keys[name]: value for name, value in document.pop(part, {}).items()}
     if "excluded" in document:
         document["excluded"].sort()
     return {**document, **_error_field(outcome.error)}
@@ -229,24 +241,23 @@ def _inputs(document: Json) -> PassInputs:
 
 def _outcome(document: Json, request: PassRequest, samples: tuple[MetricSample, ...]) -> PassOutcome:
     decided = _JsonModel[_DecisionFields].model_validate(document).root
-    metrics = decided.metrics
-    decision: Hold | Rescale = Hold(decided.reasons)
+    parts = {
+        part: {name: document[key] for name, key in keys.items() if key in document}
+        for part, keys in _STORED_KEYS.items()
+    }
+    given = {**document, **{part: values for part, values in parts.items() if values}}
+    missing = {"job_key": request.context.job_key, "decision": Hold(decided.reasons), "error": _error(document)}
+    outcome = _JsonModel[PassOutcome].model_validate({**given, **missing}).root
+    decision, observation = outcome.decision, outcome.observation
     if decided.summaries is not None:
-        vertices = {} if metrics is None else metrics.vertices
+        vertices = outcome.evaluated
         changes = decided.summaries.items()
         decision = Rescale({v: ScalingSummary(*change, vertices.get(v, {})) for v, change in changes}, decided.reasons)
-    missing = {"job_key": request.context.job_key, "decision": decision, "error": _error(document)}
-    outcome = _JsonModel[PassOutcome].model_validate({**document, **missing}).root
-    evaluation = None
-    if metrics is not None and outcome.topology is not None:
-        evaluation = JobEvaluation(metrics, outcome.topology, outcome.restart_time or 0, bool(outcome.is_window_full))
-    kept = {name: getattr(request.state, name) for name in decided.same}
-    return replace(
-        outcome,
-        state=replace(outcome.state, samples=samples, **kept),
-        sample=samples[-1] if samples and outcome.sample_count is not None else None,
-        evaluation=evaluation,
-    )
+    if samples and observation.sample_count is not None:
+        observation = replace(observation, sample=samples[-1])
+    same = {name: getattr(request.state, name) for name in decided.same}
+    state = replace(outcome.state, samples=samples, **same)
+    return replace(outcome, decision=decision, state=state, observation=observation)
 
 
 def _error_field(error: AutoscalerError | None) -> Json:
@@ -410,8 +421,8 @@ SIZED: Final = frozenset({"SIZED", "AT_TARGET"})
 
 def vertices_of(outcome: PassOutcome) -> tuple[Vertex | VertexDetails, ...]:
     """Return the vertices as far as they were read, also of a job that does not run."""
-    if outcome.topology is not None:
-        return tuple(outcome.topology.vertices.values())
+    if outcome.observation.topology is not None:
+        return tuple(outcome.observation.topology.vertices.values())
     reading = None if outcome.inputs is None else outcome.inputs.reading
     return () if reading is None or reading.details is None else reading.details.vertices
 

@@ -136,9 +136,12 @@ def explain_pass(record: PassRecord, newest: PassRecord | None = None) -> Explan
 
 def _restart(record: PassRecord) -> str:
     """Return how long a restart was assumed to take; records of older versions do not say what that rests on."""
-    seconds, basis, options = record.outcome.restart_time, record.outcome.restart_basis, record.request.context.options
-    if seconds is None or basis is None:
-        return "" if seconds is None else f"{seconds} s"
+    restart, options = record.outcome.restart, record.request.context.options
+    if restart is None:
+        return ""
+    seconds, basis = restart.seconds, restart.basis
+    if basis is None:
+        return f"{seconds} s"
     assumed = "assumed (restart.time)"
     if options.measures_restarts and not options.restart_time_tracking:
         assumed += f", since neither {ENOUGH} outages of the job ({basis.own}) nor {ENOUGH} jobs were measured"
@@ -152,13 +155,12 @@ def _restart(record: PassRecord) -> str:
 
 
 def _vertex_explanations(outcome: PassOutcome) -> Iterator[VertexExplanation]:
-    if outcome.topology is None:
+    if outcome.observation.topology is None:
         return
     changed = decided_changes(outcome)
-    evaluated = {} if outcome.evaluation is None else outcome.evaluation.metrics.vertices
-    for vertex_id, vertex in outcome.topology.vertices.items():
+    for vertex_id, vertex in outcome.observation.topology.vertices.items():
         reasons = [reason for reason in outcome.decision.reasons if reason.vertex_id == vertex_id]
-        metrics = evaluated.get(vertex_id, {})
+        metrics = outcome.evaluated.get(vertex_id, {})
         # A metric has its latest value or its average; the latter is what decisions go by.
         known = {metric: each.current if math.isnan(each.average) else each.average for metric, each in metrics.items()}
         yield VertexExplanation(
@@ -169,7 +171,7 @@ def _vertex_explanations(outcome: PassOutcome) -> Iterator[VertexExplanation]:
             {name: number for reason in reasons if reason.code in SIZED for name, number in reason.figures},
             {metric.value: value for metric, value in known.items() if not math.isnan(value)},
             tuple(reason for reason in reasons if reason.code not in SIZED),
-            {metric.value: origin for metric, origin in outcome.origins.get(vertex_id, {}).items()},
+            {metric.value: origin for metric, origin in outcome.observation.origins.get(vertex_id, {}).items()},
         )
 
 
@@ -305,10 +307,10 @@ def pass_view(explained: Explanation) -> PassView:
             "decided_by": summary_sentence(explained) or None,
             "because": explained.because,
             "shadow": outcome.shadow,
-            "samples": outcome.sample_count,
-            "is_window_full": outcome.is_window_full,
-            "restart_time": outcome.restart_time,
-            "restart_basis": outcome.restart_basis,
+            "samples": outcome.observation.sample_count,
+            "is_window_full": outcome.observation.is_window_full,
+            "restart_time": outcome.restart and outcome.restart.seconds,
+            "restart_basis": outcome.restart and outcome.restart.basis,
             "vertices": explained.vertices,
             "follow_up": explained.follow_up,
             "undone_by": explained.undone_by,

@@ -135,10 +135,11 @@ def _parallelism_steps(story: VertexExplanation, explained: Explanation) -> Iter
 
 def _sizing(story: VertexExplanation, figures: Mapping[str, float], explained: Explanation) -> Iterator[str]:
     needed, rate, wanted = figures["needed_rate"], figures["processing_rate"], round(figures["wanted"])
+    restart = explained.outcome.restart
     yield (
         f"needs {rate_text(needed)} records/s: target rate {rate_text(figures['target_rate'])} / utilization "
         f"{figures['utilization_target']:g} + {rate_text(figures['catch_up_rate'])} to catch up + "
-        f"{rate_text(figures['restart_rate'])} for a restart of {explained.outcome.restart_time} s"
+        f"{rate_text(figures['restart_rate'])} for a restart of {0 if restart is None else restart.seconds} s"
     )
     busy = measured_value(story, ScalingMetric.LOAD)
     shown_busy = "" if busy is None else f", busy {busy:.0%}"

@@ -60,7 +60,7 @@ def job_metrics(
         shares: How the vertices spent their time lately.
         unknown_lags: Sources whose lag nobody tells.
     """
-    topology, samples = outcome.topology, outcome.state.samples
+    topology, samples = outcome.observation.topology, outcome.state.samples
     if topology is None or not samples:
         return JobMetrics(slots=None if topology is None else slot_count(topology))
     rates = {v: None if v in unknown_lags else rate for v, rate in arrival_rates(topology, samples).items()}
@@ -125,10 +125,9 @@ def _age(lag: float, rate: float | None) -> float | None:
 
 def _capacity(outcome: PassOutcome, load: float) -> float | None:
     """Return the load at which the first vertex is busy all the time."""
-    evaluated = {} if outcome.evaluation is None else outcome.evaluation.metrics.vertices
     rates = (
         (metrics.get(ScalingMetric.TRUE_PROCESSING_RATE), metrics.get(ScalingMetric.TARGET_DATA_RATE))
-        for metrics in evaluated.values()
+        for metrics in outcome.evaluated.values()
     )
     shares = [has.average / needs.average for has, needs in rates if has and needs and needs.average > _NO_RATE]
     finite = [share for share in shares if math.isfinite(share)]
@@ -137,7 +136,7 @@ def _capacity(outcome: PassOutcome, load: float) -> float | None:
 
 def _observed_capacity(outcome: PassOutcome, shares: Mapping[VertexId, Shares], reckoned: float | None) -> float | None:
     """Return the capacity of a job: what it is reckoned to be, but under backpressure no more than is read."""
-    topology = outcome.topology
+    topology = outcome.observation.topology
     rates = {} if topology is None else reading_rates(topology, outcome.state.samples)
     if not any(v in shares and shares[v].backpressured > _BACKPRESSURED for v in rates):
         return reckoned

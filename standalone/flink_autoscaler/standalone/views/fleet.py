@@ -292,7 +292,7 @@ class _Latest:
         """
         points = self.earlier.points
         is_replaced = len(points) > 1 and at_ms - points[-2].at_ms < POINT_MS
-        if self.now is None and is_replaced and report is not None and report.outcome.evaluation is not None:
+        if self.now is None and is_replaced and report is not None and report.outcome.metrics is not None:
             return self.earlier
         now = self.snapshot()
         return _Earlier(now.figures, now.points, now.shares, _topology(now.report))
@@ -341,7 +341,7 @@ def _with_failure(known: _Latest, failure: str) -> _Latest:
 
 
 def _topology(done: JobPassReport | None) -> JobTopology | None:
-    return None if done is None else done.outcome.topology
+    return None if done is None else done.outcome.observation.topology
 
 
 def _sizes(done: JobPassReport | None, points: tuple[Point, ...]) -> Mapping[VertexId, int]:
@@ -359,10 +359,10 @@ def _unknown_lags(report: JobPassReport | None, before: _Latest | None) -> froze
     """
     outcome = None if report is None else report.outcome
     reading = None if outcome is None or outcome.inputs is None else outcome.inputs.reading
-    if outcome is None or reading is None or outcome.topology is None:
+    if outcome is None or reading is None or outcome.observation.topology is None:
         return frozenset() if before is None else before.unknown_lags
     answers = reading.aggregates
-    sources = (v for v, vertex in outcome.topology.vertices.items() if vertex.is_source)
+    sources = (v for v, vertex in outcome.observation.topology.vertices.items() if vertex.is_source)
     return frozenset(v for v in sources if v in answers and FlinkMetric.PENDING_RECORDS not in answers[v])
 
 

@@ -264,31 +264,30 @@ def _concerns(job: JobNow) -> Iterator[str]:
 
 
 def _widest(outcome: PassOutcome | None) -> int | None:
-    if outcome is None or outcome.topology is None:
+    if outcome is None or outcome.observation.topology is None:
         return None
-    return max((vertex.parallelism for vertex in outcome.topology.vertices.values()), default=None)
+    return max((vertex.parallelism for vertex in outcome.observation.topology.vertices.values()), default=None)
 
 
 def _requested(outcome: PassOutcome | None) -> int | None:
-    if outcome is None or outcome.topology is None or not (wanted := other_parallelism(outcome)):
+    if outcome is None or outcome.observation.topology is None or not (wanted := other_parallelism(outcome)):
         return None
-    sizes = {vertex_id: vertex.parallelism for vertex_id, vertex in outcome.topology.vertices.items()}
+    sizes = {vertex_id: vertex.parallelism for vertex_id, vertex in outcome.observation.topology.vertices.items()}
     most = max({**sizes, **wanted}.values())
     return None if most == max(sizes.values()) else most
 
 
 def _vertices(job: JobNow) -> Iterator[dict[str, Any]]:
     outcome = None if job.report is None else job.report.outcome
-    if outcome is None or outcome.topology is None:
+    if outcome is None or outcome.observation.topology is None:
         return
-    evaluated = {} if outcome.evaluation is None else outcome.evaluation.metrics.vertices
-    needed = {v: _average(metrics, ScalingMetric.TARGET_DATA_RATE) for v, metrics in evaluated.items()}
-    rates = {v: _average(metrics, ScalingMetric.TRUE_PROCESSING_RATE) for v, metrics in evaluated.items()}
+    needed = {v: _average(metrics, ScalingMetric.TARGET_DATA_RATE) for v, metrics in outcome.evaluated.items()}
+    rates = {v: _average(metrics, ScalingMetric.TRUE_PROCESSING_RATE) for v, metrics in outcome.evaluated.items()}
     shares = {v: need / rates[v] for v, need in needed.items() if need is not None and rates[v]}  # type: ignore[operator]
     wanted = other_parallelism(outcome)
     # The vertex that is busy all the time first when load rises.
     bottleneck = max(shares, key=shares.__getitem__, default=None)
-    for vertex_id, vertex in outcome.topology.vertices.items():
+    for vertex_id, vertex in outcome.observation.topology.vertices.items():
         spent = job.shares.get(vertex_id)
         yield {
             "vertex_id": vertex_id,

@@ -54,15 +54,15 @@ def window_full_ms(reason: Reason, now_ms: int) -> int | None:
 
 def other_parallelism(outcome: PassOutcome) -> dict[VertexId, int]:
     """Return the parallelism of vertices that load, pins or orders want to be another than it is."""
-    running = {} if outcome.topology is None else outcome.topology.vertices
+    running = outcome.observation.vertices
     wanted = desired_parallelism_of(outcome.state.supervision, outcome)
     return {v: n for v, n in wanted.items() if v in running and n != running[v].parallelism}
 
 
 def final_parallelism(outcome: PassOutcome) -> Mapping[VertexId, int]:
     """Return the parallelism that vertices have after a pass: what it decides or wants, else what they run with."""
-    running = {} if outcome.topology is None else outcome.topology.vertices
-    wanted = {**outcome.wanted, **decided_changes(outcome)}
+    running = outcome.observation.vertices
+    wanted = {**outcome.target.parallelism, **decided_changes(outcome)}
     return {v: wanted.get(v, vertex.parallelism) for v, vertex in running.items()}
 
 

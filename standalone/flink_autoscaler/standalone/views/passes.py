@@ -183,7 +183,7 @@ def _job_view(context: JobAutoScalerContext, pass_report: PassReport, needs: Seq
             "phase": outcome.phase.value,
             "decision": outcome.decision.kind,
             "reasons": reason_views(outcome.decision.reasons, names_of(outcome)),
-            "samples": outcome.sample_count,
+            "samples": outcome.observation.sample_count,
             "vertices": list(_vertex_views(outcome)),
             "requested": {} if report.realization is None else report.realization.requested,
             "errors": report_problems(report),
@@ -192,9 +192,8 @@ def _job_view(context: JobAutoScalerContext, pass_report: PassReport, needs: Seq
 
 
 def _vertex_views(outcome: PassOutcome) -> Iterator[PassVertexView]:
-    evaluated = {} if outcome.evaluation is None else outcome.evaluation.metrics.vertices
-    for vertex_id, vertex in ({} if outcome.topology is None else outcome.topology.vertices).items():
-        metric = evaluated.get(vertex_id, {}).get(ScalingMetric.RECOMMENDED_PARALLELISM)
+    for vertex_id, vertex in (outcome.observation.vertices).items():
+        metric = outcome.evaluated.get(vertex_id, {}).get(ScalingMetric.RECOMMENDED_PARALLELISM)
         number = None if metric is None else finite(metric.current)
         yield PassVertexView(
             vertex_id=vertex_id,

@@ -62,7 +62,7 @@ def what_if(record: PassRecord, options: Mapping[str, str], plugins: Plugins) ->
     decided, would_be = replay_pass(record, plugins), replay_pass(replace(record, request=request), plugins)
     names = names_of(would_be) or names_of(decided)
     before, after = final_parallelism(decided), final_parallelism(would_be)
-    running = {} if decided.topology is None else decided.topology.vertices
+    running = {} if decided.observation.topology is None else decided.observation.topology.vertices
     return WhatIfView(
         job_key=context.job_key,
         at_ms=record.request.now_ms,

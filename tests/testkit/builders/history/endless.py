@@ -40,7 +40,7 @@ def add_for_ever(sink: HistorySink, first_minute: int) -> None:
     """Add a pass a minute and wait until it is written."""
     record = window_filling().records[-1]
     for minute in itertools.count(first_minute):
-        outcome = replace(record.outcome, sample=None)
+        outcome = replace(record.outcome, observation=replace(record.outcome.observation, sample=None))
         sink.add([outcome], [record.request.context], NOON_MS + minute * 60_000)
         sys.stdout.write(f"{minute}\n")
         sys.stdout.flush()

@@ -166,7 +166,7 @@ def scaled_up() -> RecordedJob:
     """Decide to scale up, and see that happen."""
     job = RecordedJob()
     job.look_at_load(3)
-    target = dict(job.outcome.wanted)
+    target = dict(job.outcome.target.parallelism)
     now_ms = job.now_ms + MINUTE
     job.look(
         orders_reading(now_ms, parallelism=target, running_at_ms=now_ms - 5_000, facts=facts(target, target, now_ms))
@@ -230,7 +230,7 @@ def rolled_back() -> RecordedJob:
     first_ms = job.now_ms + MINUTE
     job.look(orders_reading(first_ms, facts=facts(BEFORE, BEFORE, first_ms)))
     job.look_at_load(1)
-    target = dict(job.outcome.wanted)
+    target = dict(job.outcome.target.parallelism)
     look = partial(_look_at_facts, job)
     look(BEFORE, target)
     job.status = JobStatus.RESTARTING

@@ -137,9 +137,9 @@ class Promises:
 
     def _check_wanted(self, report: JobPassReport) -> None:
         outcome, vector = report.outcome, self.daemon.network.cluster.execution.vector
-        if outcome.topology is None:
+        if outcome.observation.topology is None:
             return
-        for vertex, parallelism in outcome.wanted.items():
+        for vertex, parallelism in outcome.target.parallelism.items():
             assert vertex in vector, "wanted for a vertex that the job does not have"
             assert 1 <= parallelism <= MOST[vertex]
 

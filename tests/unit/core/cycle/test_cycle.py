@@ -51,7 +51,7 @@ def test_a_disabled_job_is_forgotten() -> None:
     outcome = without_reading(a_request(a_context({"enabled": "false"}), state=REMEMBERED))
 
     assert outcome is not None
-    assert (outcome.phase, outcome.state, outcome.wanted) == (PassPhase.DISABLED, EMPTY_STATE, {})
+    assert (outcome.phase, outcome.state, outcome.target.parallelism) == (PassPhase.DISABLED, EMPTY_STATE, {})
     assert outcome.events == ()
     assert codes(outcome) == ["DISABLED"]
 
@@ -61,7 +61,7 @@ def test_a_disabled_job_is_forgotten_and_left_alone_whatever_else_is_unreadable(
     outcome = without_reading(a_request(a_context({"enabled": "false", key: "maybe"}), state=REMEMBERED))
 
     assert outcome is not None
-    assert (outcome.wanted, outcome.state.overrides, outcome.state.history) == ({}, {}, {})
+    assert (outcome.target.parallelism, outcome.state.overrides, outcome.state.history) == ({}, {}, {})
 
 
 @pytest.mark.parametrize("tuning", [True, False])
@@ -71,7 +71,7 @@ def test_config_changes_are_realized_only_with_memory_tuning(tuning: bool) -> No
     outcome = without_reading(a_request(context))
 
     assert outcome is not None
-    assert outcome.wanted_config is tuning
+    assert outcome.target.tunes_memory is tuning
 
 
 def test_an_invalid_configuration_is_one_event_and_nothing_else() -> None:
@@ -80,7 +80,7 @@ def test_an_invalid_configuration_is_one_event_and_nothing_else() -> None:
     outcome = without_reading(a_request(context, state=REMEMBERED))
 
     assert outcome is not None
-    assert (outcome.phase, outcome.state, outcome.wanted) == (PassPhase.INVALID_CONFIG, REMEMBERED, {})
+    assert (outcome.phase, outcome.state, outcome.target.parallelism) == (PassPhase.INVALID_CONFIG, REMEMBERED, {})
     (event,) = outcome.events
     assert (event.type, event.reason) == (EventType.WARNING, "AutoScaler Options Validation")
     assert event.key is None
@@ -93,7 +93,7 @@ def test_a_job_that_does_not_run_keeps_its_state_and_its_overrides(status: JobSt
 
     assert outcome is not None
     assert (outcome.phase, outcome.state) == (PassPhase.NOT_RUNNING, REMEMBERED)
-    assert outcome.wanted == {SINGLE_SOURCE: 4}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: 4}
     assert outcome.events == ()
 
 
@@ -102,7 +102,7 @@ def test_an_unreadable_switch_is_an_error_that_still_applies_overrides() -> None
 
     assert outcome is not None
     assert outcome.phase is PassPhase.ERROR
-    assert outcome.wanted == {SINGLE_SOURCE: 4}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: 4}
     assert [event.reason for event in outcome.events] == ["AutoscalerError"]
 
 
@@ -111,7 +111,7 @@ def test_an_unreadable_memory_switch_does_not_keep_overrides_from_being_applied(
 
     assert outcome is not None
     assert outcome.phase is PassPhase.ERROR
-    assert outcome.wanted == {SINGLE_SOURCE: 4}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: 4}
 
 
 def missing(minute: float) -> JobReading:
@@ -127,8 +127,8 @@ def test_a_missing_metric_is_expected_while_the_job_stabilizes() -> None:
 
     assert (outcome.phase, outcome.events) == (PassPhase.NOT_READY, ())
     assert isinstance(outcome.error, NotReadyError)
-    assert (outcome.state, outcome.sample) == (REMEMBERED, None)
-    assert outcome.wanted == {SINGLE_SOURCE: 4}
+    assert (outcome.state, outcome.observation.sample) == (REMEMBERED, None)
+    assert outcome.target.parallelism == {SINGLE_SOURCE: 4}
 
 
 def test_a_missing_metric_is_an_error_from_the_end_of_stabilization_on() -> None:
@@ -141,7 +141,7 @@ def test_a_missing_metric_is_an_error_from_the_end_of_stabilization_on() -> None
     assert (event.type, event.reason, event.key) == (EventType.WARNING, "AutoscalerError", None)
     assert SINGLE_SOURCE in event.message
     assert "BUSY_TIME_PER_SEC" in event.message
-    assert outcome.wanted == {SINGLE_SOURCE: 4}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: 4}
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_an_error_of_the_cluster_is_an_error_of_the_pass_in_the_reference() -> N
 
     outcome = driver.run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0), a_cluster(error=cause))
 
-    assert (outcome.phase, outcome.error, outcome.sample) == (PassPhase.ERROR, cause, None)
+    assert (outcome.phase, outcome.error, outcome.observation.sample) == (PassPhase.ERROR, cause, None)
 
 
 def test_an_error_of_the_cluster_leaves_its_jobs_alone() -> None:
@@ -202,7 +202,7 @@ def test_an_error_of_the_cluster_leaves_its_jobs_alone() -> None:
     outcome = driver.run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0), a_cluster(error=ConnectError("nobody there")))
 
     assert (outcome.phase, outcome.error) == (PassPhase.COLLECTING, None)
-    assert outcome.sample is not None
+    assert outcome.observation.sample is not None
 
 
 def test_an_error_adds_no_sample() -> None:
@@ -233,7 +233,7 @@ def test_a_full_window_leads_to_a_decision(rate: float, busy_ms: float, expected
         assert outcome.state.overrides == {}
     else:
         assert isinstance(outcome.decision, Rescale)
-        assert outcome.wanted == {SINGLE_SOURCE: expected}
+        assert outcome.target.parallelism == {SINGLE_SOURCE: expected}
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_an_excluded_vertex_is_left_alone(excluded: str) -> None:
 
     assert isinstance(outcome.decision, Hold)
     assert "EXCLUDED" in codes(outcome)
-    assert SINGLE_SOURCE in outcome.excluded
+    assert SINGLE_SOURCE in outcome.observation.excluded
 
 
 def instants(state: JobState) -> list[float]:
@@ -343,8 +343,8 @@ def test_the_collector_learns_whether_garbage_collection_is_reported(gc_ms: floa
     outcome = driver.run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0), a_cluster(gc_ms=gc_ms))
 
     assert outcome.memory.reports_gc is reports_gc
-    assert outcome.sample is not None
-    assert (ScalingMetric.GC_PRESSURE in outcome.sample.globals_) is reports_gc
+    assert outcome.observation.sample is not None
+    assert (ScalingMetric.GC_PRESSURE in outcome.observation.sample.globals_) is reports_gc
 
 
 def test_taskmanagers_that_report_nothing_are_an_error_in_the_reference() -> None:
@@ -352,7 +352,7 @@ def test_taskmanagers_that_report_nothing_are_an_error_in_the_reference() -> Non
 
     outcome = driver.run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0), ClusterReading())
 
-    assert (outcome.phase, outcome.sample) == (PassPhase.ERROR, None)
+    assert (outcome.phase, outcome.observation.sample) == (PassPhase.ERROR, None)
 
 
 def test_after_taskmanagers_reported_nothing_garbage_collection_is_asked_for_anew() -> None:
@@ -364,7 +364,7 @@ def test_after_taskmanagers_reported_nothing_garbage_collection_is_asked_for_ane
     outcome = driver.run(3 * MINUTE, single_source(3, rate=1.0, busy_ms=1.0), without_gc)
 
     assert failed.phase is PassPhase.ERROR
-    assert outcome.sample is not None
+    assert outcome.observation.sample is not None
 
 
 def test_unknown_metrics_are_absent_or_nan_but_never_zero() -> None:
@@ -372,11 +372,11 @@ def test_unknown_metrics_are_absent_or_nan_but_never_zero() -> None:
 
     outcome = driver.run(MINUTE, single_source(1, rate=0.0, busy_ms=1.0, is_answered=False))
 
-    assert outcome.sample is not None
-    source = outcome.sample.vertices[SINGLE_SOURCE]
+    assert outcome.observation.sample is not None
+    source = outcome.observation.sample.vertices[SINGLE_SOURCE]
     assert math.isnan(source[ScalingMetric.LOAD])
     assert math.isnan(source[ScalingMetric.LAG])
-    assert outcome.excluded == {SINGLE_SOURCE}
+    assert outcome.observation.excluded == {SINGLE_SOURCE}
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_a_decision_without_memory_tuning_replaces_older_config_changes() -> Non
     outcome = full_window(driver, rate=200.0, busy_ms=1000.0)
 
     assert outcome.state.config_changes == ConfigChanges()
-    assert not outcome.wanted_config
+    assert not outcome.target.tunes_memory
 
 
 TUNING_FLINK = {"taskmanager.memory.process.size": "2g"}
@@ -64,7 +64,7 @@ def test_memory_is_tuned_only_when_it_is_on_and_recommended_either_way(enabled: 
 
     assert [event.reason for event in outcome.events] == ["Configuration recommendation"]
     assert bool(outcome.state.config_changes.overrides) is stored
-    assert outcome.wanted_config is stored
+    assert outcome.target.tunes_memory is stored
 
 
 # A job that needs half of its parallelism, with a scale-down interval of two minutes.
@@ -89,7 +89,7 @@ def test_a_stale_recommendation_above_the_current_parallelism(options: dict[str,
         assert isinstance(outcome.decision, Hold)
         assert "SCALE_DOWN_STALE" in codes(outcome)
     else:
-        assert outcome.wanted == {SINGLE_SOURCE: expected}
+        assert outcome.target.parallelism == {SINGLE_SOURCE: expected}
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_a_prevented_change_is_reported_and_not_executed(options: dict[str, str]
     assert not outcome.report.is_executed
     assert outcome.report.header.startswith(f"Scaling execution disabled by config {setting}")
     assert outcome.report.interval == driver.context.options.scaling_event_interval
-    assert (outcome.state.overrides, outcome.state.history, outcome.wanted) == ({}, {}, {})
-    assert outcome.evaluation is not None
-    recommended = outcome.evaluation.metrics.vertices[SINGLE_SOURCE][ScalingMetric.RECOMMENDED_PARALLELISM]
+    assert (outcome.state.overrides, outcome.state.history, outcome.target.parallelism) == ({}, {}, {})
+    assert outcome.metrics is not None
+    recommended = outcome.metrics.vertices[SINGLE_SOURCE][ScalingMetric.RECOMMENDED_PARALLELISM]
     assert recommended.current == 8.0
 
 
@@ -148,8 +148,8 @@ def test_the_restart_after_a_decision_is_measured() -> None:
     ]
 
     assert driver.state.tracking == (ScalingRecord(3 * MINUTE, 45_000),)
-    assert restarted[1].evaluation is not None
-    assert restarted[1].evaluation.restart_time == 45
+    assert restarted[1].restart is not None
+    assert restarted[1].restart.seconds == 45
 
 
 def test_the_restart_is_not_over_while_the_job_runs_at_its_old_parallelism() -> None:
@@ -191,7 +191,7 @@ def test_a_source_with_fewer_partitions_than_it_needs(options: dict[str, str], e
     for minute in (1, 2, 3):
         outcome = driver.run(minute * MINUTE, single_source(minute, rate=200.0, busy_ms=1000.0, partitions=6))
 
-    assert outcome.wanted == {SINGLE_SOURCE: expected}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: expected}
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_dynamic_source_is_limited_by_the_partitions_that_it_reads(
         answers = {**reading.aggregates[SINGLE_SOURCE], FlinkMetric.ACTIVE_SPLITS: splits}
         outcome = driver.run(minute * MINUTE, dataclasses.replace(reading, aggregates={SINGLE_SOURCE: answers}))
 
-    assert outcome.wanted == {SINGLE_SOURCE: expected}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: expected}
 
 
 def test_a_legacy_alignment_that_has_to_deviate_is_told() -> None:
@@ -225,7 +225,7 @@ def test_a_legacy_alignment_that_has_to_deviate_is_told() -> None:
     for minute in (1, 2, 3):
         outcome = driver.run(minute * MINUTE, single_source(minute, rate=200.0, busy_ms=1000.0, partitions=6))
 
-    assert outcome.wanted == {SINGLE_SOURCE: 6}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: 6}
     (event,) = outcome.events
     assert (event.type, event.reason, event.key) == (
         EventType.WARNING,
@@ -251,7 +251,7 @@ def test_a_vertex_held_back_by_a_bottleneck_is_sized_with_its_own_scalability() 
     outcome = driver.run_each_minute(stuck_pipeline())
 
     # 200 records/s of 100 at a coefficient of 0.83: 4 * 2.41.
-    assert outcome.wanted == {PIPELINE_SOURCE: 4, PIPELINE_MAP: 10}
+    assert outcome.target.parallelism == {PIPELINE_SOURCE: 4, PIPELINE_MAP: 10}
 
 
 V, OTHER, USER_ONLY = vertex_id(1), vertex_id(2), vertex_id(3)
@@ -304,7 +304,7 @@ def test_bad_user_overrides_are_an_error_of_the_pass_and_nothing_is_realized() -
     outcome = without_reading(a_request(context, state=state))
 
     assert outcome is not None
-    assert (outcome.phase, outcome.wanted, outcome.state) == (PassPhase.ERROR, {}, state)
+    assert (outcome.phase, outcome.target.parallelism, outcome.state) == (PassPhase.ERROR, {}, state)
 
 
 def test_a_finished_vertex_is_pinned_and_the_user_may_still_override_it() -> None:
@@ -318,8 +318,8 @@ def test_a_finished_vertex_is_pinned_and_the_user_may_still_override_it() -> Non
         outcome = driver.run(minute * MINUTE, a_reading([source, finished], answers))
 
     assert outcome.state.overrides == {V: 8, OTHER: 3}
-    assert outcome.excluded == {OTHER}
-    assert outcome.wanted == {V: 8, OTHER: 7}
+    assert outcome.observation.excluded == {OTHER}
+    assert outcome.target.parallelism == {V: 8, OTHER: 7}
 
 
 def test_a_vertex_without_busy_time_is_pinned() -> None:
@@ -334,8 +334,8 @@ def test_a_vertex_without_busy_time_is_pinned() -> None:
         }
         outcome = driver.run(minute * MINUTE, a_reading([source, silent], answers))
 
-    assert outcome.excluded == {OTHER}
-    assert outcome.wanted == {V: 8, OTHER: 3}
+    assert outcome.observation.excluded == {OTHER}
+    assert outcome.target.parallelism == {V: 8, OTHER: 3}
 
 
 def context(options: dict[str, str], **job: float) -> JobAutoScalerContext:
@@ -362,14 +362,14 @@ def test_a_quota_below_what_is_needed(options: dict[str, str], expected: dict[st
 
     outcome = third_pass(job, busy_source_of_a_group())
 
-    assert outcome.wanted == expected
+    assert outcome.target.parallelism == expected
     assert "ResourceQuotaReached" in [event.reason for event in outcome.events]
 
 
 def test_a_quota_that_suffices_changes_nothing() -> None:
     outcome = third_pass(context({"quota.cpu": "8"}, cpu=1.0), busy_source_of_a_group())
 
-    assert outcome.wanted == {SINGLE_SOURCE: 8}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: 8}
     assert outcome.events == ()
 
 
@@ -378,14 +378,14 @@ def test_a_busy_vertex_while_a_backlog_is_drained(compat: str, expected: int) ->
     # For the 100 records/s that arrive, a tenth of the parallelism would do.
     outcome = third_pass(context({"compat": compat}), draining_pipeline())
 
-    assert outcome.wanted == {SINGLE_SOURCE: 2, PIPELINE_MAP: expected}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: 2, PIPELINE_MAP: expected}
 
 
 @pytest.mark.parametrize(("compat", "source", "expected"), [("improved", 4, 8), ("reference", 16, 16)])
 def test_a_vertex_behind_a_source_that_cannot_grow(compat: str, source: int, expected: int) -> None:
     outcome = third_pass(context({"compat": compat}), stuck_pipeline())
 
-    assert outcome.wanted == {SINGLE_SOURCE: source, PIPELINE_MAP: expected}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: source, PIPELINE_MAP: expected}
 
 
 def test_the_same_inputs_lead_to_the_same_decision() -> None:

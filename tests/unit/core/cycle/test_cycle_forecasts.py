@@ -65,7 +65,7 @@ def test_a_job_is_made_ready_for_what_is_forecast() -> None:
     outcome = enough(a_driver())
 
     assert isinstance(outcome.decision, Rescale)
-    assert outcome.wanted == {SINGLE_SOURCE: 12}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: 12}
     assert "FORECAST_HIGHER" in codes(outcome)
     assert "FORECAST_DISABLED" not in codes(outcome)
 
@@ -76,8 +76,8 @@ def test_a_job_does_not_shrink_below_what_is_forecast() -> None:
         for options in ({}, WITH_FORECAST)
     )
 
-    assert without.wanted == {SINGLE_SOURCE: 2}
-    assert ahead.wanted == {SINGLE_SOURCE: 3}
+    assert without.target.parallelism == {SINGLE_SOURCE: 2}
+    assert ahead.target.parallelism == {SINGLE_SOURCE: 3}
     assert told([ahead], "FORECAST_HIGHER")[0].endswith("600 records/s expected soon, 600 later, 200 arrive now")
 
 
@@ -94,7 +94,7 @@ def test_a_forecast_reaches_the_vertices_behind_its_source() -> None:
             minute * MINUTE, a_reading([source, following], {vertex_id(1): answers, vertex_id(2): behind})
         )
 
-    assert outcome.wanted == {vertex_id(1): 12, vertex_id(2): 12}
+    assert outcome.target.parallelism == {vertex_id(1): 12, vertex_id(2): 12}
 
 
 def test_without_the_option_profiles_change_nothing() -> None:
@@ -102,7 +102,7 @@ def test_without_the_option_profiles_change_nothing() -> None:
 
     assert with_profile == without
     assert with_profile.state.forecast == {}
-    assert with_profile.wanted == {}
+    assert with_profile.target.parallelism == {}
 
 
 @pytest.mark.parametrize(

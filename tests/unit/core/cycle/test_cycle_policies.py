@@ -94,10 +94,10 @@ def test_another_job_graph_begins_anew() -> None:
 
 
 def test_a_policy_stays_within_the_bounds_of_a_vertex_and_of_one_step() -> None:
-    assert enough(a_driver(Wants(50), {"vertex.max-parallelism": "10"})).wanted == {SINGLE_SOURCE: 10}
-    assert enough(a_driver(Wants(50), {"scale-up.max-factor": "1.0"})).wanted == {SINGLE_SOURCE: 8}
-    assert enough(a_driver(Wants(1), {"scale-down.max-factor": "0.5"})).wanted == {SINGLE_SOURCE: 2}
-    assert enough(a_driver(Wants(1), {"vertex.bounds": "*=3.."})).wanted == {SINGLE_SOURCE: 3}
+    assert enough(a_driver(Wants(50), {"vertex.max-parallelism": "10"})).target.parallelism == {SINGLE_SOURCE: 10}
+    assert enough(a_driver(Wants(50), {"scale-up.max-factor": "1.0"})).target.parallelism == {SINGLE_SOURCE: 8}
+    assert enough(a_driver(Wants(1), {"scale-down.max-factor": "0.5"})).target.parallelism == {SINGLE_SOURCE: 2}
+    assert enough(a_driver(Wants(1), {"vertex.bounds": "*=3.."})).target.parallelism == {SINGLE_SOURCE: 3}
 
 
 def test_a_busy_vertex_is_not_scaled_down_by_a_policy() -> None:
@@ -108,7 +108,7 @@ def test_a_busy_vertex_is_not_scaled_down_by_a_policy() -> None:
 
     outcome = driver.run_each_minute(pipeline(at, pending=0.0, rate=100.0, busy_ms=(100.0, 800.0)) for at in (1, 2, 3))
 
-    assert outcome.wanted == {PIPELINE_SOURCE: 2, PIPELINE_MAP: 4}
+    assert outcome.target.parallelism == {PIPELINE_SOURCE: 2, PIPELINE_MAP: 4}
     assert "SATURATED" in codes(outcome)
 
 
@@ -133,7 +133,7 @@ def test_a_plan_for_a_job_of_unknown_rates_is_carried_out() -> None:
 
     outcome = full_window(a_driver(Wants(1), options, JobState(history=history)), rate=0.0, busy_ms=0.0)
 
-    assert outcome.wanted == {SINGLE_SOURCE: 8}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: 8}
     assert outcome.report is not None
 
 
@@ -196,7 +196,7 @@ def test_every_built_in_policy_decides_about_a_job_in_passes(name: str) -> None:
 
     first = next(outcome for outcome in outcomes if isinstance(outcome.decision, Rescale))
     assert all(outcome.error is None for outcome in outcomes)
-    assert first.wanted[SINGLE_SOURCE] > 4
+    assert first.target.parallelism[SINGLE_SOURCE] > 4
     assert all(text.startswith((f"{name}: ", "schedule: ")) for text in _policy_texts(first))
 
 

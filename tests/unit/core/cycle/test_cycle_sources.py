@@ -221,8 +221,8 @@ def test_contradicting_lag_shows_no_capacity(lie: Callable[[int, JobReading], Jo
 
     for _ in range(45):
         outcome = job.run(1)
-        if outcome.evaluation is not None:
-            metrics = outcome.evaluation.metrics.vertices[FETCHING_SOURCE]
+        if outcome.metrics is not None:
+            metrics = outcome.metrics.vertices[FETCHING_SOURCE]
             shown.append((metrics[ScalingMetric.TRUE_PROCESSING_RATE].average, outcome.error))
 
     assert shown

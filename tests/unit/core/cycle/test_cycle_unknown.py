@@ -217,7 +217,7 @@ def test_no_value_ends_a_pass_with_an_exception(
         outcome = driver.run(minute * MINUTE, reading, cluster)
 
         assert outcome.error is None or isinstance(outcome.error, AutoscalerError)
-        assert all(parallelism >= 1 for parallelism in outcome.wanted.values())
+        assert all(parallelism >= 1 for parallelism in outcome.target.parallelism.values())
 
 
 @settings(max_examples=80)
@@ -234,7 +234,7 @@ def test_a_decision_stays_within_all_limits(
 
     assert outcome.phase is PassPhase.EXECUTED
     greatest = min(50, partitions) if partitions and compat is Compat.IMPROVED else 50
-    for vertex, parallelism in outcome.wanted.items():
+    for vertex, parallelism in outcome.target.parallelism.items():
         is_source = not graph[int(vertex, 16) - 1]
         # Subtasks without a partition go at once, whatever a scale-down may take at most of the others.
         least = max(1, min(4, greatest) // 2) if is_source else 2

@@ -97,7 +97,7 @@ def is_skewed(outcome: PassOutcome) -> bool:
 def test_a_skewed_vertex_is_not_scaled_up_again(busy: Busy, state: JobState) -> None:
     outcome = decided(busy, state)
 
-    assert (is_skewed(outcome), dict(outcome.wanted)) == (True, {})
+    assert (is_skewed(outcome), dict(outcome.target.parallelism)) == (True, {})
     assert [event.reason for event in outcome.events if event.reason == "DataSkew"] == ["DataSkew"]
 
 
@@ -117,7 +117,7 @@ def test_a_skewed_vertex_is_not_scaled_up_again(busy: Busy, state: JobState) -> 
 def test_a_vertex_that_may_gain_is_scaled_up(busy: Busy, state: JobState) -> None:
     outcome = decided(busy, state)
 
-    assert (is_skewed(outcome), outcome.wanted[SINGLE_SOURCE] > 4) == (False, True)
+    assert (is_skewed(outcome), outcome.target.parallelism[SINGLE_SOURCE] > 4) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def test_skew_counts_until_the_window_has_none_any_more() -> None:
     for minute in range(8, 13):
         outcome = job.run(minute * MINUTE, a_job(minute, EVEN, hot_minutes=6))
 
-    assert (is_skewed(held), dict(held.wanted)) == (True, {})
-    assert (is_skewed(outcome), outcome.wanted[SINGLE_SOURCE] > 4) == (False, True)
+    assert (is_skewed(held), dict(held.target.parallelism)) == (True, {})
+    assert (is_skewed(outcome), outcome.target.parallelism[SINGLE_SOURCE] > 4) == (False, True)
 
 
 def test_a_restart_between_two_samples_is_no_skew() -> None:
@@ -170,4 +170,4 @@ def test_a_restart_between_two_samples_is_no_skew() -> None:
 def test_the_reference_knows_no_skew() -> None:
     outcome = decided(HOT, JobState(history=RAISED), compat="reference")
 
-    assert (is_skewed(outcome), outcome.wanted[SINGLE_SOURCE] > 4) == (False, True)
+    assert (is_skewed(outcome), outcome.target.parallelism[SINGLE_SOURCE] > 4) == (False, True)

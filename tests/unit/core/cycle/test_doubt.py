@@ -113,7 +113,7 @@ def test_a_plan_that_hangs_on_the_newest_sample_waits_and_says_both_figures() ->
     [event] = [event for event in outcome.events if event.reason == "SampleDoubted"]
     assert event.message == f"Scaling is held back: vertex 1 {why.text}"
     assert event.interval == driver.context.options.scaling_event_interval
-    assert (outcome.wanted, driver.state.overrides, driver.state.history) == ({}, {}, {})
+    assert (outcome.target.parallelism, driver.state.overrides, driver.state.history) == ({}, {}, {})
 
 
 def test_a_backlog_that_is_there_in_the_next_sample_too_is_scaled_for() -> None:
@@ -332,7 +332,7 @@ def test_hours_of_lies_are_forgotten_within_a_window(lie: Lie, every: int) -> No
         outcomes = [driver.run(minute * MINUTE, CALM.reading(minute)) for driver in (lied, honest)]
 
     assert learned == JobState()
-    assert outcomes[0].evaluation == outcomes[1].evaluation
+    assert outcomes[0].metrics == outcomes[1].metrics
     assert lied.state == honest.state
     assert outcomes[0].error is None
 
@@ -359,7 +359,7 @@ def test_no_instant_and_no_parallelism_of_a_cluster_ends_a_pass_with_an_exceptio
         details = dataclasses.replace(reading.details, vertices=(vertex,), plan=(node,), **fields)
         outcome = driver.run(minute * MINUTE, replace(reading, details=details))
 
-        assert all(1 <= parallelism <= 200 for parallelism in outcome.wanted.values())
+        assert all(1 <= parallelism <= 200 for parallelism in outcome.target.parallelism.values())
 
 
 _of_vertex = st.dictionaries(st.sampled_from(["parallelism", "max_parallelism", "start_ms"]), numbers)

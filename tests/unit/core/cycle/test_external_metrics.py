@@ -96,16 +96,16 @@ def test_the_first_that_knows_gives_the_lag(
 def test_partitions_come_from_there_as_well() -> None:
     [outcome] = passes((KAFKA,))
 
-    assert outcome.topology is not None
-    assert outcome.topology.vertices[PIPELINE_SOURCE].source_partitions == 8
-    assert outcome.origins == {PIPELINE_SOURCE: {FlinkMetric.PENDING_RECORDS: "kafka"}}
+    assert outcome.observation.topology is not None
+    assert outcome.observation.topology.vertices[PIPELINE_SOURCE].source_partitions == 8
+    assert outcome.observation.origins == {PIPELINE_SOURCE: {FlinkMetric.PENDING_RECORDS: "kafka"}}
 
 
 def test_a_lag_that_nobody_knows_is_unknown_and_not_zero() -> None:
     [outcome] = passes((AWAY,))
 
-    assert outcome.sample is not None
-    assert math.isnan(outcome.sample.vertices[PIPELINE_SOURCE][ScalingMetric.LAG])
+    assert outcome.observation.sample is not None
+    assert math.isnan(outcome.observation.sample.vertices[PIPELINE_SOURCE][ScalingMetric.LAG])
     assert [event.reason for event in outcome.events] == ["LagUnknown"]
 
 
@@ -201,8 +201,8 @@ def last_of(*numbers: ExternalMetric, busy: float = 500.0, options: Mapping[str,
 
 
 def target_of(outcome: PassOutcome) -> float:
-    assert outcome.evaluation is not None
-    return outcome.evaluation.metrics.vertices[PIPELINE_SOURCE][ScalingMetric.TARGET_DATA_RATE].average
+    assert outcome.metrics is not None
+    return outcome.metrics.vertices[PIPELINE_SOURCE][ScalingMetric.TARGET_DATA_RATE].average
 
 
 def test_what_arrives_is_what_is_said_and_not_what_is_read() -> None:
@@ -211,7 +211,7 @@ def test_what_arrives_is_what_is_said_and_not_what_is_read() -> None:
     assert target_of(plain) == pytest.approx(100.0)
     assert target_of(told) == 400.0
     assert wants(told)[PIPELINE_SOURCE] > 4
-    assert told.origins == {PIPELINE_SOURCE: {FlinkMetric.ARRIVAL_RATE: "gateway"}}
+    assert told.observation.origins == {PIPELINE_SOURCE: {FlinkMetric.ARRIVAL_RATE: "gateway"}}
 
 
 def test_the_first_that_knows_counts() -> None:
@@ -238,7 +238,7 @@ def test_a_floor_raises_a_vertex_that_nothing_else_would_scale() -> None:
 
     assert wants(outcome)[PIPELINE_SOURCE] == 7
     assert "FLOOR" in {reason.code for reason in outcome.decision.reasons}
-    assert outcome.origins == {PIPELINE_SOURCE: {FlinkMetric.MIN_PARALLELISM: "planned"}}
+    assert outcome.observation.origins == {PIPELINE_SOURCE: {FlinkMetric.MIN_PARALLELISM: "planned"}}
 
 
 def test_a_floor_keeps_a_vertex_from_going_below() -> None:
@@ -346,9 +346,9 @@ def test_partitions_that_flink_does_not_tell_come_from_who_knows_them_although_f
 
     outcome = advance(request, of_minute_one(), a_cluster())
 
-    assert outcome.topology is not None
-    assert outcome.topology.vertices[PIPELINE_SOURCE].source_partitions == 2
-    assert outcome.origins == {}
+    assert outcome.observation.topology is not None
+    assert outcome.observation.topology.vertices[PIPELINE_SOURCE].source_partitions == 2
+    assert outcome.observation.origins == {}
 
 
 def test_a_topic_that_grows_raises_the_bound_of_its_source_before_its_lag_is_known_again() -> None:

@@ -45,7 +45,7 @@ def outcome_of(
 def test_a_scale_down_stops_at_the_lower_bound_that_somebody_set(
     requirements: Mapping[str, tuple[int, int]] | None, options: dict[str, str], expected: int
 ) -> None:
-    assert outcome_of(requirements, options).wanted == {SINGLE_SOURCE: expected}
+    assert outcome_of(requirements, options).target.parallelism == {SINGLE_SOURCE: expected}
 
 
 def test_what_was_decided_before_the_bounds_were_known_is_wanted_within_them() -> None:
@@ -54,8 +54,8 @@ def test_what_was_decided_before_the_bounds_were_known_is_wanted_within_them() -
 
     second = driver.run(4 * MINUTE, read(4, {SINGLE_SOURCE: (3, 4)}))
 
-    assert first.wanted == {SINGLE_SOURCE: 2}
-    assert second.wanted == {SINGLE_SOURCE: 3}
+    assert first.target.parallelism == {SINGLE_SOURCE: 2}
+    assert second.target.parallelism == {SINGLE_SOURCE: 3}
     current = second.state.supervision.current
     assert current is not None
     assert dict(current.target) == {SINGLE_SOURCE: 3}

@@ -24,7 +24,7 @@ from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Fingerprint, Pause, RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.syntax import Duration
-from flink_autoscaler.core.ports.passes import LastRecord, PassOutcome, PassRequest
+from flink_autoscaler.core.ports.passes import LastRecord, PassObservation, PassOutcome, PassRequest, RescaleTarget
 from testkit.builders.core import (
     MINUTE,
     SINGLE_SOURCE,
@@ -39,7 +39,9 @@ from testkit.builders.core import (
 
 NOON_MS = 720 * MINUTE
 INTERVAL_MS = 10 * MINUTE
-QUIET = PassOutcome("a job", PassPhase.EXECUTED, Hold.because("NO_CHANGE", "nothing to do"), wanted={"work": 2})
+QUIET = PassOutcome(
+    "a job", PassPhase.EXECUTED, Hold.because("NO_CHANGE", "nothing to do"), target=RescaleTarget({"work": 2})
+)
 RESCALE = RescaleRecord(NOON_MS, NOON_MS, {"work": 2}, {"work": 4})
 
 
@@ -78,7 +80,9 @@ def test_a_decision_is_always_recorded() -> None:
     ],
 )
 def test_a_pass_that_comes_to_the_same_is_recorded_after_an_interval(after_ms: int, expected: bool) -> None:
-    same = replace(QUIET, decision=Hold.because("NO_CHANGE", "in other words"), sample_count=7)
+    same = replace(
+        QUIET, decision=Hold.because("NO_CHANGE", "in other words"), observation=PassObservation(sample_count=7)
+    )
 
     assert should_record(a_pass(after_ms=after_ms), same) is expected
 
@@ -87,7 +91,7 @@ def test_a_pass_that_comes_to_the_same_is_recorded_after_an_interval(after_ms: i
     "changed",
     [
         pytest.param(replace(QUIET, phase=PassPhase.NOT_RUNNING), id="phase"),
-        pytest.param(replace(QUIET, wanted={"work": 3}), id="wanted parallelism"),
+        pytest.param(replace(QUIET, target=RescaleTarget({"work": 3})), id="wanted parallelism"),
         pytest.param(replace(QUIET, events=(Event(EventType.NORMAL, "RescaleReached", ""),)), id="event told once"),
         pytest.param(followed(), id="rescale begun"),
         pytest.param(followed(pause=Pause("network-memory", "", NOON_MS, Fingerprint(None))), id="paused"),

@@ -59,7 +59,7 @@ def test_it_is_said_why_a_scale_up_waits() -> None:
     outcome = outcome_of({INCREASE: "4"}, {"vertex.max-parallelism": "7"})
 
     assert "RESCALE_TOO_SMALL" in codes(outcome)
-    assert outcome.wanted == {}
+    assert outcome.target.parallelism == {}
     assert outcome.state.history == {}
 
 

@@ -121,8 +121,8 @@ def changes(outcome: PassOutcome) -> dict[int, int]:
 
 def targets(outcome: PassOutcome) -> dict[int, float]:
     """Return the records/s that every vertex has to sustain, by its number."""
-    assert outcome.evaluation is not None
-    vertices = outcome.evaluation.metrics.vertices
+    assert outcome.metrics is not None
+    vertices = outcome.metrics.vertices
     return {int(v, 16): metrics[ScalingMetric.TARGET_DATA_RATE].average for v, metrics in vertices.items()}
 
 

@@ -78,7 +78,7 @@ def test_what_it_would_do_is_told_and_nothing_is_done() -> None:
     assert shadow.changes == {SINGLE_SOURCE: 6}
     assert [reason.text for reason in shadow.reasons] == ["second: because I say so"]
     assert not isinstance(outcome.decision, Rescale)
-    assert outcome.wanted == {}
+    assert outcome.target.parallelism == {}
     assert "WANTED" not in {reason.code for reason in outcome.decision.reasons}
 
 
@@ -116,7 +116,7 @@ def test_decisions_are_what_they_are_without_it(charge: Mapping[str, str], secon
         reading = single_source(minute, rate=200.0, busy_ms=busy_ms)
         one, other = (driver.run(minute * MINUTE, reading) for driver in (beside, alone))
         assert one.decision == other.decision
-        assert one.wanted == other.wanted
+        assert one.target.parallelism == other.target.parallelism
         assert one.phase == other.phase
         assert without_memory(one) == other.state.policies
 
@@ -150,7 +150,7 @@ def test_the_default_policy_can_be_the_second_one() -> None:
 
     outcome = run(driver, 3, busy_ms=950.0)
 
-    assert outcome.wanted == {}
+    assert outcome.target.parallelism == {}
     assert outcome.shadow is not None
     assert outcome.shadow.direction is ProposalDirection.UP
     assert outcome.shadow.wanted == 8
@@ -159,7 +159,7 @@ def test_the_default_policy_can_be_the_second_one() -> None:
 def test_it_is_asked_in_a_dry_run() -> None:
     outcome = run(a_driver(Second(6), {"dry-run": "true"}), 4, busy_ms=950.0)
 
-    assert outcome.wanted == {}
+    assert outcome.target.parallelism == {}
     assert outcome.shadow is not None
     assert outcome.shadow.wanted == 6
     assert outcome.state.policies == {SHADOW: {"policy": "second", "state": {"asked": 2}}}

@@ -79,8 +79,8 @@ def test_a_policy_that_needs_no_window_decides_with_the_second_sample() -> None:
 
     assert first.phase is PassPhase.COLLECTING
     assert second.phase is PassPhase.EXECUTED
-    assert second.is_window_full is False
-    assert second.wanted == {SINGLE_SOURCE: 6}
+    assert second.observation.is_window_full is False
+    assert second.target.parallelism == {SINGLE_SOURCE: 6}
     assert codes(second) == ["SEEN", "PLANNED"]
 
 
@@ -112,7 +112,7 @@ def test_what_exists_for_policies_with_a_window_does_not_hold_its_plans(
 
     outcomes = [driver.run(minute * MINUTE, source(minute)) for minute in range(1, 17)]
 
-    down = next((each for each in outcomes if each.wanted == {SINGLE_SOURCE: 1}), None)
+    down = next((each for each in outcomes if each.target.parallelism == {SINGLE_SOURCE: 1}), None)
     assert (down is not None) is is_windowless
 
 
@@ -130,7 +130,7 @@ def test_what_protects_the_job_holds_its_plans(options: Mapping[str, str], reach
 
     outcome = driver.run_each_minute([source(1), source(2)])
 
-    assert outcome.wanted == ({} if reached is None else {SINGLE_SOURCE: reached})
+    assert outcome.target.parallelism == ({} if reached is None else {SINGLE_SOURCE: reached})
 
 
 def test_what_it_remembers_goes_on_in_a_dry_run() -> None:

@@ -149,7 +149,7 @@ def test_a_custom_mode_has_the_last_word_on_the_target() -> None:
 
     outcome = aligned_by(mode)
 
-    assert outcome.wanted == {SINGLE_SOURCE: 5}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: 5}
     request = mode.seen[-1].request
     assert (request.current, request.target, request.partitions) == (4, 7, 24)
     assert mode.seen[-1].job.configuration["limit"] == "7"
@@ -158,7 +158,7 @@ def test_a_custom_mode_has_the_last_word_on_the_target() -> None:
 def test_a_custom_mode_that_does_not_apply_keeps_the_target() -> None:
     mode = Mode(5, applies=False)
 
-    assert aligned_by(mode).wanted == {SINGLE_SOURCE: 7}
+    assert aligned_by(mode).target.parallelism == {SINGLE_SOURCE: 7}
     assert mode.seen == []
 
 
@@ -172,7 +172,7 @@ def test_the_current_parallelism_means_no_change() -> None:
     ids=["unknown name", "unknown class", "blank class"],
 )
 def test_balanced_stands_in_for_a_custom_mode_that_is_not_there(options: dict[str, str]) -> None:
-    assert aligned_by(Mode(5), options).wanted == {SINGLE_SOURCE: 8}
+    assert aligned_by(Mode(5), options).target.parallelism == {SINGLE_SOURCE: 8}
 
 
 def test_a_custom_mode_that_fails_fails_the_pass() -> None:
@@ -191,7 +191,7 @@ def test_a_custom_mode_has_to_ask_for_a_parallelism(parallelism: object) -> None
 
 
 def test_a_custom_mode_may_ask_for_a_single_subtask() -> None:
-    assert aligned_by(Mode(1)).wanted == {SINGLE_SOURCE: 1}
+    assert aligned_by(Mode(1)).target.parallelism == {SINGLE_SOURCE: 1}
 
 
 def test_a_source_of_one_partition_keeps_what_it_has_but_takes_no_more() -> None:
@@ -201,10 +201,10 @@ def test_a_source_of_one_partition_keeps_what_it_has_but_takes_no_more() -> None
 
     outcome = JobDriver(a_context(OPTIONS), plugins=plugins).run_each_minute(readings)
 
-    assert outcome.wanted == {}
+    assert outcome.target.parallelism == {}
 
 
 def test_built_in_names_cannot_be_taken() -> None:
     options = {MODE: "OFF", f"{MODE}.OFF.class": "x.Mode"}
 
-    assert aligned_by(Mode(5), options).wanted == {SINGLE_SOURCE: 7}
+    assert aligned_by(Mode(5), options).target.parallelism == {SINGLE_SOURCE: 7}

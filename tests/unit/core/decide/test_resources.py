@@ -151,7 +151,7 @@ def test_a_plugin_that_is_not_there_is_a_reason_and_an_event_and_nothing_else(
 ) -> None:
     outcome = doubled(job(options))
 
-    assert outcome.wanted == {SINGLE_SOURCE: 8}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: 8}
     assert reason in outcome.decision.reasons
     assert outcome.events == (Event(EventType.WARNING, "PluginProblem", reason.text, reason.code, HALF_AN_HOUR),)
 
@@ -190,7 +190,7 @@ def test_a_quota_that_was_reached_is_explained_and_told(compat: str) -> None:
     ],
 )
 def test_each_quota_limits_on_its_own(quota: Mapping[str, str], resources: dict[str, float], expected: int) -> None:
-    assert doubled(job(quota, None, **resources)).wanted == {SINGLE_SOURCE: expected}
+    assert doubled(job(quota, None, **resources)).target.parallelism == {SINGLE_SOURCE: expected}
 
 
 def test_a_plan_cut_by_a_quota_expects_what_the_cut_parallelism_brings() -> None:
@@ -229,7 +229,7 @@ def test_a_scale_up_is_cut_to_the_headroom_and_both_are_told() -> None:
 
     text = "YARN queue root.q can give 3 more TaskManagers (4096 MB, 3 CPUs left): vertex 1 4 -> 7 instead of 8"
     message = f"Scaling up is limited: {text}"
-    assert outcome.wanted == {SINGLE_SOURCE: 7}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: 7}
     assert outcome.decision.reasons[-1] == Reason("HEADROOM_REACHED", text)
     assert outcome.events == (Event(EventType.WARNING, "HeadroomReached", message, "HeadroomReached", HALF_AN_HOUR),)
 
@@ -246,7 +246,7 @@ def test_half_of_what_a_scale_up_wants_always_goes(room: int, expected: Mapping[
 
     waits = [reason.text for reason in outcome.decision.reasons if reason.code == "WAITS_FOR_MORE_SLOTS"]
     text = "1 of the 4 more slots that it wants can be had: half of them are worth a rescale"
-    assert outcome.wanted == expected
+    assert outcome.target.parallelism == expected
     assert waits == ([] if expected else [text])
 
 
@@ -258,7 +258,7 @@ def test_half_as_many_as_a_job_has_go_however_many_it_wants(room: int, expected:
     outcome = doubled_within(replace(QUEUE, taskmanagers=room), options)
 
     waits = [reason.figures for reason in outcome.decision.reasons if reason.code == "WAITS_FOR_MORE_SLOTS"]
-    assert outcome.wanted == expected
+    assert outcome.target.parallelism == expected
     assert [dict(each)["wanted"] for each in waits] == ([] if expected else [16.0])
 
 
@@ -266,7 +266,7 @@ def test_nothing_is_decided_or_remembered_where_nothing_is_left() -> None:
     outcome = doubled_within(replace(QUEUE, memory=0))
 
     assert not isinstance(outcome.decision, Rescale)
-    assert (outcome.wanted, outcome.state.history, outcome.report) == ({}, {}, None)
+    assert (outcome.target.parallelism, outcome.state.history, outcome.report) == ({}, {}, None)
     assert outcome.decision.reasons[-1].code == "HEADROOM_REACHED"
 
 
@@ -288,7 +288,7 @@ def test_a_headroom_that_suffices_changes_nothing() -> None:
     ],
 )
 def test_free_slots_come_first(headroom: Headroom, cluster: ClusterReading, expected: int) -> None:
-    assert doubled_within(headroom, cluster=cluster).wanted == {SINGLE_SOURCE: expected}
+    assert doubled_within(headroom, cluster=cluster).target.parallelism == {SINGLE_SOURCE: expected}
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_memory_of_a_taskmanager_is_what_it_is_granted(
 ) -> None:
     headroom = Headroom("x", memory=2 << 30, memory_step=512 << 20)
 
-    assert doubled_within(headroom, flink=flink, resources=resources).wanted == {SINGLE_SOURCE: expected}
+    assert doubled_within(headroom, flink=flink, resources=resources).target.parallelism == {SINGLE_SOURCE: expected}
 
 
 @pytest.mark.parametrize(
@@ -325,14 +325,14 @@ def test_a_size_that_is_not_known_limits_nothing_and_that_is_said(
     outcome = doubled_within(replace(QUEUE, memory=2 << 30), resources=resources)
 
     text = f"what YARN queue root.q has left is not checked for {unchecked}: not known for a TaskManager"
-    assert outcome.wanted == {SINGLE_SOURCE: expected}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: expected}
     assert Reason("HEADROOM_UNKNOWN", text) in outcome.decision.reasons
 
 
 def test_a_size_that_is_not_known_is_not_said_where_free_slots_suffice() -> None:
     outcome = doubled_within(QUEUE, cluster=a_cluster(slots_used=4), resources={})
 
-    assert outcome.wanted == {SINGLE_SOURCE: 8}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: 8}
     assert "HEADROOM_UNKNOWN" not in [reason.code for reason in outcome.decision.reasons]
 
 
@@ -340,7 +340,7 @@ def test_a_size_that_is_not_known_is_not_said_where_free_slots_suffice() -> None
 def test_the_tighter_one_of_quota_and_headroom_counts(left: int, expected: int) -> None:
     outcome = doubled_within(replace(QUEUE, taskmanagers=left), {"quota.cpu": "6"})
 
-    assert outcome.wanted == {SINGLE_SOURCE: expected}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: expected}
 
 
 def test_a_scale_down_passes_where_nothing_is_left() -> None:
@@ -349,7 +349,7 @@ def test_a_scale_down_passes_where_nothing_is_left() -> None:
 
     outcome = JobDriver(context).run_each_minute(readings, FULL)
 
-    assert outcome.wanted == {SINGLE_SOURCE: 2}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: 2}
     assert outcome.events == ()
 
 
@@ -406,7 +406,7 @@ def test_whatever_a_plugin_raises_is_the_error_of_its_job_and_the_sample_stays(
 
     assert "boom" in str(outcome.error)
     assert outcome.decision.reasons[0].code in ("PLUGIN", "EVALUATION")
-    assert outcome.sample is not None
+    assert outcome.observation.sample is not None
     assert len(outcome.state.samples) == 3
 
 

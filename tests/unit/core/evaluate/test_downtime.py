@@ -13,7 +13,7 @@ from flink_autoscaler.core.evaluate.downtime import (
     assumed_restart,
     estimate_downtime,
 )
-from flink_autoscaler.core.model.decision import RestartSource, RestartTime
+from flink_autoscaler.core.model.decision import RestartBasis, RestartSource, RestartTime
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Mechanism, RescaleRecord, Stage, Supervision
 from testkit.builders.core import a_context
@@ -119,7 +119,7 @@ def test_a_job_that_lies_moves_no_other_beyond_what_truthful_jobs_were_measured_
 def test_three_jobs_that_were_measured_replace_the_assumed_restart_time() -> None:
     found = assumed([], [[30_000, 40_000, 50_000], [60_000], [41_000, 43_000]])
 
-    assert (found.seconds, found.basis.source, found.basis.elsewhere) == (42, RestartSource.MEASURED_OF_CLUSTER, 3)
+    assert found == RestartTime(42, RestartBasis(RestartSource.MEASURED_OF_CLUSTER, 0, 3))
 
 
 def test_the_own_outages_count_beside_those_of_two_other_jobs() -> None:

@@ -91,8 +91,8 @@ def test_the_source_catches_up_with_its_slowest_partition_and_what_is_behind_it_
     uneven = last_of(SourceLag("*", "kafka", 60_000.0, 8, most=25_000.0))
 
     def catch_up(outcome: PassOutcome, vertex_id: str) -> float:
-        assert outcome.evaluation is not None
-        return outcome.evaluation.metrics.vertices[vertex_id][ScalingMetric.CATCH_UP_DATA_RATE].current
+        assert outcome.metrics is not None
+        return outcome.metrics.vertices[vertex_id][ScalingMetric.CATCH_UP_DATA_RATE].current
 
     assert catch_up(even, PIPELINE_SOURCE) == pytest.approx(100.0)
     assert catch_up(uneven, PIPELINE_SOURCE) > 150.0

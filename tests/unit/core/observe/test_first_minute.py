@@ -162,7 +162,7 @@ def passes(options: dict[str, str]) -> Iterator[PassOutcome]:
 
 def capacities(vertex: str, options: dict[str, str]) -> list[float]:
     """Return what the passes with a full window take for the capacity of a vertex."""
-    evaluated = [outcome.evaluation.metrics for outcome in passes(options) if outcome.evaluation is not None]
+    evaluated = [outcome.metrics for outcome in passes(options) if outcome.metrics is not None]
     return [metrics.vertices[vertex][ScalingMetric.TRUE_PROCESSING_RATE].average for metrics in evaluated]
 
 

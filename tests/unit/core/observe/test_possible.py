@@ -196,6 +196,6 @@ def test_a_job_that_was_read_late_has_its_sample(asked_ms: int, interval_ms: int
 
     outcome = driver.run(start_ms, late, replace(a_cluster(), read_ms=start_ms + 10, interval_ms=interval_ms))
 
-    assert (outcome.sample.at_ms - start_ms if outcome.sample else None) == expected
+    assert (outcome.observation.sample.at_ms - start_ms if outcome.observation.sample else None) == expected
     codes = [] if expected else ["METRICS_NOT_FRESH"]
     assert [each.code for each in outcome.decision.reasons if each.code == "METRICS_NOT_FRESH"] == codes

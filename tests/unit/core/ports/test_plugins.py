@@ -83,7 +83,7 @@ def test_an_executor_has_the_last_word_and_its_own_options() -> None:
 
     outcome = executed("mine", {"mine.class": "x.Executor", "mine.limit": "7"}, {"x.Executor": executor})
 
-    assert outcome.wanted == {SINGLE_SOURCE: 5}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: 5}
     assert executor.seen == [(8, "7")]
 
 
@@ -93,7 +93,7 @@ def test_executors_are_called_in_the_order_of_their_priority() -> None:
     outcome = executed("a;b", {"a.class": "late", "b.class": "early"}, {"late": late, "early": early})
 
     assert (early.seen, late.seen) == ([(8, None)], [(6, None)])
-    assert outcome.wanted == {SINGLE_SOURCE: 7}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: 7}
 
 
 def test_executors_of_equal_priority_keep_the_configured_order_and_count_once() -> None:
@@ -113,7 +113,7 @@ def test_a_veto_is_told_and_nothing_is_executed() -> None:
     assert "VETOED" in [reason.code for reason in outcome.decision.reasons]
     (event,) = outcome.events
     assert (event.type, event.reason, event.key) == (EventType.WARNING, "ScalingVetoed", "ScalingVetoed:a")
-    assert (after.seen, outcome.wanted, outcome.report) == ([], {}, None)
+    assert (after.seen, outcome.target.parallelism, outcome.report) == ([], {}, None)
 
 
 def test_an_executor_that_fails_fails_the_pass() -> None:
@@ -130,7 +130,7 @@ def test_an_executor_that_fails_fails_the_pass() -> None:
 def test_an_executor_that_is_not_there_is_ignored(options: Mapping[str, str]) -> None:
     outcome = executed("a", options, {"known": Executor()})
 
-    assert outcome.wanted == {SINGLE_SOURCE: 8}
+    assert outcome.target.parallelism == {SINGLE_SOURCE: 8}
 
 
 @dataclass
@@ -162,8 +162,8 @@ def evaluated_by(evaluator: Evaluator, options: Mapping[str, str] | None = None)
 
 
 def source_metrics(outcome: PassOutcome) -> EvaluatedVertex:
-    assert outcome.evaluation is not None
-    return outcome.evaluation.metrics.vertices[SINGLE_SOURCE]
+    assert outcome.metrics is not None
+    return outcome.metrics.vertices[SINGLE_SOURCE]
 
 
 TENFOLD = {ScalingMetric.TARGET_DATA_RATE: avg(1000.0)}
@@ -181,7 +181,7 @@ def test_thresholds_follow_an_evaluator_with_the_improvement(compat: str, thresh
 
 
 def test_an_evaluator_changes_the_decision() -> None:
-    assert evaluated_by(Evaluator(TENFOLD)).wanted == {SINGLE_SOURCE: 40}
+    assert evaluated_by(Evaluator(TENFOLD)).target.parallelism == {SINGLE_SOURCE: 40}
 
 
 def test_fields_that_an_evaluator_does_not_know_are_kept() -> None:
@@ -238,7 +238,7 @@ def test_a_resource_check_may_hold_a_plan_back(answer: bool, wanted: dict[str, i
         reading = single_source(minute, rate=200.0, busy_ms=1000.0)
         outcome = driver.run(minute * MINUTE, reading, a_cluster(slots_used=4))
 
-    assert outcome.wanted == wanted
+    assert outcome.target.parallelism == wanted
     (request,) = check.seen
     assert (request.current, request.new) == (2, 3)
     assert (request.cpu, request.memory) == (2.0, 4 << 30)

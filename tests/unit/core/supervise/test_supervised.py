@@ -124,8 +124,8 @@ def test_a_checker_that_fails_is_told_once_and_the_samples_stay(error: BaseExcep
 
     report = look(daemon)
 
-    assert report.outcome.sample is not None
-    assert daemon.state.samples[-1] == report.outcome.sample
+    assert report.outcome.observation.sample is not None
+    assert daemon.state.samples[-1] == report.outcome.observation.sample
     (event,) = (each for each in report.outcome.events if "boom" in each.message)
     assert event.interval is not None
 
@@ -137,7 +137,7 @@ def test_a_bad_rescale_is_undone_in_the_next_pass_whatever_the_clock_of_the_jobm
     look_until_rescaled(daemon)
     report = look(daemon)
 
-    assert report.outcome.is_repair
+    assert report.outcome.target.is_repair
     assert daemon.network.cluster.upper == ONE
     look(daemon, 3)
     assert daemon.state.supervision.phase is SupervisionPhase.PAUSED
@@ -300,7 +300,7 @@ def test_a_dry_run_reports_what_it_would_do_and_wants_nothing(switch: str) -> No
     assert report.outcome.report is not None
     assert not report.outcome.report.is_executed
     assert {vertex.new for vertex in report.outcome.report.vertices.values()} == {3}
-    assert report.outcome.wanted == {}
+    assert report.outcome.target.parallelism == {}
     assert daemon.network.cluster.upper == ONE
     assert daemon.state.supervision.current is None
 
@@ -342,7 +342,7 @@ def test_a_pin_never_exceeds_what_the_vertex_can_have() -> None:
 
     report = look(daemon)
 
-    assert report.outcome.wanted == {MAP: 16}
+    assert report.outcome.target.parallelism == {MAP: 16}
 
 
 def test_a_pin_that_the_job_does_not_survive_is_undone_and_not_tried_again() -> None:
@@ -396,7 +396,7 @@ def test_the_least_parallelism_that_the_cluster_may_give(bound: str, least: dict
 
     report = look_until_rescaled(daemon)
 
-    assert report.outcome.least == least
+    assert report.outcome.target.min_parallelism == least
     expected = {vertex: (least.get(vertex, 1), 3) for vertex in THREE}
     assert daemon.network.cluster.requirements == expected
 

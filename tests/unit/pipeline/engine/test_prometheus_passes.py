@@ -109,8 +109,8 @@ def test_a_job_that_has_too_much_is_scaled_down_by_what_prometheus_says(fleet: F
     outcome = fleet.passes(6)["orders"]
 
     assert isinstance(outcome.decision, Rescale), reason(outcome)
-    assert outcome.sample is not None
-    assert outcome.sample.vertices[job.vertices[0].vertex_id][ScalingMetric.LOAD] == 0.1
+    assert outcome.observation.sample is not None
+    assert outcome.observation.sample.vertices[job.vertices[0].vertex_id][ScalingMetric.LOAD] == 0.1
 
 
 def test_the_instant_of_a_sample_is_that_of_the_scrape_whatever_the_clock_of_the_server(fleet: Fleet) -> None:
@@ -120,8 +120,8 @@ def test_the_instant_of_a_sample_is_that_of_the_scrape_whatever_the_clock_of_the
 
     outcome = fleet.one_pass()["orders"]
 
-    assert outcome.sample is not None
-    assert outcome.sample.at_ms == pytest.approx(now_ms - 17_000, abs=700)
+    assert outcome.observation.sample is not None
+    assert outcome.observation.sample.at_ms == pytest.approx(now_ms - 17_000, abs=700)
 
 
 def test_a_warm_pass_asks_flink_for_nothing_and_prometheus_for_a_handful(fleet: Fleet) -> None:
@@ -133,7 +133,7 @@ def test_a_warm_pass_asks_flink_for_nothing_and_prometheus_for_a_handful(fleet: 
 
     outcomes = fleet.one_pass()
 
-    assert {reason(outcome) for outcome in outcomes.values() if outcome.sample is None} == set()
+    assert {reason(outcome) for outcome in outcomes.values() if outcome.observation.sample is None} == set()
     assert fleet.flink.paths() == []
     assert len(fleet.prometheus.queries) <= 5
 
@@ -183,7 +183,7 @@ def test_what_cannot_be_is_never_a_reason_to_scale_and_concerns_no_other_job(fle
     outcomes = fleet.passes(6)
 
     assert isinstance(outcomes["wrong"].decision, Hold)
-    assert not outcomes["wrong"].wanted
+    assert not outcomes["wrong"].target.parallelism
     is_text_in_answer = fleet.requests["right"].state.samples == ()  # tells that the answer may not be whole
     assert isinstance(outcomes["right"].decision, Rescale) or is_text_in_answer, reason(outcomes["right"])
     assert right.job_id != wrong.job_id
@@ -208,7 +208,7 @@ def test_a_prometheus_that_does_not_answer_holds_its_jobs_and_says_why(fleet: Fl
 
     outcome = fleet.one_pass()["orders"]
 
-    assert not outcome.wanted
+    assert not outcome.target.parallelism
     assert fleet.prometheus.url in reason(outcome)
 
 
@@ -245,7 +245,7 @@ def test_a_job_goes_on_when_prometheus_is_back(fleet: Fleet) -> None:
     outcome = fleet.one_pass()["orders"]
 
     assert outcome.error is None
-    assert outcome.sample is not None
+    assert outcome.observation.sample is not None
 
 
 def test_a_prometheus_that_falls_behind_gives_no_older_sample(fleet: Fleet) -> None:
@@ -266,10 +266,10 @@ def test_a_vertex_without_all_its_subtasks_is_left_alone_and_the_others_are_meas
 
     outcome = fleet.one_pass()["orders"]
 
-    assert outcome.sample is not None
-    assert missing in outcome.excluded
-    assert missing in outcome.sample.incomplete
-    assert outcome.sample.vertices[job.vertices[0].vertex_id][ScalingMetric.LOAD] == 0.1
+    assert outcome.observation.sample is not None
+    assert missing in outcome.observation.excluded
+    assert missing in outcome.observation.sample.incomplete
+    assert outcome.observation.sample.vertices[job.vertices[0].vertex_id][ScalingMetric.LOAD] == 0.1
 
 
 def test_several_jobmanagers_in_one_prometheus_need_a_selector(fleet: Fleet) -> None:

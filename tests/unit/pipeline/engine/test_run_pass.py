@@ -48,7 +48,7 @@ def test_outcomes_come_in_the_order_of_the_requests(flink: FakeFlink) -> None:
 
     assert [outcome.job_key for outcome in outcomes] == [f"test/job {number}" for number in range(20)]
     assert {outcome.phase for outcome in outcomes} == {PassPhase.COLLECTING}
-    assert all(outcome.error is None and outcome.sample is not None for outcome in outcomes)
+    assert all(outcome.error is None and outcome.observation.sample is not None for outcome in outcomes)
 
 
 def test_stages_are_timed(flink: FakeFlink) -> None:

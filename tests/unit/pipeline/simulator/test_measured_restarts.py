@@ -45,8 +45,8 @@ def test_a_new_job_alone_in_its_cluster_is_planned_with_the_assumption_until_its
     planned = dict[int, int]()
 
     def watch(outcome: PassOutcome, context: JobAutoScalerContext, now_ms: int) -> None:
-        if outcome.restart_time is not None:
-            planned.setdefault(outcome.restart_time, now_ms)
+        if outcome.restart is not None:
+            planned.setdefault(outcome.restart.seconds, now_ms)
 
     new = simulated({}, outages=(), watch=watch).rescales
     assumed = simulated(ASSUMED).rescales

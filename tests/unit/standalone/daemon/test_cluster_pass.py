@@ -14,6 +14,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import (
     JobList,
 )
+from flink_autoscaler.core.ports.passes import RescaleTarget
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from testkit.builders.cluster_passes import ScriptedEngine, ScriptedFetcher, a_listed_job
@@ -45,7 +46,11 @@ class Bench:
     """A pass with the parts around it."""
 
     def __init__(self) -> None:
-        self.store, self.events, self.engine = Store(), RecordingEvents(), ScriptedEngine({"wanted": {VERTEX: 2}})
+        self.store, self.events, self.engine = (
+            Store(),
+            RecordingEvents(),
+            ScriptedEngine({"target": RescaleTarget({VERTEX: 2})}),
+        )
         self.tried: list[JobKey] = []
         self.cleanup = ExitStack()
 

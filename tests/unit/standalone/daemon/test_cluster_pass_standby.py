@@ -14,6 +14,7 @@ from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.deployment import JobList
+from flink_autoscaler.core.ports.passes import RescaleTarget
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.job_state_cleaner import JobStateCleaner
 from flink_autoscaler.standalone.ha.leadership import Leadership
@@ -64,7 +65,7 @@ class Bench:
         self.realizer, self.events = RecordingRealizer(), RecordingEvents()
         self.fetcher, self.tombstones = ScriptedFetcher(jobs("a")), FailingTombstones()
         told = (Event(EventType.NORMAL, "Told", "text"),)
-        self.engine = ScriptedEngine({"state": JobState("next"), "wanted": {VERTEX: 2}, "events": told})
+        self.engine = ScriptedEngine({"state": JobState("next"), "target": RescaleTarget({VERTEX: 2}), "events": told})
         autoscaler = JobAutoScaler(store=self.store, realizer=self.realizer, event_handler=self.events)
         vanished = JobStateCleaner("c", autoscaler=autoscaler, tombstones=self.tombstones, grace=3600.0)
         self.passes = ClusterPass(

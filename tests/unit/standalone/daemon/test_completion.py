@@ -17,7 +17,7 @@ from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges, JobState, ScalingSummary
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms, RealizeResult
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest, RescaleTarget
 from flink_autoscaler.standalone.daemon.completion import Completion
 from flink_autoscaler.standalone.daemon.job_state_cleaner import JobTracker
 from flink_autoscaler.standalone.ha.leadership import Leadership
@@ -122,14 +122,14 @@ def test_jobs_with_nothing_but_a_state_are_recorded_together(site: Site, work: W
 
 
 def test_what_is_wanted_and_told_follows_what_is_recorded(site: Site, work: Work) -> None:
-    work(an_outcome("c/a"), an_outcome("c/b", wanted={VERTEX: 2}), an_outcome("c/d", events=(EVENT,)))
+    work(an_outcome("c/a"), an_outcome("c/b", target=RescaleTarget({VERTEX: 2})), an_outcome("c/d", events=(EVENT,)))
 
     assert site.done[0] == ("save_all", ("c/a", "c/b", "c/d"))
     assert sorted(site.done[1:]) == [("event", "c/d"), ("realize", "c/b")]
 
 
 def test_a_job_with_a_plan_is_recorded_by_itself_before_it_is_realized(site: Site, work: Work) -> None:
-    reports = work(an_outcome("c/a"), an_outcome("c/b"), an_outcome("c/plan", PLAN, wanted={VERTEX: 2}))
+    reports = work(an_outcome("c/a"), an_outcome("c/b"), an_outcome("c/plan", PLAN, target=RescaleTarget({VERTEX: 2})))
 
     mine = [step for step in site.done if step[1] == "c/plan"]
     assert mine == [("save", "c/plan"), ("realize", "c/plan")]
@@ -140,7 +140,7 @@ def test_a_job_with_a_plan_is_recorded_by_itself_before_it_is_realized(site: Sit
 def test_jobs_that_were_not_recorded_with_the_others_are_recorded_by_themselves(site: Site, work: Work) -> None:
     site.refused = frozenset({"c/b"})
 
-    reports = work(an_outcome("c/a"), an_outcome("c/b", wanted={VERTEX: 2}), an_outcome("c/d"))
+    reports = work(an_outcome("c/a"), an_outcome("c/b", target=RescaleTarget({VERTEX: 2})), an_outcome("c/d"))
 
     assert site.done[1:] == [("save", "c/b"), ("realize", "c/b")]
     assert reports.keys() == {"c/a", "c/b", "c/d"}
@@ -154,7 +154,7 @@ def test_nothing_is_realized_while_the_store_hangs_and_its_jobs_count_as_under_w
     work = Work(site, 0.2, parts)
     site.wait = lambda: go_on.wait(300)
 
-    reports = work(an_outcome("c/a", wanted={VERTEX: 2}), an_outcome("c/b"))
+    reports = work(an_outcome("c/a", target=RescaleTarget({VERTEX: 2})), an_outcome("c/b"))
 
     assert reports == {}
     assert {type(error) for error in work.failures.values()} == {NotReadyError}

@@ -57,15 +57,17 @@ def next_pass(flink: FakeFlink, passes: ClusterPass) -> PassOutcome:
 
 
 def records(outcome: PassOutcome) -> float:
-    assert outcome.sample is not None
-    (source,) = (each for each in outcome.sample.vertices.values() if ScalingMetric.LAG in each)
+    assert outcome.observation.sample is not None
+    (source,) = (each for each in outcome.observation.sample.vertices.values() if ScalingMetric.LAG in each)
     return source[ScalingMetric.NUM_RECORDS_IN]
 
 
 def rate(earlier: PassOutcome, later: PassOutcome) -> float:
-    assert earlier.sample is not None
-    assert later.sample is not None
-    return 1000 * (records(later) - records(earlier)) / (later.sample.at_ms - earlier.sample.at_ms)
+    assert earlier.observation.sample is not None
+    assert later.observation.sample is not None
+    return (
+        1000 * (records(later) - records(earlier)) / (later.observation.sample.at_ms - earlier.observation.sample.at_ms)
+    )
 
 
 def test_first_rate_of_a_daemon_is_right_after_a_quiet_time(flink: FakeFlink) -> None:
@@ -103,7 +105,7 @@ def test_what_cannot_be_proven_fresh_is_no_sample_and_says_so(flink: FakeFlink) 
         healed = one_pass(passes)
 
     (reason,) = outcome.decision.reasons
-    assert (outcome.phase, outcome.error, outcome.sample) == (PassPhase.NOT_READY, None, None)
+    assert (outcome.phase, outcome.error, outcome.observation.sample) == (PassPhase.NOT_READY, None, None)
     assert (reason.code, reason.text) == (
         "METRICS_NOT_FRESH",
         "Flink has not gathered metrics since it was asked for them; no sample was taken",

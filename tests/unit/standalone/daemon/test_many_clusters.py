@@ -142,5 +142,5 @@ def test_job_with_300_vertices_is_evaluated(flink: FakeFlink, watching: Watching
 
     outcome = reports[-1].reports["main/wide"].outcome
     assert outcome.error is None
-    assert outcome.sample is not None
-    assert len(outcome.sample.vertices) == 300
+    assert outcome.observation.sample is not None
+    assert len(outcome.observation.sample.vertices) == 300

@@ -43,7 +43,8 @@ def assumed_restarts(
     with started(settings_on(flink.url, values)) as (_, passes):
         remember(folder, {f"main/{name}": (ids[name], outages) for name, outages in measured.items()})
         reports = [passes.run() for _ in range(3)]
-    return {name: reports[-1].reports[f"main/{name}"].outcome.restart_time for name in measured}
+    restarts = {name: reports[-1].reports[f"main/{name}"].outcome.restart for name in measured}
+    return {name: None if restart is None else restart.seconds for name, restart in restarts.items()}
 
 
 def remember(folder: Path, jobs: dict[str, tuple[str, Sequence[float]]]) -> None:

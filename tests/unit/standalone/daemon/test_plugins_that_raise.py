@@ -105,7 +105,7 @@ def test_plugin_that_raises_fails_its_job_only_and_is_told_once(
         assert [words in str(report.reports[SICK].errors) for report in failing] == [True] * 4
         assert [report.reports[WELL].outcome.phase for report in failing] == [PassPhase.EXECUTED] * 4
         assert [report.reports[WELL].errors for report in failing] == [()] * 4
-        assert [report.reports[SICK].outcome.sample is not None for report in failing] == [True] * 4
+        assert [report.reports[SICK].outcome.observation.sample is not None for report in failing] == [True] * 4
         assert bench.store.load(SICK).samples[-1].at_ms == 7 * STEP_MS
         assert len(lines.of("job_failed", job_key=SICK)) == 1
         assert words in lines.of("job_failed", job_key=SICK)[0]["error"]

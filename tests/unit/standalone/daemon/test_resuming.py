@@ -102,7 +102,7 @@ def test_the_stored_window_is_not_waited_for_again(make_site: Callable[..., Site
 
     assert [report.outcome.phase for report in before][:2] == [PassPhase.COLLECTING, PassPhase.WINDOW_FILLING]
     assert after.outcome.phase is PassPhase.EXECUTED
-    assert after.outcome.sample_count == before[-1].outcome.sample_count
+    assert after.outcome.observation.sample_count == before[-1].outcome.observation.sample_count
 
 
 def test_a_window_that_was_not_full_is_filled_further(make_site: Callable[..., Site]) -> None:

@@ -16,7 +16,7 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from flink_autoscaler.core.ports.passes import PassObservation, PassOutcome, PassRequest
 from flink_autoscaler.standalone.daemon.slot_allocator import SlotAllocator
 from testkit.builders.core import a_configuration, a_context, a_plan, a_topology, a_vertex, vertex_id
 
@@ -72,7 +72,9 @@ class Job:
         """Want as much as the headroom allows, as the core does."""
         target = min(self.wanted, self.held + slots_for(request))
         if self.pending is not None or target == self.held:
-            return PassOutcome(self.key, PassPhase.EXECUTED, Hold(()), topology=self.topology)
+            return PassOutcome(
+                self.key, PassPhase.EXECUTED, Hold(()), observation=PassObservation(topology=self.topology)
+            )
         return a_rescale(self.key, self.topology, {1: (self.held, target)})
 
     def take(self, outcome: PassOutcome, now_ms: int = 0) -> None:
@@ -88,7 +90,9 @@ class Job:
 
 def a_rescale(key: str, topology: JobTopology, changes: Mapping[int, tuple[int, int]]) -> PassOutcome:
     decision = Rescale(a_plan(changes), ())
-    return PassOutcome(key, PassPhase.EXECUTED, decision, undecided=JobState(), topology=topology)
+    return PassOutcome(
+        key, PassPhase.EXECUTED, decision, undecided=JobState(), observation=PassObservation(topology=topology)
+    )
 
 
 def slots_for(request: PassRequest) -> int:
@@ -192,7 +196,7 @@ def test_plans_that_do_not_fit_together_are_put_off_with_a_reason() -> None:
     second = cluster.do_pass()
 
     assert [codes(outcome) for outcome in first] == [["FAIR_SHARE"], ["FAIR_SHARE"]]
-    assert [outcome.wanted for outcome in first] == [{}, {}]
+    assert [outcome.target.parallelism for outcome in first] == [{}, {}]
     assert [job.pending for job in cluster.jobs] == [4, 4]
     assert [type(outcome.decision) for outcome in second] == [Rescale, Rescale]
 

@@ -10,7 +10,7 @@ from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.job import ClusterCapacity
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from flink_autoscaler.core.ports.passes import PassObservation, PassOutcome, PassRequest
 from flink_autoscaler.realizers.taskmanagers.slots import PendingSlots, ReleasedTaskManagers
 from flink_autoscaler.standalone.daemon.slot_allocator import SlotAllocator
 from testkit.builders.core import a_configuration, a_context, a_plan, a_topology, a_vertex
@@ -51,7 +51,9 @@ def outcome_of(request: PassRequest, *, held: int, wanted: int) -> PassOutcome:
     topology = a_topology(a_vertex(1, parallelism=held, group="default"))
     decision = Hold(()) if held == wanted else Rescale(a_plan({1: (held, wanted)}), ())
     key = request.context.job_key
-    return PassOutcome(key, PassPhase.EXECUTED, decision, undecided=JobState(), topology=topology)
+    return PassOutcome(
+        key, PassPhase.EXECUTED, decision, undecided=JobState(), observation=PassObservation(topology=topology)
+    )
 
 
 def settle(source: Source, *, free: int, held: int, wanted: int) -> tuple[PassRequest, PassOutcome]:

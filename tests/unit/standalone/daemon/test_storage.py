@@ -84,7 +84,7 @@ def test_the_second_of_two_daemons_stands_by_until_the_first_has_ended(site: Sit
     assert [report.is_acting for report in reports] == [True, False, True]
     assert after.is_acting
     # It went on with the samples of the first.
-    assert after.reports["main/orders"].outcome.sample_count == 3
+    assert after.reports["main/orders"].outcome.observation.sample_count == 3
     (lease,) = rows_of(site.database, LEASE)
     assert (lease["token"], lease["expires_at"]) == (2, 0)
 
@@ -102,7 +102,7 @@ def test_a_gone_job_has_a_tombstone_in_the_database_and_goes_on_when_it_returns(
         report = passes.run()
 
     assert marked == ["main/orders"]
-    assert report.reports["main/orders"].outcome.sample_count == 2
+    assert report.reports["main/orders"].outcome.observation.sample_count == 2
     assert rows_of(site.database, TOMBSTONES) == []
 
 

@@ -209,10 +209,10 @@ def test_the_daemon_takes_the_lag_from_a_service_that_its_configuration_declares
         off = passed(flink, **declared)
         on = passed(flink, **declared, **{"job.autoscaler.lag.sources": "gateway,flink"})
 
-    assert off.origins == {}
-    assert on.origins == {source: {FlinkMetric.PENDING_RECORDS: "gateway"}}
-    assert on.sample is not None
-    assert on.sample.vertices[source][ScalingMetric.LAG] == 70.0
+    assert off.observation.origins == {}
+    assert on.observation.origins == {source: {FlinkMetric.PENDING_RECORDS: "gateway"}}
+    assert on.observation.sample is not None
+    assert on.observation.sample.vertices[source][ScalingMetric.LAG] == 70.0
 
 
 def numbers_at(url: str, pointer: str) -> dict[str, str]:
@@ -239,7 +239,7 @@ def test_the_daemon_takes_other_numbers_from_there_and_says_so(
         source = flink.add_job("orders", chain(vertices=2)).vertices[0].vertex_id
         outcome = passed(flink, **numbers_at(url, pointer), **named)
 
-    assert outcome.origins == {source: {metric: "gateway"}}
+    assert outcome.observation.origins == {source: {metric: "gateway"}}
     told = explain_pass(PassRecord(PassRequest(a_context(), JobState(), 0), outcome))
     assert [story.origins for story in told.vertices if story.vertex_id == source] == [{metric.value: "gateway"}]
 
@@ -254,7 +254,7 @@ def test_what_is_no_number_is_unknown_and_told_once(url: str, option: str, told:
         flink.add_job("orders", chain(vertices=2))
         outcome = passed(flink, **numbers_at(url, pointer), **{f"job.autoscaler.{option}": "Source*=gateway"})
 
-    assert outcome.origins == {}
+    assert outcome.observation.origins == {}
     assert [event.reason for event in outcome.events] == [told]
 
 
@@ -273,8 +273,8 @@ def test_a_service_that_is_away_is_told_about_and_the_lag_is_unknown() -> None:
         source = flink.add_job("orders", chain(vertices=2)).vertices[0].vertex_id
         outcome = passed(flink, **away)
 
-    assert outcome.sample is not None
-    assert math.isnan(outcome.sample.vertices[source][ScalingMetric.LAG])
+    assert outcome.observation.sample is not None
+    assert math.isnan(outcome.observation.sample.vertices[source][ScalingMetric.LAG])
     assert "LagUnknown" in {event.reason for event in outcome.events}
 
 

@@ -200,7 +200,7 @@ def test_rows_wait_until_they_are_due(tmp_path: Path, sinks: list[HistorySink]) 
 def test_broken_pass_is_left_out_and_the_others_are_kept(tmp_path: Path, sinks: list[HistorySink]) -> None:
     sinks.append(sink := HistorySink(settings_of(tmp_path)))
     record = scaled_up().records[0]
-    broken = replace(record.outcome, topology=42)  # type: ignore[arg-type]
+    broken = replace(record.outcome, observation=replace(record.outcome.observation, topology=42))  # type: ignore[arg-type]
 
     with capture_logs() as logs:
         sink.add([broken, record.outcome], [record.request.context] * 2, record.request.now_ms)
@@ -213,10 +213,12 @@ def test_broken_pass_is_left_out_and_the_others_are_kept(tmp_path: Path, sinks: 
 def test_value_that_fits_no_column_costs_the_pass_of_its_job_alone(tmp_path: Path, sinks: list[HistorySink]) -> None:
     sinks.append(sink := HistorySink(settings_of(tmp_path)))
     record = scaled_up().records[0]
-    context, topology = record.request.context, record.outcome.topology
+    context, topology = record.request.context, record.outcome.observation.topology
     assert topology is not None
     vertices = {v: replace(vertex, parallelism=10**12) for v, vertex in topology.vertices.items()}
-    broken = replace(record.outcome, topology=replace(topology, vertices=vertices))
+    broken = replace(
+        record.outcome, observation=replace(record.outcome.observation, topology=replace(topology, vertices=vertices))
+    )
     contexts = [replace(context, job_key=f"main/{name}") for name in ("first", "broken", "last")]
 
     with capture_logs() as logs:
@@ -233,10 +235,12 @@ def test_figure_whose_code_raises_costs_its_job_alone_and_is_told_once(
 ) -> None:
     sinks.append(sink := HistorySink(settings_of(tmp_path)))
     record = scaled_up().records[0]
-    context, topology = record.request.context, record.outcome.topology
+    context, topology = record.request.context, record.outcome.observation.topology
     assert topology is not None
     vertices = {v: replace(vertex, parallelism=object()) for v, vertex in topology.vertices.items()}  # type: ignore[arg-type]
-    broken = replace(record.outcome, topology=replace(topology, vertices=vertices))
+    broken = replace(
+        record.outcome, observation=replace(record.outcome.observation, topology=replace(topology, vertices=vertices))
+    )
     contexts = [replace(context, job_key=f"main/{name}") for name in ("first", "broken", "last")]
 
     with capture_logs() as logs:

@@ -8,13 +8,13 @@ from prometheus_client import generate_latest
 
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.errors import EvaluationError, NotReadyError
-from flink_autoscaler.core.model.decision import Hold, JobEvaluation, PassPhase, Rescale
+from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, avg, of
 from flink_autoscaler.core.model.state import ScalingSummary
 from flink_autoscaler.core.model.topology import IoMetrics, JobTopology, Vertex
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.core.ports.passes import PassObservation, PassOutcome
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.job_series import NAME_LIMIT
 
@@ -37,12 +37,11 @@ def a_topology(**names: str) -> JobTopology:
 
 
 def an_outcome(topology: JobTopology | None = None, **recommended: int) -> PassOutcome:
-    outcome = PassOutcome("c/orders", PassPhase.EXECUTED, HOLD, topology=topology)
+    outcome = PassOutcome("c/orders", PassPhase.EXECUTED, HOLD, observation=PassObservation(topology=topology))
     if topology is None:
         return outcome
     vertices = {key: {ScalingMetric.RECOMMENDED_PARALLELISM: of(value)} for key, value in recommended.items()}
-    evaluation = JobEvaluation(EvaluatedMetrics(vertices, {}), topology, 0, is_window_full=True)
-    return replace(outcome, evaluation=evaluation)
+    return replace(outcome, metrics=EvaluatedMetrics(vertices, {}))
 
 
 def record(gauges: Gauges, outcome: PassOutcome, *errors: EvaluationError | NotReadyError) -> None:
@@ -263,8 +262,7 @@ def test_the_page_has_what_the_library_would_write() -> None:
     topology = a_topology(**{V1: 'Source: "a" \\ b\nc', V2: "sink"})
     values = {ScalingMetric.LAG: of(2e9), ScalingMetric.LOAD: avg(0.25), ScalingMetric.TARGET_DATA_RATE: avg(math.inf)}
     vertices = {V1: values, V2: {ScalingMetric.RECOMMENDED_PARALLELISM: of(3)}}
-    evaluation = JobEvaluation(EvaluatedMetrics(vertices, {}), topology, 0, is_window_full=True)
-    record(gauges, replace(an_outcome(topology), evaluation=evaluation))
+    record(gauges, replace(an_outcome(topology), metrics=EvaluatedMetrics(vertices, {})))
 
     page, library = b"".join(gauges.texts()).decode(), generate_latest(gauges.registry).decode()
 

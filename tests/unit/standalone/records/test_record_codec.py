@@ -41,7 +41,10 @@ def as_text(document: object) -> str:
 
 def kept(request: PassRequest, outcome: PassOutcome) -> tuple[object, ...]:
     """Return what of a pass has to come back to the letter; a repr makes unknown numbers equal."""
-    settled = replace(outcome, inputs=None, undecided=None, report=None, memory=EMPTY_MEMORY, error=None, sample=None)
+    unsampled = replace(outcome.observation, sample=None)
+    settled = replace(
+        outcome, inputs=None, undecided=None, report=None, memory=EMPTY_MEMORY, error=None, observation=unsampled
+    )
     bare = replace(request, context=a_context(), memory=EMPTY_MEMORY, recorded=None)
     return repr(settled), repr(bare), repr(outcome.error)
 
@@ -188,7 +191,7 @@ def test_a_record_that_is_too_large_loses_what_replaying_needs() -> None:
     assert read.request.state.samples == read.outcome.state.samples == ()
     assert read.outcome.inputs is None
     assert read.outcome.decision.reasons == record.outcome.decision.reasons
-    assert read.outcome.topology == record.outcome.topology
+    assert read.outcome.observation.topology == record.outcome.observation.topology
 
 
 @pytest.mark.parametrize(

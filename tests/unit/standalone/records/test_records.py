@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from flink_autoscaler.core.cycle.recording import StoredRecord
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest, RescaleTarget
 from flink_autoscaler.standalone.records.codec import decode
 from flink_autoscaler.standalone.records.writer import PassRecorder
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
@@ -101,7 +101,7 @@ def test_a_recorded_pass_can_be_read_again(recorder: PassRecorder, store: FakeRe
     kept = store.latest(JOB_KEY)
     assert kept is not None
     assert (kept.at_ms, kept.phase, kept.decision) == (request.now_ms, "executed", "rescale")
-    assert decode(kept.text).outcome.wanted == outcome.wanted
+    assert decode(kept.text).outcome.target.parallelism == outcome.target.parallelism
 
 
 def test_passes_that_come_to_the_same_are_recorded_now_and_then(recorder: PassRecorder) -> None:
@@ -161,7 +161,7 @@ def test_a_pass_that_cannot_be_written_does_not_keep_others_from_it(store: FakeR
     request, outcome = a_decision()
     with capture_logs() as lines:
         recorder = PassRecorder(store, interval=600.0, retention=86_400.0)
-        recorder.put(request, replace(outcome, wanted={"work": object()}))  # type: ignore[dict-item]
+        recorder.put(request, replace(outcome, target=RescaleTarget({"work": object()})))  # type: ignore[dict-item]
         recorder.put(replace(request, now_ms=request.now_ms + 1), outcome)
         recorder.close()
 
@@ -252,7 +252,7 @@ def test_records_of_busy_jobs_take_no_more_than_they_may(tmp_path: Path) -> None
         for batch in range(30):
             for number in range(20):
                 at = replace(request, now_ms=request.now_ms + 20 * batch + number)
-                padded = replace(outcome, wanted={secrets.token_hex(4000): 1})
+                padded = replace(outcome, target=RescaleTarget({secrets.token_hex(4000): 1}))
                 recorder.put(at, padded)
             assert recorder.flush(PATIENCE)
             most = max(most, sum(len(row["record"]) for row in rows_of(database, DECISIONS)))

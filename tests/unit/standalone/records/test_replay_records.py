@@ -12,7 +12,7 @@ from flink_autoscaler.core.decide.slot_sharing import defer
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.decision import PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
-from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.core.ports.passes import PassOutcome, RescaleTarget
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
 from flink_autoscaler.standalone.records.replay import DEFERRED_CODES, differences, replay_pass
 from testkit.contracts.recorded_passes import ENRICH, SCENARIOS, RecordedJob, rolled_back, scaled_up, without_headroom
@@ -46,7 +46,7 @@ def test_the_scenarios_have_what_they_are_meant_to_show() -> None:
         "PAUSED_AFTER_ROLLBACK",
     } <= reasons
     assert phases >= set(PassPhase) - {PassPhase.NOT_READY}
-    assert any(record.outcome.is_repair for record in rolled_back().records)
+    assert any(record.outcome.target.is_repair for record in rolled_back().records)
 
 
 @pytest.mark.parametrize("code", sorted(DEFERRED_CODES))
@@ -71,7 +71,11 @@ def test_what_is_told_behind_a_pass_is_told_again() -> None:
     ("change", "place"),
     [
         pytest.param(lambda o: replace(o, phase=PassPhase.NOT_READY), "phase", id="phase"),
-        pytest.param(lambda o: replace(o, wanted={**o.wanted, ENRICH: 9}), f"wanted.{ENRICH}", id="wanted"),
+        pytest.param(
+            lambda o: replace(o, target=RescaleTarget({**o.target.parallelism, ENRICH: 9})),
+            f"wanted.{ENRICH}",
+            id="wanted",
+        ),
         pytest.param(lambda o: replace(o, state=replace(o.state, overrides={})), "state.overrides", id="state"),
         pytest.param(lambda o: replace(o, decision=replace(o.decision, reasons=())), "reasons", id="reasons"),
     ],

@@ -32,7 +32,14 @@ def record() -> PassRecord:
     assert inputs is not None
     assert inputs.reading is not None
     reading = replace(inputs.reading, origins=ORIGINS)
-    return replace(last, outcome=replace(last.outcome, origins=ORIGINS, inputs=PassInputs(reading, inputs.cluster)))
+    return replace(
+        last,
+        outcome=replace(
+            last.outcome,
+            observation=replace(last.outcome.observation, origins=ORIGINS),
+            inputs=PassInputs(reading, inputs.cluster),
+        ),
+    )
 
 
 def test_an_outcome_says_where_the_values_of_its_reading_came_from() -> None:
@@ -41,14 +48,14 @@ def test_an_outcome_says_where_the_values_of_its_reading_came_from() -> None:
     reading = pipeline(1, pending=0.0, rate=100.0, busy_ms=(500.0, 800.0))
     outcome = advance(request, replace(reading, origins=ORIGINS), a_cluster())
 
-    assert outcome.origins == ORIGINS
-    assert decode_outcome(encode_outcome(outcome, request), request).origins == ORIGINS
+    assert outcome.observation.origins == ORIGINS
+    assert decode_outcome(encode_outcome(outcome, request), request).observation.origins == ORIGINS
 
 
 def test_a_recorded_pass_keeps_where_values_came_from() -> None:
     read = decode(encode(record())).outcome
 
-    assert read.origins == ORIGINS
+    assert read.observation.origins == ORIGINS
     assert read.inputs is not None
     assert read.inputs.reading is not None
     assert read.inputs.reading.origins == ORIGINS
@@ -72,10 +79,9 @@ def test_the_document_of_an_explanation_has_origins_by_metric() -> None:
 
 def test_the_history_has_origins_of_a_vertex() -> None:
     reading = pipeline(1, pending=0.0, rate=100.0, busy_ms=(500.0, 800.0))
-    outcome = replace(
-        JobDriver(a_context()).run(CORE_MINUTE, reading),
-        origins={PIPELINE_SOURCE: {FlinkMetric.PENDING_RECORDS: "kafka"}},
-    )
+    outcome = JobDriver(a_context()).run(CORE_MINUTE, reading)
+    origins = {PIPELINE_SOURCE: {FlinkMetric.PENDING_RECORDS: "kafka"}}
+    outcome = replace(outcome, observation=replace(outcome.observation, origins=origins))
 
     rows = [row for name, row in rows_of(outcome, a_context(), CORE_MINUTE, span_ms=60_000) if name == "vertices"]
 
