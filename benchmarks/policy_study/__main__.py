@@ -40,8 +40,14 @@ def digest(checkout: Path) -> str:
     return found.hexdigest()[:12]
 
 
-def simulated(case: Case, options: dict[str, str], checkout: Path) -> dict[str, Any]:
+def simulated(case: Case, options: dict[str, str], constants: dict[str, Any], checkout: Path) -> dict[str, Any]:
     """Run a case in a process of its own.
+
+    Args:
+        case: The load.
+        options: Of the job, without their prefix.
+        constants: Of the policy ``slo``, by name, where they are not its own.
+        checkout: Whose policies are run.
 
     Raises:
         CalledProcessError: It failed; what it said is on standard error.
@@ -53,9 +59,10 @@ def simulated(case: Case, options: dict[str, str], checkout: Path) -> dict[str, 
         "step": workload.step,
         "outage": case.outage,
         "limit": case.limit,
+        "constants": constants,
     }
     answer = subprocess.run(
-        [sys.executable, "-m", "benchmarks.policy_study.simulate"],
+        [sys.executable, "-m", "benchmarks.policy_study.simulation_process"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(str(checkout / part) for part in PARTS)},
         input=json.dumps(asked),
@@ -80,6 +87,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument(
         "--option", nargs="+", default=[], metavar="KEY=VALUE", help="of the job, without job.autoscaler."
     )
+    parser.add_argument(
+        "--constant", nargs="+", default=[], metavar="NAME=JSON", help="of the policy slo, for ablations"
+    )
     parser.add_argument("--checkout", type=Path, default=ROOT, metavar="DIR", help="whose policies are run")
     parser.add_argument("--also", nargs="+", default=[], metavar="LABEL", help="rows of earlier runs in the table")
     parser.add_argument("--processes", type=int, default=2)
@@ -92,7 +102,7 @@ def parsed() -> argparse.Namespace:
             f"the set {arguments.set} has no {', '.join(sorted(unknown))}; it has "
             f"{' '.join(SETS[arguments.set].shapes)}"
         )
-    if wrong := [each for each in arguments.option if "=" not in each]:
+    if wrong := [each for each in (*arguments.option, *arguments.constant) if "=" not in each]:
         parser.error(f"{wrong[0]} is not KEY=VALUE")
     if arguments.set == "check" and not arguments.note:
         parser.error("--note: say why the check set is looked at")
@@ -105,14 +115,15 @@ def label_of(policy: str, arguments: argparse.Namespace) -> str:
     if arguments.checkout.resolve() != ROOT:
         command = ["git", "-C", str(arguments.checkout), "rev-parse", "--short=7", "HEAD"]
         name += "@" + subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    return " ".join((name, *arguments.option))
+    return " ".join((name, *arguments.option, *arguments.constant))
 
 
 def run_case(policy: str, case: Case, code: str, arguments: argparse.Namespace) -> Result:
     """Run a case and keep its result."""
     # Up to 0.2.0 the option was called ``policies``; a key that a checkout does not know does nothing in it.
     options = {"policy": policy, "policies": policy, **dict(each.split("=", 1) for each in arguments.option)}
-    figures = simulated(case, options, arguments.checkout.resolve())
+    constants = {name: json.loads(value) for name, value in (each.split("=", 1) for each in arguments.constant)}
+    figures = simulated(case, options, constants, arguments.checkout.resolve())
     oracle = case.oracle(OracleCache(CACHE / "oracles"))
     result = Result(label_of(policy, arguments), code, case, figures, oracle)
     append_result(arguments.results, result)

@@ -1,4 +1,4 @@
-"""One simulation of the study, in a process of its own: from a case to its figures, both as JSON.
+"""One simulation of the study: from a case to its figures.
 
 The process may have another checkout in its path, such as an earlier release, so that nothing is imported here but what
 has stayed as it is: the simulator and the job that workloads are compared on. The arrivals come with the case.
@@ -6,7 +6,6 @@ has stayed as it is: the simulator and the job that workloads are compared on. T
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Mapping
@@ -81,7 +80,3 @@ def simulate(case: Mapping[str, Any]) -> dict[str, Any]:
         "processor": round(time.process_time() - began, 2),
         "errors": dict(result.errors),
     }
-
-
-if __name__ == "__main__":
-    json.dump(simulate(json.load(sys.stdin)), sys.stdout)

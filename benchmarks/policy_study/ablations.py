@@ -1,0 +1,64 @@
+"""What a constant of the policy ``slo`` is good for: it halved and doubled, one after the other, on four loads.
+
+``python -m benchmarks.policy_study.ablations [NAME ...]``, from the root of the repository: without names, all of them,
+some 45 seconds each way. Runs that are in the file of results already are not made again. A share that is remembered
+or that bounds something near 1 is not doubled: what it leaves to 1 is.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any, Final
+
+from benchmarks.policy_study.__main__ import ROOT
+from flink_autoscaler.core.policies.slo.constants import CONSTANTS
+
+LOADS: Final = ("office", "swing", "flat-correlated-20", "elb")
+TERMS: Final = ("--set", "tune", "--policy", "slo", "--days", "3", "--seeds", "1", "--load", *LOADS)
+NEAR_ONE: Final = frozenset(
+    {"mix_fading", "saturated", "quantile", "max_quantile", "age_fading", "kept", "quiet_load", "lag_share"}
+)
+"""Shares whose distance to 1 is what counts."""
+
+
+def variants(name: str, chosen: Any) -> Iterator[Any]:
+    """Yield the half and the double of a constant; of stages, the first half and as many hours again."""
+    if isinstance(chosen, tuple):
+        yield list(chosen[: len(chosen) // 2])
+        yield [*chosen, *chosen[-8:]]
+    elif name in NEAR_ONE:
+        yield from (round(1 - (1 - chosen) * factor, 6) for factor in (0.5, 2))
+    elif isinstance(chosen, int):
+        yield from (chosen // 2, 2 * chosen)
+    else:
+        yield from (chosen / 2, 2 * chosen)
+
+
+def total(*arguments: str) -> str:
+    """Return the last row of the study's table with these arguments: all loads."""
+    command = [sys.executable, "-m", "benchmarks.policy_study", *TERMS, *arguments]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        return (answer.stderr.splitlines() or ["failed"])[-1]
+    _, _, _, cost, slots, late, _, over, rescales, _ = answer.stdout.splitlines()[-1].strip("| ").split(" | ")
+    return f"cost {cost}, slots {slots}, late {late} %, over {over}, {rescales} rescales a day"
+
+
+def main() -> None:
+    constants = asdict(CONSTANTS)
+    if unknown := [name for name in sys.argv[1:] if name not in constants]:
+        sys.exit(f"slo has no constant {unknown[0]}; it has {' '.join(constants)}")
+    print("as chosen:", total(), flush=True)
+    for name in sys.argv[1:] or constants:
+        for value in variants(name, constants[name]):
+            print(
+                f"{name} {constants[name]} -> {value}:", total("--constant", f"{name}={json.dumps(value)}"), flush=True
+            )
+
+
+if __name__ == "__main__":
+    main()
