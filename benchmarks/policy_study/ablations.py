@@ -1,7 +1,7 @@
-"""What a constant of the policy ``slo`` is good for: it halved and doubled, one after the other, on four loads.
+"""What a constant of the policy ``slo`` is good for: it halved and doubled, one after the other, on three loads.
 
 ``python -m benchmarks.policy_study.ablations [NAME ...]``, from the root of the repository: without names, all of them,
-some 45 seconds each way. Runs that are in the file of results already are not made again. A share that is remembered
+most of a minute each way. Runs that are in the file of results already are not made again. A share that is remembered
 or that bounds something near 1 is not doubled: what it leaves to 1 is.
 """
 
@@ -17,8 +17,8 @@ from typing import Any, Final
 from benchmarks.policy_study.__main__ import ROOT
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 
-LOADS: Final = ("office", "swing", "flat-correlated-20", "elb")
-TERMS: Final = ("--set", "tune", "--policy", "slo", "--days", "3", "--seeds", "1", "--load", *LOADS)
+LOADS: Final = ("office", "swing", "elb")
+TERMS: Final = ("--set", "tune", "--policy", "slo", "--days", "2", "--seeds", "1", "--load", *LOADS)
 NEAR_ONE: Final = frozenset(
     {"mix_fading", "saturated", "quantile", "max_quantile", "age_fading", "kept", "quiet_load", "lag_share"}
 )

@@ -13,7 +13,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
 from flink_autoscaler.core.model.orders import AuditStamp, PauseScope
-from flink_autoscaler.core.supervise import operator_commands
+from flink_autoscaler.core.rescale import operator_commands
 from pictures.browser import chromium, lay_out, top_picture
 from testkit.builders.web import WebSite
 from testkit.clusters.flink.errors import HarnessError

@@ -32,7 +32,7 @@ from flink_autoscaler.core.ports.deployment import (
     SharedStateStore,
 )
 from flink_autoscaler.core.ports.passes import LastRecord, PassOutcome, PassRequest
-from flink_autoscaler.core.supervise.suspension import Suspension
+from flink_autoscaler.core.rescale.suspension import Suspension
 
 ALWAYS: Final = 0
 """The term of a daemon that shares its jobs with nobody."""

@@ -7,8 +7,8 @@ pytest and is therefore not imported here.
 from flink_autoscaler.realizers.auto import AutoRealizer
 from flink_autoscaler.realizers.in_place.rescale_api import RescaleApiRealizer
 from flink_autoscaler.realizers.log_only import LogOnlyRealizer
-from flink_autoscaler.realizers.taskmanagers.count import TaskManagerCountRealizer
-from flink_autoscaler.realizers.taskmanagers.slots import PendingSlots, ReleasedTaskManagers, SlotSupply
+from flink_autoscaler.realizers.task_managers.count import TaskManagerCountRealizer
+from flink_autoscaler.realizers.task_managers.slots import PendingSlots, ReleasedTaskManagers, SlotSupply
 
 __all__ = [
     "AutoRealizer",

@@ -15,8 +15,8 @@ from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, Realiz
 from flink_autoscaler.core.ports.task_managers import is_reactive
 from flink_autoscaler.realizers.in_place.rescale_api import REACTIVE_MODE, RescaleApiRealizer
 from flink_autoscaler.realizers.realization import BoundedMemory
-from flink_autoscaler.realizers.taskmanagers.clusters import Supplies
-from flink_autoscaler.realizers.taskmanagers.count import TaskManagerCountRealizer
+from flink_autoscaler.realizers.task_managers.clusters import Supplies
+from flink_autoscaler.realizers.task_managers.count import TaskManagerCountRealizer
 
 
 class AutoRealizer:
@@ -25,7 +25,7 @@ class AutoRealizer:
     That a job runs in reactive mode is known from its configuration, or from what the cluster answers when it is asked
     for a parallelism: "Cannot change the parallelism of a job running in reactive mode".
 
-    The arguments are those of :class:`~flink_autoscaler.realizers.taskmanagers.clusters.ManagedClusters`.
+    The arguments are those of :class:`~flink_autoscaler.realizers.task_managers.clusters.ManagedClusters`.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.ports.forecast_store import revision_of
 from flink_autoscaler.core.ports.order_store import Command, CommandResult
-from flink_autoscaler.core.supervise.operator_commands import without_expired
+from flink_autoscaler.core.rescale.operator_commands import without_expired
 
 
 class HeapStateStore:

@@ -16,7 +16,7 @@ from testkit.clusters.flink.waiting import wait_until
 pytestmark = pytest.mark.spark
 
 PROGRAM = """
-from flink_autoscaler.pipeline.history.files import own_session
+from flink_autoscaler.pipeline.tables.files import own_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 with own_session(SparkSettings(master="local[1]")):

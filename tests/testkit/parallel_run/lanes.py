@@ -36,7 +36,7 @@ LONGEST: Final = (
     "tests/integration/pipeline/",
     "tests/integration/",
     "tests/unit/standalone/cli/",
-    "tests/unit/pipeline/history/",
+    "tests/unit/pipeline/tables/",
     "tests/unit/stores/",
 )
 """Beginnings of the paths of files that are run before all others of their kind, the longest first."""
@@ -44,7 +44,7 @@ LONGEST: Final = (
 
 ON_ONE_SPARK: Final = (
     "tests/integration/pipeline/backtest/test_nights_spark.py",
-    "tests/integration/pipeline/history/test_spark.py",
+    "tests/integration/pipeline/tables/test_spark.py",
     "tests/integration/pipeline/profiles/test_job.py",
     "tests/integration/pipeline/reports/test_build.py",
     "tests/integration/pipeline/test_data_source.py",

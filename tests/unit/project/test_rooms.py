@@ -24,7 +24,7 @@ ORDER = (
     "policies",
     "forecast",
     "decide",
-    "supervise",
+    "rescale",
     "cycle",
 )
 CORE = PROJECT / "core" / "flink_autoscaler" / "core"
@@ -104,7 +104,7 @@ def test_modules_beside_the_rooms_of_the_daemon_import_none() -> None:
 def test_clients_decide_nothing() -> None:
     sources = sorted((PROJECT / "clients").rglob("*.py"))
 
-    deciding = {path.name: rooms_imported(path, "core") & {"cycle", "supervise"} for path in sources}
+    deciding = {path.name: rooms_imported(path, "core") & {"cycle", "rescale"} for path in sources}
 
     assert not {name: rooms for name, rooms in deciding.items() if rooms}
 

@@ -59,8 +59,8 @@ from flink_autoscaler.core.policies.policy_input import policy_input
 from flink_autoscaler.core.policies.policy_runner import SHADOW, streaming_policies, update_policies
 from flink_autoscaler.core.ports.passes import EvaluatedJob, PassOutcome, PassRequest
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
-from flink_autoscaler.core.supervise.following import Tracking
-from flink_autoscaler.core.supervise.tracking import DesiredState, track_after, track_before
+from flink_autoscaler.core.rescale.following import Tracking
+from flink_autoscaler.core.rescale.tracking import DesiredState, track_after, track_before
 
 MIN_SAMPLES = 2
 """Fewer samples have no rate."""

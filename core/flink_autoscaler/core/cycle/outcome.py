@@ -26,8 +26,8 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.passes import EvaluatedJob, PassObservation, PassOutcome, PassRequest, RescaleTarget
 from flink_autoscaler.core.ports.task_managers import is_reactive
-from flink_autoscaler.core.supervise.following import Tracking
-from flink_autoscaler.core.supervise.tracking import TrackingUpdate
+from flink_autoscaler.core.rescale.following import Tracking
+from flink_autoscaler.core.rescale.tracking import TrackingUpdate
 
 VALIDATION_REASON = "AutoScaler Options Validation"
 ERROR_REASON = "AutoscalerError"

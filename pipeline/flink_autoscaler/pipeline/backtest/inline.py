@@ -13,9 +13,9 @@ from flink_autoscaler.pipeline.backtest.case import FittedHistory
 from flink_autoscaler.pipeline.backtest.fitting import COLUMNS, FitParams, Records, fit_case
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, SimulationResult
 from flink_autoscaler.pipeline.backtest.simulate_case import simulate_task
-from flink_autoscaler.pipeline.history.files import Files, open_files
-from flink_autoscaler.pipeline.history.schema import SAMPLES, TABLES
-from flink_autoscaler.pipeline.history.store import (
+from flink_autoscaler.pipeline.tables.files import Files, open_files
+from flink_autoscaler.pipeline.tables.schema import SAMPLES, TABLES
+from flink_autoscaler.pipeline.tables.store import (
     EVERYTHING,
     HistoryFilter,
     Progress,

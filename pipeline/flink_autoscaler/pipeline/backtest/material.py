@@ -13,9 +13,9 @@ from flink_autoscaler.pipeline.backtest.case import FittedHistory
 from flink_autoscaler.pipeline.backtest.fitting import COLUMNS
 from flink_autoscaler.pipeline.backtest.inline import BacktestFilter, InlineRunner
 from flink_autoscaler.pipeline.backtest.runner import Runner
-from flink_autoscaler.pipeline.history.files import HistoryError, LocalFiles, MissingHistoryError, is_local
-from flink_autoscaler.pipeline.history.schema import TABLES
-from flink_autoscaler.pipeline.history.store import EVERYTHING, Progress, list_folders
+from flink_autoscaler.pipeline.tables.files import HistoryError, LocalFiles, MissingHistoryError, is_local
+from flink_autoscaler.pipeline.tables.schema import TABLES
+from flink_autoscaler.pipeline.tables.store import EVERYTHING, Progress, list_folders
 
 Telling = Callable[[], AbstractContextManager[Progress]]
 """Gives what is told about files that are read."""

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from flink_autoscaler.pipeline.backtest.case import FittedHistory
 from flink_autoscaler.pipeline.backtest.inline import BacktestFilter, InlineRunner
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, SimulationResult
-from flink_autoscaler.pipeline.history.store import Progress, ignore_progress
+from flink_autoscaler.pipeline.tables.store import Progress, ignore_progress
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 NO_SPARK: Final = "none"

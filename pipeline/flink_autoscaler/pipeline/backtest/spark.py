@@ -24,10 +24,10 @@ from flink_autoscaler.pipeline.backtest.fitting import COLUMNS
 from flink_autoscaler.pipeline.backtest.inline import BacktestFilter, InlineRunner
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, SimulationResult, SimulationTask
 from flink_autoscaler.pipeline.backtest.workers import RESULT, FitTask, RunTask
-from flink_autoscaler.pipeline.history.files import files_at, is_local
-from flink_autoscaler.pipeline.history.schema import TABLES
-from flink_autoscaler.pipeline.history.spark_files import read
-from flink_autoscaler.pipeline.history.store import Progress, ignore_progress
+from flink_autoscaler.pipeline.tables.files import files_at, is_local
+from flink_autoscaler.pipeline.tables.schema import TABLES
+from flink_autoscaler.pipeline.tables.spark_files import read
+from flink_autoscaler.pipeline.tables.store import Progress, ignore_progress
 from flink_autoscaler.pipeline.profiles.run import BATCH_CONF
 from flink_autoscaler.pipeline.spark.codec import decode, encode
 from flink_autoscaler.pipeline.spark.executors import ArrowFunction, map_in_arrow

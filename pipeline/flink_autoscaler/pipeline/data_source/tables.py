@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from flink_autoscaler.pipeline.history.schema import Column, HistoryTable
+from flink_autoscaler.pipeline.tables.schema import Column, HistoryTable
 
 _TEXT: Final = pa.string()
 _COUNT: Final = pa.int32()

@@ -12,10 +12,10 @@ from pyspark.sql import functions as f
 
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.load_profile import ProfileResult
-from flink_autoscaler.pipeline.history.files import Files, HistoryError
-from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, VERTICES, HistoryTable
-from flink_autoscaler.pipeline.history.spark_files import TableRead, read
-from flink_autoscaler.pipeline.history.store import HistoryFilter, jobs_like
+from flink_autoscaler.pipeline.tables.files import Files, HistoryError
+from flink_autoscaler.pipeline.tables.schema import DECISIONS, RESCALES, SAMPLES, VERTICES, HistoryTable
+from flink_autoscaler.pipeline.tables.spark_files import TableRead, read
+from flink_autoscaler.pipeline.tables.store import HistoryFilter, jobs_like
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
 from flink_autoscaler.pipeline.reports import aggregate

@@ -13,7 +13,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.supervise.operator_commands import OperatorCommand, time_text
+from flink_autoscaler.core.rescale.operator_commands import OperatorCommand, time_text
 from flink_autoscaler.standalone.operator_commands.named_jobs import resolve_jobs
 from flink_autoscaler.stores.sql.known_jobs import KnownJob
 

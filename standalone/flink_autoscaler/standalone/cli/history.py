@@ -14,8 +14,8 @@ from flink_autoscaler.standalone.cli import command as cli
 from flink_autoscaler.standalone.cli import output as out
 
 if TYPE_CHECKING:
-    from flink_autoscaler.pipeline.history.export import Format
-    from flink_autoscaler.pipeline.history.schema import HistoryTable
+    from flink_autoscaler.pipeline.tables.export import Format
+    from flink_autoscaler.pipeline.tables.schema import HistoryTable
 
 app = cli.command_group(
     "flink-autoscaler history info --config autoscaler.yaml",
@@ -57,8 +57,8 @@ def info(
     """Show tables, rows, days, clusters and damaged files of the history."""
     from rich.filesize import decimal
 
-    from flink_autoscaler.pipeline.history.files import STAGING
-    from flink_autoscaler.pipeline.history.store import HistoryFilter, describe
+    from flink_autoscaler.pipeline.tables.files import STAGING
+    from flink_autoscaler.pipeline.tables.store import HistoryFilter, describe
     from flink_autoscaler.standalone.cli.history_access import open_history, parse_selection
 
     prepared = settings_options.load_settings()
@@ -108,7 +108,7 @@ def compact(
 
     Keeps the current day (UTC) as it is. May run beside the daemon, and may be interrupted.
     """
-    from flink_autoscaler.pipeline.history.compact import MaintenanceTask, run_maintenance
+    from flink_autoscaler.pipeline.tables.compact import MaintenanceTask, run_maintenance
     from flink_autoscaler.standalone.cli.history_access import open_history, parse_selection
 
     prepared = settings_options.load_settings()
@@ -167,8 +167,8 @@ def export_table(
     force: Annotated[bool, cli.flag_option("--force", "Replace the file if it exists.")] = False,
 ) -> int:
     """Copy rows of one table to a file, sorted by job within each day. Unknown values are empty, or null."""
-    from flink_autoscaler.pipeline.history.export import write_export as export_rows
-    from flink_autoscaler.pipeline.history.files import HistoryError
+    from flink_autoscaler.pipeline.tables.export import write_export as export_rows
+    from flink_autoscaler.pipeline.tables.files import HistoryError
     from flink_autoscaler.standalone.cli.history_access import open_history, parse_selection
 
     prepared = settings_options.load_settings()
@@ -189,7 +189,7 @@ def export_table(
 
 
 def _parse_table(name: str) -> HistoryTable:
-    from flink_autoscaler.pipeline.history.schema import TABLES
+    from flink_autoscaler.pipeline.tables.schema import TABLES
 
     if name not in TABLES:
         raise ConfigError(f"there is no table '{name}'; known: {', '.join(TABLES)}{closest_key(name, list(TABLES))}")
@@ -197,7 +197,7 @@ def _parse_table(name: str) -> HistoryTable:
 
 
 def _parse_format(asked: str | None, output: str) -> Format:
-    from flink_autoscaler.pipeline.history.export import Format
+    from flink_autoscaler.pipeline.tables.export import Format
 
     ending = Path(output).suffix.removeprefix(".").lower()
     name = asked or {"jsonl": Format.JSON, "ndjson": Format.JSON}.get(ending, ending)

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.history.files import Files, MissingHistoryError, open_files, own_session
-from flink_autoscaler.pipeline.history.store import FolderListing, HistoryFilter, jobs_like
+from flink_autoscaler.pipeline.tables.files import Files, MissingHistoryError, open_files, own_session
+from flink_autoscaler.pipeline.tables.store import FolderListing, HistoryFilter, jobs_like
 from flink_autoscaler.standalone.cli.command import HistoryOptions, read_instant
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.spark import spark_settings

@@ -59,7 +59,7 @@ class CommandOptions:
         """Give an order for the jobs that are meant, and return the exit code.
 
         Args:
-            order: Of :class:`flink_autoscaler.core.supervise.operator_commands.OperatorCommand`, as ``more`` is.
+            order: Of :class:`flink_autoscaler.core.rescale.operator_commands.OperatorCommand`, as ``more`` is.
             reason: Why; None where none is needed.
             is_new: Whether the job is the key of one that the daemon has not seen yet.
             is_sure: Whether it was confirmed.
@@ -69,7 +69,7 @@ class CommandOptions:
             ConfigError: The name or the reason cannot be kept, or it was not confirmed.
             AmbiguousJobError: It is not clear which jobs are meant.
         """
-        from flink_autoscaler.core.supervise.operator_commands import NEEDS_REASON, OperatorCommand
+        from flink_autoscaler.core.rescale.operator_commands import NEEDS_REASON, OperatorCommand
 
         command = OperatorCommand(order, **more)
         who = _validate_text("--as", _login_name() if self.author is None else self.author, _MAX_NAME_LENGTH)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from flink_autoscaler.pipeline.history.store import Progress as Tell
+    from flink_autoscaler.pipeline.tables.store import Progress as Tell
 
 _WIDTH_WITHOUT_TERMINAL: Final = 160
 _WIDTH_OF_SECTIONS: Final = 80

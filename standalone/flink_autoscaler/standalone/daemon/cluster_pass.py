@@ -21,7 +21,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher
 from flink_autoscaler.core.ports.order_store import OrderStore
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.core.supervise.operator_commands import last_known_orders, orders_for
+from flink_autoscaler.core.rescale.operator_commands import last_known_orders, orders_for
 from flink_autoscaler.standalone.daemon.completion import Completion
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.standalone.daemon.job_state_cleaner import JobStateCleaner, JobTracker

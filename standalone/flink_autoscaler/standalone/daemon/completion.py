@@ -19,7 +19,7 @@ from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.core.supervise.suspension import suspensions
+from flink_autoscaler.core.rescale.suspension import suspensions
 from flink_autoscaler.standalone.daemon.job_state_cleaner import JobTracker
 from flink_autoscaler.standalone.daemon.pass_report import job_facts
 from flink_autoscaler.standalone.ha.leadership import Leadership

@@ -16,14 +16,14 @@ from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.task_managers import SupplyRules, TaskManagerProvider, TaskManagerSupply
-from flink_autoscaler.realizers.taskmanagers.providers import (
+from flink_autoscaler.realizers.task_managers.providers import (
     CommandProvider,
     CommandSpec,
     HttpProvider,
     ProviderLimits,
     compose_provider,
 )
-from flink_autoscaler.realizers.taskmanagers.providers.command import COUNT, DOCKER_COMPOSE
+from flink_autoscaler.realizers.task_managers.providers.command import COUNT, DOCKER_COMPOSE
 from flink_autoscaler.standalone.settings.credentials import Credentials
 from flink_autoscaler.standalone.settings.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings

@@ -17,7 +17,7 @@ from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.realizers.taskmanagers.slots import PendingSlots, ReleasedTaskManagers
+from flink_autoscaler.realizers.task_managers.slots import PendingSlots, ReleasedTaskManagers
 
 log = structlog.get_logger(__name__)
 

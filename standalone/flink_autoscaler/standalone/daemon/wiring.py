@@ -28,7 +28,7 @@ from flink_autoscaler.pipeline.engine.base import CONFIGURED
 from flink_autoscaler.pipeline.engine.inline import InlineEngine
 from flink_autoscaler.pipeline.spark.environment import require_packages
 from flink_autoscaler.realizers import LogOnlyRealizer
-from flink_autoscaler.realizers.taskmanagers.slots import SlotSupply
+from flink_autoscaler.realizers.task_managers.slots import SlotSupply
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.event_handlers import RecentEvents, ServiceEvents
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
@@ -326,7 +326,7 @@ class Wiring(AbstractContextManager["Wiring"]):
 
     def _history_session(self) -> AbstractContextManager[Any]:
         """Lend the session of the Spark engine, or one that ends afterwards where there is no such engine."""
-        from flink_autoscaler.pipeline.history.files import own_session  # noqa: PLC0415
+        from flink_autoscaler.pipeline.tables.files import own_session  # noqa: PLC0415
 
         return own_session(live_spark_settings(self._settings)) if self._spark is None else self._spark.lend()
 

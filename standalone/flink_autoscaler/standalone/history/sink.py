@@ -21,11 +21,11 @@ from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.pipeline.history.buffer import RowBuffer, SpilledBatch, spilled_bytes
-from flink_autoscaler.pipeline.history.compact import LockedError, MaintenanceTask, run_maintenance
-from flink_autoscaler.pipeline.history.files import MissingHistoryError, Sessions, is_local, local_path, open_files
-from flink_autoscaler.pipeline.history.rows import NamedRow, is_eventful, rows_of
-from flink_autoscaler.pipeline.history.store import PENDING, append
+from flink_autoscaler.pipeline.tables.buffer import RowBuffer, SpilledBatch, spilled_bytes
+from flink_autoscaler.pipeline.tables.compact import LockedError, MaintenanceTask, run_maintenance
+from flink_autoscaler.pipeline.tables.files import MissingHistoryError, Sessions, is_local, local_path, open_files
+from flink_autoscaler.pipeline.tables.rows import NamedRow, is_eventful, rows_of
+from flink_autoscaler.pipeline.tables.store import PENDING, append
 from flink_autoscaler.standalone.background import BackgroundWriter
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_autoscaler.standalone.settings.secrets import mask_secrets

@@ -20,7 +20,7 @@ from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.supervision import Stage, Supervision
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.core.supervise.suspension import Suspension
+from flink_autoscaler.core.rescale.suspension import Suspension
 
 MAX_CODES: Final = 40
 """Reasons of one job that are shown: a plug-in may give as many as it likes."""

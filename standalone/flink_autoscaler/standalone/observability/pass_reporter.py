@@ -25,8 +25,8 @@ from flink_autoscaler.core.model.supervision import Origin
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import RealizeResult
 from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome
-from flink_autoscaler.core.supervise.suspension import Suspension
-from flink_autoscaler.core.supervise.tracking import WANTED_BEFORE, WANTED_BY_PERSON
+from flink_autoscaler.core.rescale.suspension import Suspension
+from flink_autoscaler.core.rescale.tracking import WANTED_BEFORE, WANTED_BY_PERSON
 from flink_autoscaler.standalone.daemon.pass_report import PassReport, job_facts, report_problems
 from flink_autoscaler.standalone.observability.gauges import NO_ENGINE, Gauges
 from flink_autoscaler.standalone.observability.health import Health

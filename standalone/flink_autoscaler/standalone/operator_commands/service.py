@@ -12,10 +12,10 @@ from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus, name_ke
 from flink_autoscaler.core.model.orders import AuditStamp
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Vector
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.core.supervise import operator_commands
-from flink_autoscaler.core.supervise.active_orders import ActiveOrders
-from flink_autoscaler.core.supervise.operator_commands import OperatorCommand, time_text
-from flink_autoscaler.core.supervise.suspension import Suspension
+from flink_autoscaler.core.rescale import operator_commands
+from flink_autoscaler.core.rescale.active_orders import ActiveOrders
+from flink_autoscaler.core.rescale.operator_commands import OperatorCommand, time_text
+from flink_autoscaler.core.rescale.suspension import Suspension
 from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
 from flink_autoscaler.standalone.ha.databases import open_database
 from flink_autoscaler.standalone.operator_commands.named_jobs import new_job_key, resolve_jobs

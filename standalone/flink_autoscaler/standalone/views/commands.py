@@ -8,8 +8,8 @@ from dataclasses import replace
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import Orders
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
-from flink_autoscaler.core.supervise.active_orders import ActiveOrders
-from flink_autoscaler.core.supervise.operator_commands import orders_for
+from flink_autoscaler.core.rescale.active_orders import ActiveOrders
+from flink_autoscaler.core.rescale.operator_commands import orders_for
 from flink_autoscaler.standalone.views.base import Text, View
 from flink_autoscaler.standalone.views.fleet import JobNow
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field, computed_field
 
-from flink_autoscaler.core.supervise.operator_commands import COMMAND_EVENTS
+from flink_autoscaler.core.rescale.operator_commands import COMMAND_EVENTS
 from flink_autoscaler.standalone.views.base import Number, Text, Value, View
 
 if TYPE_CHECKING:

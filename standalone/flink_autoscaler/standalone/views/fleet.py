@@ -20,7 +20,7 @@ from flink_autoscaler.core.model.orders import Orders
 from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
-from flink_autoscaler.core.supervise.suspension import suspensions
+from flink_autoscaler.core.rescale.suspension import suspensions
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.views.base import Text, View

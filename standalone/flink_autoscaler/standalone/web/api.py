@@ -22,7 +22,7 @@ from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.orders import MAX_PARALLELISM, PauseScope
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.model.syntax import escape_json
-from flink_autoscaler.core.supervise.operator_commands import NEEDS_REASON, OperatorCommand, apply_command
+from flink_autoscaler.core.rescale.operator_commands import NEEDS_REASON, OperatorCommand, apply_command
 from flink_autoscaler.standalone.records.codec import latest_snapshot
 from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.views.clusters import ClustersView

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.forecast.forecast_curve import forecast_curve
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.pipeline.history.files import is_local
+from flink_autoscaler.pipeline.tables.files import is_local
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.views.fleet import POINT_MS, POINTS, JobNow, Point
@@ -32,7 +32,7 @@ from flink_autoscaler.standalone.web.errors import StateConflictError
 from flink_autoscaler.standalone.web.requests import SeriesQuery
 
 if TYPE_CHECKING:
-    from flink_autoscaler.pipeline.history.job_series import JobHistorySeries, SeriesPoint, Span
+    from flink_autoscaler.pipeline.tables.job_series import JobHistorySeries, SeriesPoint, Span
 
 MEMORY_MS: Final = POINTS * POINT_MS
 """How far back memory reaches."""
@@ -100,7 +100,7 @@ class SeriesReader:
         return _from_memory(job, since_ms, until_ms, asked)
 
     def _from_history(self, job: JobNow, since_ms: int, until_ms: int, asked: SeriesQuery) -> SeriesView:
-        from flink_autoscaler.pipeline.history.job_series import Span  # noqa: PLC0415 - brings Arrow
+        from flink_autoscaler.pipeline.tables.job_series import Span  # noqa: PLC0415 - brings Arrow
 
         history = self._site.settings().history
         if problem := history_problem(history):
@@ -127,7 +127,7 @@ class SeriesReader:
         )
 
     def _read_cached(self, path: str, job: JobNow, span: Span) -> JobHistorySeries:
-        from flink_autoscaler.pipeline.history.job_series import read_job_series  # noqa: PLC0415 - brings Arrow
+        from flink_autoscaler.pipeline.tables.job_series import read_job_series  # noqa: PLC0415 - brings Arrow
 
         key = (job.context.job_key, span)
         if not self._lock.acquire(timeout=_READ_TIMEOUT):  # who waits keeps a thread of the endpoint

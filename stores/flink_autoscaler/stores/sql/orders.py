@@ -29,7 +29,7 @@ from flink_autoscaler.core.model.codec import Codec
 from flink_autoscaler.core.model.job import JobKey, cluster_of
 from flink_autoscaler.core.model.orders import NO_ORDERS, AuditStamp, Orders, PauseOrder
 from flink_autoscaler.core.ports.order_store import Command, CommandResult
-from flink_autoscaler.core.supervise.operator_commands import without_expired
+from flink_autoscaler.core.rescale.operator_commands import without_expired
 from flink_autoscaler.stores.sql.database.database import Database, Fence, same_key
 from flink_autoscaler.stores.sql.database.failures import ConflictError
 from flink_autoscaler.stores.sql.events.handler import insert_event

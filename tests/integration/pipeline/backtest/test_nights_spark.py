@@ -11,7 +11,7 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.pipeline.backtest.case import BacktestCase
 from flink_autoscaler.pipeline.backtest.fitting import FitParams, fit_case
 from flink_autoscaler.pipeline.backtest.nightly_profiles import nightly_profiles_of
-from flink_autoscaler.pipeline.history.rows import NamedRow
+from flink_autoscaler.pipeline.tables.rows import NamedRow
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
 from testkit.builders.backtests import LATER, NOON, SOURCE, arrival_rows, job_rows, records

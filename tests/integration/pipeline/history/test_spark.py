@@ -12,18 +12,18 @@ from pyspark.sql import SparkSession
 from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.history import Partition
-from flink_autoscaler.pipeline.history.compact import MaintenanceTask, run_maintenance
-from flink_autoscaler.pipeline.history.files import (
+from flink_autoscaler.pipeline.tables import Partition
+from flink_autoscaler.pipeline.tables.compact import MaintenanceTask, run_maintenance
+from flink_autoscaler.pipeline.tables.files import (
     Files,
     FileVanishedError,
     HistoryError,
     MissingHistoryError,
     open_files,
 )
-from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, TABLES
-from flink_autoscaler.pipeline.history.spark_files import BLOCK_BYTES, HadoopFiles, read
-from flink_autoscaler.pipeline.history.store import HistoryFilter, append, describe, list_folders, read_rows
+from flink_autoscaler.pipeline.tables.schema import RESCALES, SAMPLES, TABLES
+from flink_autoscaler.pipeline.tables.spark_files import BLOCK_BYTES, HadoopFiles, read
+from flink_autoscaler.pipeline.tables.store import HistoryFilter, append, describe, list_folders, read_rows
 from flink_autoscaler.pipeline.profiles.run import parquet_samples
 from testkit.builders.history import (
     DAY_MS,

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistoryError, files_at
-from flink_autoscaler.pipeline.history.rows import NamedRow
-from flink_autoscaler.pipeline.history.schema import DECISIONS, SAMPLES, VERTICES
+from flink_autoscaler.pipeline.tables.files import HistoryError, MissingHistoryError, files_at
+from flink_autoscaler.pipeline.tables.rows import NamedRow
+from flink_autoscaler.pipeline.tables.schema import DECISIONS, SAMPLES, VERTICES
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.reports.build import ReportRequest, build_report, select_jobs_to_show
 from flink_autoscaler.pipeline.reports.pages import fleet_page

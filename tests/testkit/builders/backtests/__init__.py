@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from flink_autoscaler.pipeline.backtest.fitting import COLUMNS, Records
-from flink_autoscaler.pipeline.history.rows import NamedRow
-from flink_autoscaler.pipeline.history.schema import TABLES
+from flink_autoscaler.pipeline.tables.rows import NamedRow
+from flink_autoscaler.pipeline.tables.schema import TABLES
 from testkit.builders.history import NOON_MS, a_storage, write
 
 SOURCE, WORK = "a" * 32, "b" * 32

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from flink_autoscaler.pipeline.history.files import FileEntry, Files, HistoryError, LocalFiles, new_id
-from flink_autoscaler.pipeline.history.rows import NamedRow
-from flink_autoscaler.pipeline.history.schema import SAMPLES, TABLES, HistoryTable
-from flink_autoscaler.pipeline.history.store import WriteBatch, append, list_folders, read_rows
+from flink_autoscaler.pipeline.tables.files import FileEntry, Files, HistoryError, LocalFiles, new_id
+from flink_autoscaler.pipeline.tables.rows import NamedRow
+from flink_autoscaler.pipeline.tables.schema import SAMPLES, TABLES, HistoryTable
+from flink_autoscaler.pipeline.tables.store import WriteBatch, append, list_folders, read_rows
 
 DAY_MS = 86_400_000
 NOON_MS = 1_769_860_800_000

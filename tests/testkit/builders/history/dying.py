@@ -13,9 +13,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from flink_autoscaler.pipeline.history.compact import MaintenanceTask, run_maintenance
-from flink_autoscaler.pipeline.history.files import STAGING, Files, LocalFiles, new_id
-from flink_autoscaler.pipeline.history.store import append
+from flink_autoscaler.pipeline.tables.compact import MaintenanceTask, run_maintenance
+from flink_autoscaler.pipeline.tables.files import STAGING, Files, LocalFiles, new_id
+from flink_autoscaler.pipeline.tables.store import append
 from testkit.builders.history import DAY_MS, NOON_MS, CrashingFiles, a_batch, a_storage, sample_rows, write
 
 BATCH = "1769860800000-abc"

@@ -11,9 +11,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flink_autoscaler.pipeline.history.files import new_id
-from flink_autoscaler.pipeline.history.schema import SAMPLES
-from flink_autoscaler.pipeline.history.store import WriteBatch, append
+from flink_autoscaler.pipeline.tables.files import new_id
+from flink_autoscaler.pipeline.tables.schema import SAMPLES
+from flink_autoscaler.pipeline.tables.store import WriteBatch, append
 from testkit.builders.history import a_storage, conformed
 
 ASOF: Final = "2026-11-02T00:00Z"

@@ -11,8 +11,8 @@ import pytest
 from flink_autoscaler.core.model.orders import NO_ORDERS, AuditStamp, Orders, PauseScope
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.ports.order_store import Command, CommandResult, OrderStore
-from flink_autoscaler.core.supervise import operator_commands
-from flink_autoscaler.core.supervise.operator_commands import KEPT_MS
+from flink_autoscaler.core.rescale import operator_commands
+from flink_autoscaler.core.rescale.operator_commands import KEPT_MS
 
 _HOUR_MS = 3_600_000
 _PEOPLE = 8

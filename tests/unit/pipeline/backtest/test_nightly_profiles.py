@@ -19,8 +19,8 @@ from flink_autoscaler.pipeline.backtest.inline import BacktestFilter, InlineRunn
 from flink_autoscaler.pipeline.backtest.nightly_profiles import NightlyProfile, nightly_profiles_of, profile_remarks
 from flink_autoscaler.pipeline.backtest.plan import RunSettings, SimulationResult, SimulationTask
 from flink_autoscaler.pipeline.backtest.simulate_case import simulate_task
-from flink_autoscaler.pipeline.history.rows import NamedRow
-from flink_autoscaler.pipeline.history.store import HistoryFilter
+from flink_autoscaler.pipeline.tables.rows import NamedRow
+from flink_autoscaler.pipeline.tables.store import HistoryFilter
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, Workload

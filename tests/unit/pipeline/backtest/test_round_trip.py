@@ -15,7 +15,7 @@ from flink_autoscaler.pipeline.backtest.case import BacktestCase
 from flink_autoscaler.pipeline.backtest.fitting import FitParams, fit_case
 from flink_autoscaler.pipeline.backtest.plan import SimulationTask
 from flink_autoscaler.pipeline.backtest.simulate_case import simulate_task
-from flink_autoscaler.pipeline.history.rows import NamedRow, rows_of
+from flink_autoscaler.pipeline.tables.rows import NamedRow, rows_of
 from flink_autoscaler.pipeline.simulator import (
     BacktestResult,
     JobModel,

@@ -10,7 +10,7 @@ import pytest
 
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Fingerprint, Pause, Supervision, SupervisionPhase
-from flink_autoscaler.core.supervise.operator_commands import time_text
+from flink_autoscaler.core.rescale.operator_commands import time_text
 from testkit.builders.orders import KEY, OrderedJob
 from testkit.scenarios.runner import LogLines
 

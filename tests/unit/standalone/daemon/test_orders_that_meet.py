@@ -15,7 +15,7 @@ from flink_autoscaler.core.model.orders import AuditStamp, Orders
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.ports.order_store import CommandResult
-from flink_autoscaler.core.supervise import operator_commands
+from flink_autoscaler.core.rescale import operator_commands
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.orders import SqlOrderStore
 from testkit.builders.orders import KEY, OrderedJob

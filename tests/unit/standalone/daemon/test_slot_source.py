@@ -11,7 +11,7 @@ from flink_autoscaler.core.model.job import ClusterCapacity
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassObservation, PassOutcome, PassRequest
-from flink_autoscaler.realizers.taskmanagers.slots import PendingSlots, ReleasedTaskManagers
+from flink_autoscaler.realizers.task_managers.slots import PendingSlots, ReleasedTaskManagers
 from flink_autoscaler.standalone.daemon.slot_allocator import SlotAllocator
 from testkit.builders.core import a_configuration, a_context, a_plan, a_topology, a_vertex
 

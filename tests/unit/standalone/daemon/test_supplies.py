@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.ports.task_managers import SupplyRules
-from flink_autoscaler.realizers.taskmanagers.providers import CommandProvider, HttpProvider
+from flink_autoscaler.realizers.task_managers.providers import CommandProvider, HttpProvider
 from flink_autoscaler.standalone.daemon.providers import TaskManagerSupplyRegistry, supply_rules
 from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
 

@@ -18,7 +18,7 @@ from flink_autoscaler.core.model.supervision import (
     SupervisionPhase,
 )
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.core.supervise.suspension import Suspension
+from flink_autoscaler.core.rescale.suspension import Suspension
 from flink_autoscaler.standalone.observability.job_series import CODE_LIMIT, MAX_CODES, JobMetricsCollector
 
 JOB = {"cluster": "c", "job_key": "c/orders"}

@@ -11,7 +11,7 @@ from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Supervision
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.core.supervise.tracking import WANTED_BEFORE, WANTED_BY_PERSON
+from flink_autoscaler.core.rescale.tracking import WANTED_BEFORE, WANTED_BY_PERSON
 from flink_autoscaler.standalone.observability.pass_reporter import request_facts
 
 HOLD = Hold((Reason("NO_CHANGE", "no vertex needs another parallelism now"),))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.model.load_profile import BUCKETS_PER_WEEK, LoadProfile, ProfileResult
-from flink_autoscaler.pipeline.history.rows import NamedRow
+from flink_autoscaler.pipeline.tables.rows import NamedRow
 from testkit.builders.backtests import a_history, job_rows
 from testkit.builders.history import NOON_MS
 from testkit.builders.web import WebSite

@@ -13,7 +13,7 @@ from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.load_profile import BUCKET
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.pipeline.history import Partition
+from flink_autoscaler.pipeline.tables import Partition
 from flink_autoscaler.standalone.settings.schema.clusters import (
     ClusterSettings,
     EngineKind,
