@@ -33,6 +33,7 @@ from benchmarks.measuring import processes, quiet_logs
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.tables.buffer import RowBuffer
 from flink_autoscaler.pipeline.tables.compact import LARGE_ROWS, MaintenanceTask, run_maintenance
 from flink_autoscaler.pipeline.tables.export import Format, write_export
@@ -41,7 +42,6 @@ from flink_autoscaler.pipeline.tables.rows import NamedRow, rows_of
 from flink_autoscaler.pipeline.tables.schema import TABLES, VERTICES
 from flink_autoscaler.pipeline.tables.spark_files import HadoopFiles
 from flink_autoscaler.pipeline.tables.store import EVERYTHING, HistoryFilter, WriteBatch, append, jobs_like
-from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from testkit.fakes.flink import FakeFlink, chain
 from testkit.scenarios.runner.process import DaemonProcess
 

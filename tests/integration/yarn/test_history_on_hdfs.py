@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.tables.files import files_at, own_session
 from flink_autoscaler.pipeline.tables.schema import DECISIONS, SAMPLES
 from flink_autoscaler.pipeline.tables.spark_files import read
 from flink_autoscaler.pipeline.tables.store import append
-from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.sink import HistorySink
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings

@@ -206,6 +206,7 @@ def cap_requests(
     }
     # Jobs that this pass does not look at, such as one that is still being carried out.
     seen = {request.context.job_key for request in requests}
+    # They keep what is theirs: their rescale goes on while nobody looks.
     taken = sum(each.slots for key, each in rescales.items() if key not in seen)
     kept, counted, failures = 0, list[PassRequest](), dict[JobKey, AutoscalerError]()
     for request in requests:
@@ -243,6 +244,7 @@ def _rescale_under_way(request: PassRequest, known: Reservation | None, now: flo
     current = request.state.supervision.under_way
     if current is None:
         return None
+    # The same rescale: what was counted when it was decided is exact, by slot sharing group.
     if known is not None and known.decided_ms == current.decided_ms:
         return known
     # Decided by another daemon, or long ago. Without the job's graph its vertices are taken to share slots.
@@ -433,6 +435,7 @@ def plan_reallocation(
     below_minimum = {claim.job_key: claim for claim in claims if claim.deficit}
     if not below_minimum:
         return NO_REALLOCATION
+    # Flink counts them as free until the job they are for runs.
     free = max(0, free - sum(promised.values()))
     shares, missing = redistribute(claims, free), {}
     # Who lacks the fewest takes first what is free, as soon as Flink sees it.
@@ -465,6 +468,7 @@ def _need(request: PassRequest, outcome: PassOutcome, promised: int) -> Claim | 
         if outcome.target.found_requirements
         else None
     )
+    # What is under way may be all that is missing.
     if need is not None and need.least > max(held, soon):
         return replace(claim, wanted=need.least, minimum=need.least)
     held = min(held, soon)

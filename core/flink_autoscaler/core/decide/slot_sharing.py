@@ -123,6 +123,7 @@ def _bounds(vertex: AnyVertex, context: JobAutoScalerContext) -> tuple[int, int,
     own = next((each for each in options.vertex_bounds if matches(vertex, each.pattern)), None)
     if own is not None:
         least, most, why = own.minimum or least, own.maximum or most, "vertex.bounds"
+    # Key groups bound a vertex whatever anybody configures.
     if 0 < vertex.max_parallelism < most:
         most, why = vertex.max_parallelism, "its max parallelism in Flink"
     return min(least, most), most, why
@@ -133,6 +134,7 @@ def _of_slots(after: Orders, job: PinnedJob) -> Iterator[str]:
     running = {vertex.vertex_id: vertex.parallelism for vertex in job.vertices}
     pinned = {vertex_id: pin.parallelism for vertex_id, pin in after.pins_by_vertex(job.vertices).items()}
     now, then = _slots(job, running), _slots(job, {**running, **pinned})
+    # Pins that make the job smaller need no room.
     if then <= now:
         return
     context = job.context
@@ -188,10 +190,12 @@ def is_preemptible(request: PassRequest) -> bool:
     )
     if not is_allowed or not options.supervises_rescales:
         return False
+    # No other scheduler can be asked for fewer slots.
     if request.context.flink_options.scheduler.strip().lower() != "adaptive":
         return False
     if request.context.status is not JobStatus.RUNNING or supervision.edit is not None:
         return False
+    # It has to get back what it survives before anybody asks it for more.
     if supervision.phase in (SupervisionPhase.ROLLING_BACK, SupervisionPhase.PAUSED):
         return False
     is_paused = request.orders.pause_for(PauseScope.DOWN, request.now_ms) is not None
@@ -212,6 +216,7 @@ def shrink_to(vertices: Iterable[AnyVertex], request: PassRequest, slots: int) -
     """
     known = list(vertices)
     floors = _floors(known, request)
+    # By group, not by vertex: a slot is free only when no vertex of its group needs it.
     groups, least = (
         parallelism_by_group(known, {v.vertex_id: v.parallelism for v in known}),
         parallelism_by_group(known, floors),
@@ -229,7 +234,8 @@ def _floors(vertices: list[AnyVertex], request: PassRequest) -> dict[VertexId, i
     options, pinned = request.context.options, request.orders.pins_by_vertex(vertices)
     restriction = request.context.restriction
 
-    def is_fast(vertex: AnyVertex) -> bool:
+    # A vertex that nobody may change has nothing to give.
+    def is_fixed(vertex: AnyVertex) -> bool:
         is_excluded = vertex.vertex_id in options.vertex_exclude_ids or vertex.vertex_id in restriction.fixed
         names = options.vertex_exclude_names
         return is_excluded or vertex.vertex_id in pinned or any(matches(vertex, name) for name in names)
@@ -237,7 +243,7 @@ def _floors(vertices: list[AnyVertex], request: PassRequest) -> dict[VertexId, i
     least = {
         v.vertex_id: max(1, min_parallelism_of(v, options), restriction.floors.get(v.vertex_id, 0)) for v in vertices
     }
-    return {v.vertex_id: v.parallelism if is_fast(v) else min(v.parallelism, least[v.vertex_id]) for v in vertices}
+    return {v.vertex_id: v.parallelism if is_fixed(v) else min(v.parallelism, least[v.vertex_id]) for v in vertices}
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +304,7 @@ def redistribute(claims: Sequence[Claim], free: int) -> dict[JobKey, int]:
     if not served:
         return {claim.job_key: claim.held for claim in claims}
     floors = {claim.job_key: claim.minimum if claim in served or not claim.deficit else claim.held for claim in claims}
+    # The minima come first; only what is beyond them is shared by weight.
     rest = free + sum(claim.held for claim in claims) - sum(floors.values())
     open_claims = [
         replace(claim, held=floors[claim.job_key])
@@ -310,8 +317,10 @@ def redistribute(claims: Sequence[Claim], free: int) -> dict[JobKey, int]:
 
 def _select_recipients(claims: Sequence[Claim], free: int) -> list[Claim]:
     """Return the starving jobs that can be helped, by priority; of equal ones those that lack the least."""
+    # Whoever lacks least first, so that as many jobs as possible get to run.
     served, taken = list[Claim](), 0
     for claim in sorted(claims, key=lambda each: (-each.priority, each.deficit, each.job_key)):
+        # Who is as important gives as well, but nobody above.
         spare = sum(max(0, each.held - each.minimum) for each in claims if each.priority <= claim.priority)
         if claim.deficit and taken + claim.deficit <= free + spare:
             served.append(claim)
@@ -322,6 +331,7 @@ def _select_recipients(claims: Sequence[Claim], free: int) -> list[Claim]:
 def _fill(claims: Sequence[Claim], free: int, granted: dict[JobKey, int]) -> int:
     """Give slot after slot to the job that has the least for its weight; return how many were given."""
     queue = [(claim.held / claim.weight, position) for position, claim in enumerate(claims)]
+    # Of equal ones the first: the same claims are always dealt alike.
     heapq.heapify(queue)
     given = 0
     while queue and given < free:
@@ -346,8 +356,10 @@ def more_slots(outcome: PassOutcome) -> tuple[int, int] | None:
 
 def defer(outcome: PassOutcome, reason: Reason) -> PassOutcome:
     """Return the outcome as if the job had not decided anything in this pass."""
+    # Nothing was decided: there is nothing to take back.
     if outcome.undecided is None:
         return outcome
     decision = Hold((*outcome.decision.reasons, reason))
+    # State and target both: a target that is left would be realized although nothing remembers it.
     target = replace(outcome.target, parallelism={}, min_parallelism={})
     return replace(outcome, decision=decision, state=outcome.undecided, undecided=None, target=target, report=None)

@@ -58,11 +58,13 @@ def analyze_resets(samples: Samples, greatest: Mapping[VertexId, float]) -> Rese
     """
     if not samples:
         return ResetAnalysis(samples, samples)
+    # The quick look first: in nearly every pass all counters are in order, and none is followed value by value.
     lately = MetricWindow(samples[-_LATELY:])
     doubtful = {v: most for v, most in greatest.items() if not _in_order(lately, v, most)}
     verdicts = {v: _reset_verdict(samples, v, most) for v, most in doubtful.items() if _is_odd(samples, v, most)}
     if not verdicts:
         return ResetAnalysis(samples, samples)
+    # What was before a fall is remembered until that is explained, as it may yet prove right; rates do without it.
     kept = tuple(_stored_sample(index, sample, verdicts) for index, sample in enumerate(samples))
     return ResetAnalysis(kept, tuple(_rate_sample(index, sample, verdicts) for index, sample in enumerate(kept)))
 
@@ -133,12 +135,14 @@ class _ResetVerdict:
 
 
 def _reset_verdict(samples: Samples, vertex_id: VertexId, most: float) -> _ResetVerdict:
+    # Both counters come with one answer: where one of them is wrong, so is the other.
     runs = []
     for metric in RECORD_COUNTERS:
         points = list(_newest_first(samples, vertex_id, metric))
         if points:
             runs.append(_CounterRun.through(reversed(points), most))
     wrong = frozenset(index for run in runs for index in run.wrong)
+    # The vertex begins anew where its last counter does: rates of two counters have to be of the same time.
     open_runs = [run for run in runs if run.before]
     begin = max((run.series[0].number for run in open_runs), default=0)
     return _ResetVerdict(wrong, begin, is_final=not any(run.may_come_back for run in open_runs))
@@ -214,6 +218,7 @@ class _CounterRun:
 
     def _break(self, point: _Point) -> None:
         """Find what the value goes on from: from before the last few, or from before a jump; else it begins anew."""
+        # The fewest that explain it: each value that is dropped is one that is called wrong.
         for dropped in range(1, min(BACK_WITHIN, len(self.series) - 1) + 1):
             if self._is_continued(self.series[:-dropped], point):
                 self.wrong |= {each.number for each in self.series[-dropped:]}
@@ -223,6 +228,7 @@ class _CounterRun:
         if self.may_come_back and self._is_continued(self.before, point):
             self._come_back(point)
             return
+        # Of two stretches the longer is the better witness of the usual speed.
         self.before = max(self.series, self.before, key=len)
         self.series, self.fallen = [point], 0
 
@@ -244,6 +250,7 @@ def _stored_sample(index: int, sample: MetricSample, verdicts: Mapping[VertexId,
     past = {v for v, verdict in verdicts.items() if verdict.is_final and index < verdict.begin}
     if not wrong and not past:
         return sample
+    # Its waiting times came with the answer that was wrong.
     waited = {v: times for v, times in sample.waited.items() if v not in wrong}
     return replace(_without_counters(sample, past), waited=waited, vertices=_unknown(sample, wrong, past))
 

@@ -44,6 +44,7 @@ def at_reading_time(request: PassRequest, reading: JobReading, cluster: ClusterR
 
     A pass may have waited for a worker that stood still, for the cluster to gather metrics, or for its answers.
     """
+    # The wait for the cluster is a part of how late the reading is, where that is known: they do not add up.
     late = max(staleness_ms(reading.read_ms, request.now_ms), cluster.waited_ms)
     return replace(request, now_ms=request.now_ms + late) if late > _SHORT_MS else request
 
@@ -63,15 +64,18 @@ def staleness_reason(request: PassRequest, reading: JobReading, cluster: Cluster
     What comes from a store that was empty a moment ago is fresh.
     """
     options = request.context.options
+    # A source that dates its metrics needs no guess about when Flink gathered them.
     if reading.at_ms is not None or reading.doubt:
         return _not_of_now(request, reading)
     if not options.is_improved:
         return None
     doubt = cluster.doubt or _slow_reading_text(request, reading, cluster)
+    # Proof outweighs suspicion, but not a restart: times that are compared over it are of two executions.
     doubt = "" if doubt and _is_proven(request, reading, cluster) else doubt
     doubt = doubt or _before_restart(request, reading, cluster)
     if not doubt:
         return None
+    # A reading that failed has its own reason, unless what it lacks is what was not gathered yet.
     is_missing = isinstance(reading.error, MissingMetricError)
     is_doubtful = reading.error is None and cluster.has_taskmanagers
     return Reason("METRICS_NOT_FRESH", f"{doubt}; no sample was taken") if is_missing or is_doubtful else None
@@ -109,6 +113,7 @@ def _before_restart(request: PassRequest, reading: JobReading, cluster: ClusterR
     if details is None or details.running_at_ms is None:
         return ""
     is_before = 0 < request.now_ms - details.running_at_ms < _age_ms(reading, cluster)
+    # The tasks are new and their times those of before: Flink still answers with what the old ones said.
     has_restarted = any(details.running_at_ms > sample.at_ms for sample in request.state.samples[-1:])
     is_same = has_restarted and is_collected_before(details, request.memory, cluster)
     return "Flink has not gathered metrics since the job began to run" if is_before or is_same else ""
@@ -136,6 +141,7 @@ def task_clock_ms(request: PassRequest, last: MetricSample, reading: JobReading,
     later_ms = None if reading.details is None else task_ms(reading.details)
     if not cluster.interval_ms or before_ms is None or later_ms is None:
         return None
+    # Subtasks run for as long as passes between two gatherings, whoever asked for them and when.
     at_ms = last.at_ms + round(later_ms - before_ms)
     least_ms = max(request.now_ms - _age_ms(reading, cluster) - OLD * cluster.interval_ms, last.at_ms)
     return min(at_ms, request.now_ms) if least_ms <= at_ms <= request.now_ms + _READING_MS else None
@@ -149,6 +155,7 @@ def task_ms(details: JobDetails) -> float | None:
     passed, count = list[float](), 0
     for vertex in details.vertices:
         io = vertex.io
+        # A finished task stands still and would slow the clock down.
         if vertex.status != "FINISHED" and io.idle_ms is not None and io.backpressured_ms is not None:
             passed.append(io.idle_ms + io.backpressured_ms + io.busy_ms)
             count += vertex.parallelism
@@ -182,4 +189,5 @@ def collection_time_ms(
     told = task_clock_ms(request, last, reading, cluster)
     if told is not None:
         return told
+    # Never the same instant for another gathering: it would take the place of the last sample.
     return max(at_ms, last.at_ms + 1) if age_ms else now_ms

@@ -52,6 +52,7 @@ class Layout:
         found = _LAYOUTS.get(shape)
         if found is None:
             found = Layout(tuple((v, tuple(_places(metrics))) for v, metrics in shape))
+            # Under its own shape: the one that was asked with would live as long as the layout.
             _LAYOUTS[found.shape] = found
         return found
 
@@ -165,6 +166,7 @@ class VertexTable(Mapping[VertexId, VertexMetrics]):
         return self.layout.shape, self.numbers.tobytes()
 
     def __setstate__(self, state: tuple[Shape, bytes]) -> None:
+        # Layouts are compared by identity: what comes from another process finds the one of this process.
         shape, numbers = state
         self.layout = Layout.of(shape)
         self.numbers = array("d")
@@ -190,6 +192,7 @@ class MetricWindow:
     def __init__(self, samples: Sequence[MetricSample]) -> None:
         self.samples = samples
         self.instants = list(map(_INSTANT, samples))
+        # A stage of the pass asks for the same rate that another one has asked for.
         self._rates: dict[tuple[ScalingMetric, VertexId], float] = {}
         self._averages: dict[tuple[ScalingMetric, VertexId, int], float] = {}
         # Samples with the same vertices and metrics follow each other: their arrays are read at the same place.
@@ -200,6 +203,7 @@ class MetricWindow:
     def values(self, metric: ScalingMetric, vertex_id: VertexId) -> list[float]:
         """Return the values of a metric of a vertex, one per sample, NaN where there is none."""
         values: list[float] = []
+        # One look-up for all samples of a run: their arrays are laid out alike.
         for places, arrays in self._runs:
             start, offsets = places.get(vertex_id, _NOWHERE)
             known = metric in offsets
@@ -296,6 +300,7 @@ class WindowSettings:
 
 def full_at_ms(samples: Sequence[MetricSample], settings: WindowSettings, now_ms: int) -> int:
     """Return the instant from which the window counts as full, judged before the sample of this pass is added."""
+    # The first stable sample begins the window, even where later ones are missing: passes may be far apart.
     for sample in samples:
         if sample.at_ms >= settings.stable_at_ms:
             return sample.at_ms + settings.length_ms
@@ -308,6 +313,7 @@ def trim(samples: tuple[MetricSample, ...], settings: WindowSettings, now_ms: in
     older = 0
     while older < len(samples) and samples[older].at_ms < start_ms:
         older += 1
+    # Without the one before the edge a pass that is a second late would find the window no longer full.
     if settings.keeps_edge and older and samples[older : older + 1] and samples[older].at_ms > start_ms:
         older -= 1
     return samples[older:]

@@ -37,6 +37,7 @@ def notice_edit(state: JobState, given: SupervisionInput) -> Transition:
     is_ours = _is_own_request(supervision, given, found)
     if not supervision.seen and state.overrides and not is_ours:
         return Transition(state)  # they are not what we want yet; there is nothing to compare them with
+    # A second answer like the last one: it confirms a foreign edit, which may have been a slip of one answer until now.
     if dict(found) == dict(supervision.seen):
         edit = supervision.edit and replace(supervision.edit, before={})
         start_ms = start_ms or supervision.seen_start_ms
@@ -47,6 +48,7 @@ def notice_edit(state: JobState, given: SupervisionInput) -> Transition:
         return _forget_unconfirmed_edit(state, found)
     if not supervision.seen or is_ours:
         return with_supervision(state, replace(supervision, seen=dict(found), seen_start_ms=start_ms))
+    # A JobManager that began after we last looked has forgotten the request; nobody has changed it.
     if start_ms is not None and supervision.seen_start_ms is not None and start_ms > supervision.seen_start_ms:
         return _restore_lost_request(state, given)
     return _respect_foreign_edit(state, given, found)
@@ -64,6 +66,7 @@ def _keeps_others(found: Requirements, vector: Vector, seen: Requirements) -> bo
 
 def has_strayed(supervision: Supervision, given: SupervisionInput) -> bool:
     """Tell whether a request of ours that was given up came true, so that it has to be taken back at once."""
+    # A PUT that timed out may be carried out minutes later, after something else was decided.
     found, asked = given.facts.requirements, supervision.asked
     if found is None or not asked or supervision.edit is not None or _holds(found, asked):
         return False
@@ -77,6 +80,7 @@ def _holds(found: Requirements, vector: Vector) -> bool:
 
 def _own_vectors(supervision: Supervision, given: SupervisionInput) -> Iterator[Vector]:
     """Yield what we have asked for, given up requests included that may still arrive."""
+    # What is sent and not confirmed is ours as well: a PUT may arrive after its answer was lost.
     yield supervision.asked
     if supervision.current is not None:
         yield supervision.current.target
@@ -108,6 +112,7 @@ def _restore_lost_request(state: JobState, given: SupervisionInput) -> Transitio
 def _respect_foreign_edit(state: JobState, given: SupervisionInput, found: Requirements) -> Transition:
     """Leave the job to whoever changed it; nothing of ours is followed or wanted any more."""
     respect, before = given.options.edit_respect, state.supervision.seen
+    # The order matters: a rollback is ended as one, and its record must be final before it is retired.
     supervision = supersede(state.supervision, given, "somebody else changed the requirements")
     supervision = supervision.without_probation(given.now_ms)
     if supervision.phase is SupervisionPhase.ROLLING_BACK:

@@ -89,6 +89,7 @@ class Tracking(Transition):
 
 def follow(given: SupervisionInput) -> Tracking:
     """Take the rescales of one job one pass further."""
+    # An answer that is older than one that was acted on would undo what followed from that: all steps go without it.
     given = is_clock_in_order(given)
     done = run_steps(given.request.state, given, _STEPS)
     supervision = done.state.supervision
@@ -115,6 +116,7 @@ def hold_while_open(state: JobState, given: SupervisionInput) -> Transition:
         return block(state, _UNDER_WAY, f"the rescale {change} is {current.stage.value}")
     if state.supervision.phase is SupervisionPhase.ROLLING_BACK:
         return block(state, "ROLLING_BACK", f"the job is not well yet after a rollback: {current.reason}")
+    # What the cluster could not do a moment ago it cannot do now: it is not asked again in every pass.
     if current.stage not in (Stage.REFUSED, Stage.PARTIALLY_REACHED) or current.settled_ms is None:
         return Transition(state)
     wait_ms = current.settled_ms + given.options.stabilization_interval.ms - given.now_ms
@@ -154,6 +156,7 @@ _STEPS: Final[tuple[Step, ...]] = (
     record_terminal_failure,
     track_request,
     track_progress,
+    # After what has become of the rescale: only one with a final stage can be proved.
     check_probation,
     watch_rollback,
     watch_pause,
@@ -161,6 +164,7 @@ _STEPS: Final[tuple[Step, ...]] = (
     expire_quarantine,
     hold_while_open,
     hold_while_requirements_unknown,
+    # Last, because any step before may have ended the rescale.
     track_outage,
 )
 """In this order. Each takes over from the one before, so that several transitions may happen in one pass."""

@@ -70,6 +70,7 @@ def detect_graph_change(state: JobState, given: SupervisionInput) -> Transition:
 def _end_with_job(state: JobState, given: SupervisionInput, why: str) -> Transition:
     """Stop following what belongs to an execution that is gone; a pause that only a person ends stays."""
     supervision, current = state.supervision, state.supervision.under_way
+    # The event needs the rescale as it was; ``supersede`` ends it.
     events = () if current is None else (superseded_event(given, current, why),)
     supervision = replace(supersede(supervision, given, why).retire_current(given.now_ms), asked={})
     if given.is_other_job or set(supervision.seen) != set(given.facts.running or {}):

@@ -36,6 +36,7 @@ _GROWTH: Final = 1.1
 def with_pause(supervision: Supervision, given: SupervisionInput, cause: str, text: str) -> Supervision:
     """Leave the job alone, until the cluster is another one, the time is over, or somebody resumes it."""
     record, length = supervision.current, given.options.rollback_pause
+    # Nothing is followed during a pause: what is open gets its result now or never.
     if supervision.under_way is not None:
         under_way = supervision.under_way
         ended = finalize(under_way, given, _stage_of(under_way, given), under_way.reason)
@@ -103,6 +104,7 @@ def end_pause(state: JobState, given: SupervisionInput, why: str) -> Transition:
 
 def _end_of(pause: Pause, given: SupervisionInput) -> str | None:
     """Return why a pause is over, None while it is not."""
+    # What a person ordered, and what no rollback helps, is for a person to end.
     if pause.for_good:
         return None
     if pause.until_ms is not None:
@@ -110,6 +112,7 @@ def _end_of(pause: Pause, given: SupervisionInput) -> str | None:
     old, present = pause.fingerprint, given.fingerprint
     if present is None:
         return None
+    # One that stays may be the one that is too small: all have to be new.
     if old.taskmanagers and present.taskmanagers and not old.taskmanagers & present.taskmanagers:
         return "all TaskManagers are new ones"
     has_more = _has_grown(_memory_figure(old, pause.cause), present, pause.cause)
@@ -137,6 +140,7 @@ def with_quarantine(
     known = {each.vertex_id: each for each in supervision.quarantine}
     for vertex_id in failed.raised:
         parallelism = failed.target[vertex_id]
+        # The least that failed is what counts: what is above it fails as well.
         if vertex_id not in known or parallelism <= known[vertex_id].parallelism:
             known[vertex_id] = Quarantined(vertex_id, parallelism, cause, given.now_ms, memory)
     return replace(supervision, quarantine=tuple(known.values()))
@@ -152,6 +156,7 @@ def expire_quarantine(state: JobState, given: SupervisionInput) -> Transition:
 
 
 def _may_try(each: Quarantined, given: SupervisionInput) -> bool:
+    # No figure tells when it is worth another try: a day has to do.
     if each.memory is None:
         return given.now_ms - each.since_ms > _DAY_MS
     return _has_grown(each.memory, given.fingerprint, each.cause)

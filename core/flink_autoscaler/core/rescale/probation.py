@@ -151,6 +151,7 @@ def _has_proved(given: SupervisionInput, current: RescaleRecord) -> bool:
     """Tell whether the job ran for long enough, and made a checkpoint where it makes any."""
     if not given.facts.all_running or current.settled_ms is None:
         return False
+    # A job that cannot make a checkpoint with its new parallelism would lose everything at its next failure.
     checkpoints = given.facts.checkpoints
     if checkpoints is not None and checkpoints.is_enabled and (checkpoints.completed_ms or 0) <= current.since_ms:
         return False

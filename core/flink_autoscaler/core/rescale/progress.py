@@ -45,6 +45,7 @@ def track_request(state: JobState, given: SupervisionInput) -> Transition:
 def _check_requirements(state: JobState, given: SupervisionInput, current: RescaleRecord, waited_ms: int) -> Transition:
     """Find out whether the cluster has the requirements."""
     facts, refusal = given.facts, given.request.refusal
+    # Either is proof: requirements may be unreadable while the job runs with them, and it may not run with them yet.
     if _is_asked_for(facts, current) or _runs_with(facts, current.target):
         requirements = dict(facts.requirements or {})
         seen = replace(state.supervision, seen=requirements, seen_start_ms=facts.initialized_ms)
@@ -97,12 +98,14 @@ def _runs_with(facts: RescaleFacts, vector: Vector) -> bool:
 def track_progress(state: JobState, given: SupervisionInput) -> Transition:
     """Find out whether the job runs as it was asked to, or should by now: ``PENDING`` becomes final."""
     current, facts = state.supervision.current, given.facts
+    # The step before may have accepted the request in this very pass: it can be complete at once.
     if current is None or current.stage is not Stage.PENDING:
         return Transition(state)
     if _runs_with(facts, current.target):
         return _complete(state, given, current)
     if given.context.status.is_terminal:
         return _end_with_job(state, given, current)
+    # Unknown is neither late nor reached; the timers go on, so that the next answer decides.
     if facts.running is None:
         return Transition(state)
     estimate = expected_downtime(state.supervision, current, facts)
@@ -118,6 +121,7 @@ def track_progress(state: JobState, given: SupervisionInput) -> Transition:
 def _complete(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Transition:
     checkpoints, taskmanagers = given.facts.checkpoints, given.facts.taskmanagers
     unknown = unmeasured_reason(given.facts, current, most_ms=given.since(current.decided_ms) + _CLOCKS_APART_MS)
+    # A downtime that is wrong is worse than none: it would be what the next rescales are expected to cost.
     outage_ms = None if unknown else measured_outage(given.facts)
     reached = replace(
         finalize(current, given, Stage.REACHED, current.reason),
@@ -162,6 +166,7 @@ def _accept_late_result(state: JobState, given: SupervisionInput, current: Resca
     """Take what the job runs with as the result. Nothing of the request stays that could come true by surprise."""
     running = dict(given.facts.running or {})
     free = sum(each.free_slots for each in given.facts.taskmanagers or ())
+    # The request may still be with the cluster: unless it is withdrawn, it comes true when slots appear.
     if running == dict(current.before):
         why = f"nothing has changed within {limit_ms // 1000} s; {free} slots are free"
         if threshold := too_small(given.context, current.before, current.target):

@@ -72,6 +72,7 @@ def roll_back_by_order(state: JobState, given: SupervisionInput, who: str) -> Tr
 def _go_back(
     state: JobState, given: SupervisionInput, failed: RescaleRecord, goal: Vector, cause: RollbackCause
 ) -> Transition:
+    # The record has to be final before the rollback begins, or that would report it as overtaken.
     undone = replace(
         failed,
         reverted=True,
@@ -82,6 +83,7 @@ def _go_back(
     origin = Origin.OPERATOR if cause.name == _OPERATOR else Origin.ROLLBACK
     supervision = replace(state.supervision, current=undone)
     supervision = start_rescale(supervision, given, failed.target, goal, origin, str(cause))
+    # Counted when it begins: a rollback that is overtaken is one all the same, and a job must not swing for ever.
     supervision = replace(supervision, rollbacks_ms=(*rollbacks_today(supervision, given), given.now_ms))
     supervision = supervision.with_phase(SupervisionPhase.ROLLING_BACK, given.now_ms)
     text = f"Rolling back {given.describe_change(failed.target, goal)}, because of {cause}"
@@ -103,6 +105,7 @@ def _goal(supervision: Supervision, given: SupervisionInput, failed: RescaleReco
 def _reverted_changes(given: SupervisionInput, failed: RescaleRecord, goal: Vector) -> dict[str, int]:
     limit = given.options.max_parallelism
     reverted = {vertex_id: goal.get(vertex_id, failed.before.get(vertex_id)) for vertex_id in failed.changed}
+    # A bound that was lowered since holds, but does not push a vertex below what it had before.
     kept = {
         vertex_id: min(parallelism, max(limit, failed.before.get(vertex_id, limit)))
         for vertex_id, parallelism in reverted.items()
@@ -117,6 +120,7 @@ def watch_rollback(state: JobState, given: SupervisionInput) -> Transition:
     if supervision.phase is not SupervisionPhase.ROLLING_BACK or record is None:
         return Transition(state)
     estimate = expected_downtime(supervision, record, given.facts)
+    # Generous: to go on too early would end a rollback that is about to work.
     limit_ms = 2 * round(estimate.q90 * 1000) + _EXTRA_MS
     is_late = given.since(supervision.since_ms) > limit_ms
     if _is_healthy(given, record):
@@ -126,6 +130,7 @@ def watch_rollback(state: JobState, given: SupervisionInput) -> Transition:
     if not is_late:
         return Transition(state)
     goal = {v: min(parallelism, supervision.initial.get(v, parallelism)) for v, parallelism in record.target.items()}
+    # Once only: whatever fails at the first parallelism, too, is no matter of parallelism.
     if _INITIAL_TRIED in supervision.hits or goal == dict(record.target):
         text = f"the job is not well {limit_ms // 1000} s after the rollback"
         return _give_up(state, given, ROLLBACK_FAILED, text)
@@ -140,6 +145,7 @@ def _is_healthy(given: SupervisionInput, record: RescaleRecord) -> bool:
     running, requirements = given.facts.running, given.facts.requirements
     if running is None or not given.facts.all_running:
         return False
+    # Well for want of slots only does not count: with more of them it would fail again.
     if not given.is_reactive and (requirements is None or _may_grow(requirements, record)):
         return False
     return all(running.get(vertex_id, 0) <= parallelism for vertex_id, parallelism in record.target.items())

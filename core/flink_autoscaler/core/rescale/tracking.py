@@ -51,9 +51,11 @@ def track_before(request: PassRequest, reading: JobReading, cluster: ClusterRead
         return _track_orders_only(request, reading)
     if required_facts(request) is RequiredFacts.NOTHING:
         return Tracking(request.state)
+    # Something was to be read and was not: nothing is concluded from that, and nobody's change is overwritten.
     if reading.facts is None:
         is_blind = bool(supervision.seen) and supervision.phase is not SupervisionPhase.ROLLING_BACK
         return Tracking(request.state, is_repair=is_repairing(supervision), requirements_unknown=is_blind)
+    # Only for texts: a job whose details were not read is followed by the ids of its vertices.
     names = {v.vertex_id: v.name for v in reading.details.vertices} if reading.details else {}
     checkers = _checkers(plugins.error_checkers)
     return follow(SupervisionInput(request, _facts(reading, request), checkers, pressure(cluster), names))
@@ -127,15 +129,19 @@ def track_after(
         return TrackingUpdate(supervision)
     if running and _is_new(wants, supervision, request) and _may_begin(wanted, supervision, request):
         origin = Origin.AUTOSCALER if wants.is_decided or wants.releases_slots else Origin.OPERATOR
+        # Of all vertices that run: the cluster takes requirements as a whole, and what is not named stays.
         target = {vertex_id: wanted.get(vertex_id, parallelism) for vertex_id, parallelism in running.items()}
         given = SupervisionInput(request, _facts(reading, request))
         supervision = start_rescale(supervision, given, running, target, origin, _why(origin, request, wants))
         raised = [vertex_id for vertex_id, parallelism in target.items() if parallelism > running[vertex_id]]
+        # Before the request is sent: afterwards the cluster shows what the rescale has made of it.
         baseline = {**pressure(cluster), **before_rescale(request.state.samples, raised)}
         supervision = replace(supervision, baseline=baseline)
+        # What the job ran with before anything was asked of it is the last resort of a rollback.
         if not supervision.initial:
             supervision = replace(supervision, initial=running, last_stable=running)
     found = reading.facts.requirements if reading.facts else None
+    # Remembered before it is sent, so that a crash in between shows as a request of ours and not as a foreign edit.
     if _is_request_due(wants, request, supervision, found):
         supervision = replace(supervision, asked=dict(wanted))
     return TrackingUpdate(supervision, _minimum_parallelism(options.lower_bound, wanted, supervision.current), found)
@@ -180,6 +186,7 @@ def _facts(reading: JobReading, request: PassRequest) -> RescaleFacts:
 
 def _may_begin(wanted: Vector, supervision: Supervision, request: PassRequest) -> bool:
     """Tell whether what is wanted is a rescale of its own, and the job has not ended."""
+    # Asking again for what is under way would begin its timers anew in every pass.
     under_way = supervision.under_way
     is_followed = under_way is not None and not _differs(wanted, under_way.target)
     is_going_back = supervision.phase is SupervisionPhase.ROLLING_BACK

@@ -77,6 +77,7 @@ class SupervisionInput:
     @property
     def is_other_job(self) -> bool:
         """Whether the job is another one than in the pass before, under the same key."""
+        # In the first pass over a job there is no other one to tell it from.
         return self.request.state.job_id not in (None, self.context.job_id)
 
     def requirements_unknown(self, supervision: Supervision) -> bool:
@@ -85,6 +86,7 @@ class SupervisionInput:
 
     def since(self, instant_ms: int | None) -> int:
         """Return the milliseconds since an instant by the clock of the daemon; 0 where that is not known."""
+        # An instant that was never noted counts as now: no timer runs out because of it.
         return self.now_ms - (instant_ms or self.now_ms)
 
     def name(self, vertex_id: VertexId) -> str:
@@ -120,6 +122,7 @@ Step = Callable[[JobState, SupervisionInput], Transition]
 
 def run_steps(state: JobState, given: SupervisionInput, steps: Iterable[Step]) -> Transition:
     """Take steps one after the other."""
+    # A loop and not a fold over ``then``: every pass takes all steps, and a fold would copy the tuples in each.
     events, holds = list[Event](), list[Reason]()
     for step in steps:
         done = step(state, given)
@@ -133,6 +136,7 @@ def with_supervision(
     state: JobState, supervision: Supervision, *events: Event, overrides: Vector | None = None
 ) -> Transition:
     """Go on with another supervision, and with other overrides where they are given."""
+    # An empty map is a wish of its own, as after a foreign edit; only None keeps what was wanted.
     wanted = state.overrides if overrides is None else dict(overrides)
     return Transition(replace(state, supervision=supervision, overrides=wanted), events)
 
@@ -155,6 +159,7 @@ def superseded_event(given: SupervisionInput, record: RescaleRecord, why: str) -
 
 def finalize(record: RescaleRecord, given: SupervisionInput, stage: Stage, reason: str) -> RescaleRecord:
     """Give a rescale its final stage."""
+    # Noted now: the next pass may see the job on its way to another parallelism.
     reached = dict(given.facts.running or {})
     return replace(record, stage=stage, settled_ms=given.now_ms, reason=reason, reached=reached)
 
@@ -172,6 +177,7 @@ def start_rescale(
     """Begin to follow a rescale; the one before it is a past one then."""
     record = RescaleRecord(
         decided_ms=given.now_ms,
+        # By the clock of the JobManager, which dates exceptions, checkpoints and restarts that are compared with it.
         since_ms=given.now_ms if given.facts.now_ms is None else given.facts.now_ms,
         before=dict(before),
         target=dict(target),
@@ -179,5 +185,6 @@ def start_rescale(
         mechanism=mechanism_of(given.context, before, target),
         reason=reason,
     )
+    # One rescale is followed at a time: nothing tells which of two requests a parallelism comes from.
     past = supersede(supervision, given, "another rescale was decided")
     return replace(past.retire_current(given.now_ms), current=record, since_ms=given.now_ms, hits={})

@@ -13,6 +13,7 @@ from flink_autoscaler.pipeline.backtest.case import FittedHistory
 from flink_autoscaler.pipeline.backtest.fitting import COLUMNS, FitParams, Records, fit_case
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, SimulationResult
 from flink_autoscaler.pipeline.backtest.simulate_case import simulate_task
+from flink_autoscaler.pipeline.profiles import BACKTEST_WEEKS
 from flink_autoscaler.pipeline.tables.files import Files, open_files
 from flink_autoscaler.pipeline.tables.schema import SAMPLES, TABLES
 from flink_autoscaler.pipeline.tables.store import (
@@ -23,7 +24,6 @@ from flink_autoscaler.pipeline.tables.store import (
     retry_until_consistent,
     scan,
 )
-from flink_autoscaler.pipeline.profiles import BACKTEST_WEEKS
 
 _KEY = "job_key"
 

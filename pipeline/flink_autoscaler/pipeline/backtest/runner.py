@@ -9,8 +9,8 @@ from typing import Final, Protocol
 from flink_autoscaler.pipeline.backtest.case import FittedHistory
 from flink_autoscaler.pipeline.backtest.inline import BacktestFilter, InlineRunner
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, SimulationResult
-from flink_autoscaler.pipeline.tables.store import Progress, ignore_progress
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
+from flink_autoscaler.pipeline.tables.store import Progress, ignore_progress
 
 NO_SPARK: Final = "none"
 """The master for this process."""

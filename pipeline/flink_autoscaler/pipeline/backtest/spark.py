@@ -24,16 +24,16 @@ from flink_autoscaler.pipeline.backtest.fitting import COLUMNS
 from flink_autoscaler.pipeline.backtest.inline import BacktestFilter, InlineRunner
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, SimulationResult, SimulationTask
 from flink_autoscaler.pipeline.backtest.workers import RESULT, FitTask, RunTask
-from flink_autoscaler.pipeline.tables.files import files_at, is_local
-from flink_autoscaler.pipeline.tables.schema import TABLES
-from flink_autoscaler.pipeline.tables.spark_files import read
-from flink_autoscaler.pipeline.tables.store import Progress, ignore_progress
 from flink_autoscaler.pipeline.profiles.run import BATCH_CONF
 from flink_autoscaler.pipeline.spark.codec import decode, encode
 from flink_autoscaler.pipeline.spark.executors import ArrowFunction, map_in_arrow
 from flink_autoscaler.pipeline.spark.session import open_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
+from flink_autoscaler.pipeline.tables.files import files_at, is_local
+from flink_autoscaler.pipeline.tables.schema import TABLES
+from flink_autoscaler.pipeline.tables.spark_files import read
+from flink_autoscaler.pipeline.tables.store import Progress, ignore_progress
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from flink_autoscaler.pipeline.backtest.case import FittedHistory
 from flink_autoscaler.pipeline.backtest.fitting import COLUMNS, FitParams, Records, fit_case
 from flink_autoscaler.pipeline.backtest.plan import SimulationTask
 from flink_autoscaler.pipeline.backtest.simulate_case import simulate_task
-from flink_autoscaler.pipeline.tables.schema import TABLES
 from flink_autoscaler.pipeline.spark.codec import decode, encode
+from flink_autoscaler.pipeline.tables.schema import TABLES
 
 RESULT: Final = "result"
 """The column of what came of a row, encoded."""

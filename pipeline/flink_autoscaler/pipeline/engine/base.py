@@ -24,6 +24,7 @@ Evaluate = Callable[[Sequence[PassRequest]], Sequence[PassOutcome]]
 
 def evaluate_pending(requests: Sequence[PassRequest], evaluate: Evaluate) -> list[PassOutcome]:
     """Return one outcome per request, in the same order; only jobs that have to be read are evaluated."""
+    # By position: engines answer in any order, and what belongs to a job must not shift to its neighbour.
     outcomes: dict[int, PassOutcome] = {}
     for position, request in enumerate(requests):
         found = try_call(partial(without_reading, request), what=job_label(request))
@@ -31,6 +32,7 @@ def evaluate_pending(requests: Sequence[PassRequest], evaluate: Evaluate) -> lis
         if outcome is not None:
             outcomes[position] = outcome
     open_ = [position for position in range(len(requests)) if position not in outcomes]
+    # No engine is woken for nothing: Spark would start a job.
     if open_:
         evaluated = evaluate([requests[position] for position in open_])
         outcomes |= zip(open_, evaluated, strict=True)
@@ -85,6 +87,7 @@ class EndpointGroup:
 
 def group_by_endpoint(requests: Sequence[PassRequest]) -> list[EndpointGroup]:
     """Group requests with their positions by endpoint, in the order in which endpoints appear."""
+    # A dict keeps the order of first appearance, which makes the way of a pass repeatable.
     places: dict[Endpoint, list[int]] = {}
     for place, request in enumerate(requests):
         places.setdefault(request.context.endpoint, []).append(place)

@@ -54,6 +54,7 @@ class InlineEngine:
         """
         self._loop = loop
         self._reason = reason
+        # Closed by ``close`` only if they are its own: the daemon shares one cache among all clusters.
         self._own_clients = ClientCache(loop) if clients is None else None
         self._clients = clients or self._own_clients or ClientCache(loop)
         self._deadlines = Deadlines(job_deadline, pass_deadline)
@@ -75,6 +76,7 @@ class InlineEngine:
 
     def evaluate_results(self, requests: Sequence[PassRequest]) -> list[EvaluationResult]:
         """Return what became of jobs that all have to be read, and how long their endpoints took; none is given up."""
+        # Without a cut: nobody shares a task with anybody here, and the deadlines bound each job.
         answers = self._loop.run(evaluate_groups(self._clients, group_by_endpoint(requests), self._deadlines))
         return [answers[position] for position in range(len(requests))]
 
@@ -87,6 +89,7 @@ class InlineEngine:
             endpoints: Of the clusters.
             fresh: Where jobs are to be read afterwards from metrics that have just been gathered.
         """
+        # Nothing to read, no hop to the other thread.
         return self._loop.run(read_clusters(self._clients, endpoints, fresh, self._deadlines)) if endpoints else {}
 
     def start(self) -> None:

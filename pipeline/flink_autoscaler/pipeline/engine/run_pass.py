@@ -56,11 +56,13 @@ async def _evaluate_group(
 ) -> dict[int, EvaluationResult]:
     started = perf_counter()
     outcomes: Sequence[PassOutcome | None]
+    # Made outside the boundary, which swallows the TimeoutError that tells both apart.
     cut = asyncio.timeout(None if math.isinf(cut_after) else cut_after)
     outcomes = [None] * len(group.positions)
     with ErrorBoundary(what=group.endpoint.url) as boundary:
         async with cut:
             outcomes = await _outcomes(clients, group, deadlines)
+    # A group that was cut off has no outcome: its jobs are read again elsewhere, and an error would end them.
     if boundary.error is not None and not cut.expired():
         outcomes = [failed_outcome(request, boundary.error) for request in group.requests]
     seconds = perf_counter() - started
@@ -136,6 +138,7 @@ async def run_passes(
         connections: Of the client; None takes those of its endpoint.
         source: Where the metrics come from; None asks the cluster for them.
     """
+    # One instant for all jobs: a deadline per job would let a queue of slow ones outlast the pass.
     end = None if math.isinf(pass_deadline) else asyncio.get_running_loop().time() + pass_deadline
     source = source or RestMetricSource(client)
     if cluster is None:
@@ -147,6 +150,7 @@ async def run_passes(
     read = await source.prepare(requests, min(job_deadline, pass_deadline))
     reading = _ClusterReader(read, cluster, job_deadline, end, admission or nullcontext)
     outcomes: dict[int, PassOutcome] = {}
+    # One iterator for all workers: whoever is free takes the next job, and no job waits behind a slow one.
     queue = iter(enumerate(requests))
 
     async def work() -> None:
@@ -187,6 +191,7 @@ class _ClusterReader:
             return replace(outcome, inputs=self._inputs(request, outcome, None))
         rest_of_pass = asyncio.timeout_at(self.end)
         with ErrorBoundary(what=job_label(request)) as boundary:
+            # In this order: waiting for admission counts as time of the pass.
             async with rest_of_pass, self.admission():
                 return await self._timed_outcome(request)
         if rest_of_pass.expired():
@@ -195,9 +200,11 @@ class _ClusterReader:
 
     async def _timed_outcome(self, request: PassRequest) -> PassOutcome:
         started = perf_counter()
+        # By the wall clock, not the pass's: a job may have waited minutes for its turn.
         asked_ms = wall_ms()
         reading = replace(await self._read(request), asked_ms=asked_ms, read_ms=wall_ms())
         read = perf_counter()
+        # On the event loop: it takes a millisecond, and a thread would cost more than it saves.
         outcome = advance(request, reading, self.cluster, installed_plugins())
         seconds = {COLLECT: read - started, EVALUATE: perf_counter() - read}
         return replace(outcome, seconds=seconds, inputs=self._inputs(request, outcome, reading))

@@ -15,15 +15,15 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.load_profile import ProfileResult
-from flink_autoscaler.pipeline.tables.files import Files, files_at, is_local, local_path
-from flink_autoscaler.pipeline.tables.schema import SAMPLES
-from flink_autoscaler.pipeline.tables.spark_files import advice, read
-from flink_autoscaler.pipeline.tables.store import SUFFIX, Folder, HistoryFilter
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
 from flink_autoscaler.pipeline.spark.session import OpenSession, open_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
+from flink_autoscaler.pipeline.tables.files import Files, files_at, is_local, local_path
+from flink_autoscaler.pipeline.tables.schema import SAMPLES
+from flink_autoscaler.pipeline.tables.spark_files import advice, read
+from flink_autoscaler.pipeline.tables.store import SUFFIX, Folder, HistoryFilter
 
 COLUMNS: Final[Mapping[str, str]] = {
     "job_key": "string",

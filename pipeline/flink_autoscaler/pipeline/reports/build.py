@@ -12,10 +12,6 @@ from pyspark.sql import functions as f
 
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.load_profile import ProfileResult
-from flink_autoscaler.pipeline.tables.files import Files, HistoryError
-from flink_autoscaler.pipeline.tables.schema import DECISIONS, RESCALES, SAMPLES, VERTICES, HistoryTable
-from flink_autoscaler.pipeline.tables.spark_files import TableRead, read
-from flink_autoscaler.pipeline.tables.store import HistoryFilter, jobs_like
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
 from flink_autoscaler.pipeline.reports import aggregate
@@ -31,6 +27,10 @@ from flink_autoscaler.pipeline.reports.report import (
     report_metrics,
 )
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
+from flink_autoscaler.pipeline.tables.files import Files, HistoryError
+from flink_autoscaler.pipeline.tables.schema import DECISIONS, RESCALES, SAMPLES, VERTICES, HistoryTable
+from flink_autoscaler.pipeline.tables.spark_files import TableRead, read
+from flink_autoscaler.pipeline.tables.store import HistoryFilter, jobs_like
 
 NOTHING_BEFORE = "the history before the period has nothing about this job"
 

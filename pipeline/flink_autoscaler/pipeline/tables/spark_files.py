@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql.functions import col, lit, row_number, timestamp_millis
 
+from flink_autoscaler.pipeline.spark.supply import reason_of
 from flink_autoscaler.pipeline.tables.files import (
     GONE,
     STAGING,
@@ -34,7 +35,6 @@ from flink_autoscaler.pipeline.tables.store import (
     require,
     retry_until_consistent,
 )
-from flink_autoscaler.pipeline.spark.supply import reason_of
 
 _PACKAGES: Final = {
     "s3a": "org.apache.hadoop:hadoop-aws:{hadoop}",

@@ -124,9 +124,9 @@ def _report_request(
 
 
 def _build_report(settings: Settings, history: cli.HistoryOptions, request: ReportRequest) -> Report:
+    from flink_autoscaler.pipeline.reports.build import build_report
     from flink_autoscaler.pipeline.tables.files import HistoryError, LocalFiles, files_at, is_local
     from flink_autoscaler.pipeline.tables.store import list_all_folders
-    from flink_autoscaler.pipeline.reports.build import build_report
     from flink_autoscaler.standalone.cli import history_access as access
     from flink_autoscaler.standalone.settings.spark import BATCH_MEMORY
 

@@ -104,6 +104,7 @@ class Completion:
         pairs = list(zip(requests, outcomes, strict=True))
         growing = [pair for pair in pairs if _needs_more_slots(pair[1])]
         others = [pair for pair in pairs if not _needs_more_slots(pair[1])]
+        # Begun first, so that their requests are under way while the batch is recorded.
         planned = self._submit(run, [pair for pair in others if isinstance(pair[1].decision, Rescale)])
         held = self._record_batch(run, [pair for pair in others if not isinstance(pair[1].decision, Rescale)])
         self._await_results(run, planned)
@@ -127,6 +128,7 @@ class Completion:
             work[job_key] = self._workers.submit(
                 self._complete_job, request, outcome, run.term, is_recorded=is_recorded
             )
+            # Known before anything is waited for: the next pass must not touch a job that a hanging worker still holds.
             run.tracker.track_work(job_key, work[job_key])  # type: ignore[arg-type]
         return work
 
@@ -157,6 +159,7 @@ class Completion:
             run.tracker.track_work(request.context.job_key, together)  # type: ignore[arg-type]
         wait([together], timeout=max(0.0, run.deadline - time.monotonic()))
         found = self._result_of(together)
+        # Nobody knows whether any of them was recorded: none may be carried out.
         if isinstance(found, AutoscalerError):
             run.failures.update((request.context.job_key, found) for request, _ in pairs)
             return {}
@@ -167,8 +170,10 @@ class Completion:
 
     def _save_batch(self, pairs: Sequence[Pair], term: int) -> tuple[Mapping[JobKey, JobPassReport], frozenset[JobKey]]:
         """Record jobs in one transaction; return the reports of those that are done, and all that were recorded."""
+        # The fence is bound in the worker: terms are of a thread, and this one may outlive the lease.
         with self._leadership.bound_to_term(term):
             recorded = self._autoscaler.record_all({request.context.job_key: outcome for request, outcome in pairs})
+        # Whatever else is to be done for a job gets a worker of its own: a slow cluster delays no other job.
         quiet = [pair for pair in pairs if pair[0].context.job_key in recorded and _has_no_effects(pair[1])]
         reports = {
             request.context.job_key: self._complete_job(request, outcome, term, is_recorded=True)
@@ -184,6 +189,7 @@ class Completion:
             report = try_call(partial(self._autoscaler.complete, context, outcome, is_recorded=is_recorded))
             if isinstance(report, AutoscalerError):
                 return JobPassReport(context.job_key, outcome, None, (report,))
+            # After the realization, which it must neither delay nor fail.
             if self._recorder is not None:
                 self._best_effort("record of passes", partial(self._recorder.put, request, outcome))
             alone = suspensions(request.orders, outcome.state.supervision, request.now_ms)

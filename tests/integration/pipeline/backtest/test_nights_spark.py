@@ -11,9 +11,9 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.pipeline.backtest.case import BacktestCase
 from flink_autoscaler.pipeline.backtest.fitting import FitParams, fit_case
 from flink_autoscaler.pipeline.backtest.nightly_profiles import nightly_profiles_of
-from flink_autoscaler.pipeline.tables.rows import NamedRow
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
+from flink_autoscaler.pipeline.tables.rows import NamedRow
 from testkit.builders.backtests import LATER, NOON, SOURCE, arrival_rows, job_rows, records
 from testkit.clusters.spark.fixtures import SharedSpark
 

@@ -12,9 +12,9 @@ import pytest
 from flink_autoscaler.pipeline.backtest.inline import BacktestFilter, InlineRunner
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate
 from flink_autoscaler.pipeline.backtest.runner import Runner, open_runner
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.tables.files import MissingHistoryError
 from flink_autoscaler.pipeline.tables.store import HistoryFilter, jobs_like
-from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from testkit.builders.backtests import LATER, SOURCE, a_history, job_rows, rescale_row
 from testkit.builders.history import NOON_MS, part_files
 

@@ -12,11 +12,11 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import SparkSession
 
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.tables.files import FileVanishedError, HistoryError, files_at, own_session
 from flink_autoscaler.pipeline.tables.schema import SAMPLES
 from flink_autoscaler.pipeline.tables.spark_files import read
 from flink_autoscaler.pipeline.tables.store import append, read_rows
-from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from testkit.builders.backtests import a_history, job_rows
 from testkit.builders.history import DAY_MS, NOON_MS, a_batch, sample_rows
 from testkit.builders.profiles import ASOF, write_samples

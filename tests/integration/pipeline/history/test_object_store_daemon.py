@@ -16,10 +16,10 @@ from typing import Final
 import pytest
 from pyspark.sql import SparkSession
 
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.tables.files import files_at, own_session
 from flink_autoscaler.pipeline.tables.schema import DECISIONS
 from flink_autoscaler.pipeline.tables.spark_files import read
-from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.sink import HistorySink
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from testkit.clusters.flink.waiting import wait_until

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.pipeline.profiles.run import parquet_samples
 from flink_autoscaler.pipeline.tables import Partition
 from flink_autoscaler.pipeline.tables.compact import MaintenanceTask, run_maintenance
 from flink_autoscaler.pipeline.tables.files import (
@@ -24,7 +25,6 @@ from flink_autoscaler.pipeline.tables.files import (
 from flink_autoscaler.pipeline.tables.schema import RESCALES, SAMPLES, TABLES
 from flink_autoscaler.pipeline.tables.spark_files import BLOCK_BYTES, HadoopFiles, read
 from flink_autoscaler.pipeline.tables.store import HistoryFilter, append, describe, list_folders, read_rows
-from flink_autoscaler.pipeline.profiles.run import parquet_samples
 from testkit.builders.history import (
     DAY_MS,
     NOON_MS,

@@ -20,14 +20,14 @@ from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.load_profile import BUCKET, WEEK, LoadProfile, ProfileResult, slot_of, zone_named
-from flink_autoscaler.pipeline.tables.files import new_id
-from flink_autoscaler.pipeline.tables.schema import SAMPLES
-from flink_autoscaler.pipeline.tables.store import WriteBatch, append
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.fit import LoadSeries, SourceHistory
 from flink_autoscaler.pipeline.profiles.job import profiles_of, quarter_hours, results
 from flink_autoscaler.pipeline.profiles.run import samples_at
 from flink_autoscaler.pipeline.profiles.source import RESULT
+from flink_autoscaler.pipeline.tables.files import new_id
+from flink_autoscaler.pipeline.tables.schema import SAMPLES
+from flink_autoscaler.pipeline.tables.store import WriteBatch, append
 from flink_autoscaler.standalone.cli.forecast import profile_builder, show_profiles
 from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from testkit.builders.history import DAY_MS, a_storage, conformed, part_files, sample_rows, write

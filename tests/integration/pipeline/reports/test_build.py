@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from flink_autoscaler.pipeline.tables.files import HistoryError, MissingHistoryError, files_at
-from flink_autoscaler.pipeline.tables.rows import NamedRow
-from flink_autoscaler.pipeline.tables.schema import DECISIONS, SAMPLES, VERTICES
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.reports.build import ReportRequest, build_report, select_jobs_to_show
 from flink_autoscaler.pipeline.reports.pages import fleet_page
 from flink_autoscaler.pipeline.reports.report import AttentionReason, Report, ReportMetrics
+from flink_autoscaler.pipeline.tables.files import HistoryError, MissingHistoryError, files_at
+from flink_autoscaler.pipeline.tables.rows import NamedRow
+from flink_autoscaler.pipeline.tables.schema import DECISIONS, SAMPLES, VERTICES
 from testkit.builders.history import a_storage, part_files, write
 from testkit.builders.reports import DAY, NOON, MadeJob, write_history
 from testkit.clusters.spark.fixtures import SharedSpark

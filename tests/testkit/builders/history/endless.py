@@ -14,8 +14,8 @@ from typing import Any
 
 import structlog
 
-from flink_autoscaler.pipeline.tables.files import is_local, own_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
+from flink_autoscaler.pipeline.tables.files import is_local, own_session
 from flink_autoscaler.standalone.history.sink import HistorySink
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from testkit.builders.history import NOON_MS

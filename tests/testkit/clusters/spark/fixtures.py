@@ -51,8 +51,8 @@ class _Shared:
 
     def _start(self) -> SparkSession:
         # Imported here: who runs no test on Spark does not wait for it.
-        from flink_autoscaler.pipeline.tables.files import own_session  # noqa: PLC0415
         from flink_autoscaler.pipeline.spark.settings import SparkSettings  # noqa: PLC0415
+        from flink_autoscaler.pipeline.tables.files import own_session  # noqa: PLC0415
 
         self._session = self._open.enter_context(own_session(SparkSettings(master="local[1]", conf=PLANS)))
         return self._session

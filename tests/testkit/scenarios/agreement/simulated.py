@@ -10,9 +10,9 @@ from pyarrow import dataset
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.pipeline.backtest.fitting import FittedModel, Records, fit_model
 from flink_autoscaler.pipeline.backtest.inline import BacktestFilter, read_records
-from flink_autoscaler.pipeline.tables.files import open_files
 from flink_autoscaler.pipeline.simulator import ReportSettings, RescaleParams, Simulation
 from flink_autoscaler.pipeline.simulator.workloads import Workload, from_shape
+from flink_autoscaler.pipeline.tables.files import open_files
 from testkit.scenarios.agreement import plan
 from testkit.scenarios.agreement.recording import HISTORY, Recording
 

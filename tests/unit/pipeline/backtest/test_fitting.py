@@ -11,8 +11,8 @@ import pytest
 from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.pipeline.backtest.case import BacktestCase, SkippedJob
 from flink_autoscaler.pipeline.backtest.fitting import FitParams, fit_case
-from flink_autoscaler.pipeline.tables.rows import NamedRow
 from flink_autoscaler.pipeline.spark.codec import decode, encode
+from flink_autoscaler.pipeline.tables.rows import NamedRow
 from testkit.builders.backtests import (
     LATER,
     NOON,

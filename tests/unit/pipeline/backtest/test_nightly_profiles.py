@@ -19,12 +19,12 @@ from flink_autoscaler.pipeline.backtest.inline import BacktestFilter, InlineRunn
 from flink_autoscaler.pipeline.backtest.nightly_profiles import NightlyProfile, nightly_profiles_of, profile_remarks
 from flink_autoscaler.pipeline.backtest.plan import RunSettings, SimulationResult, SimulationTask
 from flink_autoscaler.pipeline.backtest.simulate_case import simulate_task
-from flink_autoscaler.pipeline.tables.rows import NamedRow
-from flink_autoscaler.pipeline.tables.store import HistoryFilter
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, Workload
 from flink_autoscaler.pipeline.spark.codec import decode, encode
+from flink_autoscaler.pipeline.tables.rows import NamedRow
+from flink_autoscaler.pipeline.tables.store import HistoryFilter
 from testkit.builders.backtests import LATER, NOON, SOURCE, a_history, arrival_rows, job_rows, records
 
 DAY_MINUTES, HOUR_MINUTES = 1440, 60

@@ -15,7 +15,6 @@ from flink_autoscaler.pipeline.backtest.case import BacktestCase
 from flink_autoscaler.pipeline.backtest.fitting import FitParams, fit_case
 from flink_autoscaler.pipeline.backtest.plan import SimulationTask
 from flink_autoscaler.pipeline.backtest.simulate_case import simulate_task
-from flink_autoscaler.pipeline.tables.rows import NamedRow, rows_of
 from flink_autoscaler.pipeline.simulator import (
     BacktestResult,
     JobModel,
@@ -27,6 +26,7 @@ from flink_autoscaler.pipeline.simulator import (
 )
 from flink_autoscaler.pipeline.simulator.run import JOB_KEY
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, Workload, sine, week_sine
+from flink_autoscaler.pipeline.tables.rows import NamedRow, rows_of
 from testkit.builders.backtests import LATER, records
 
 ORDERS, CLICKS, JOINED, TOTALS = (sign * 32 for sign in "abcd")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from flink_autoscaler.pipeline.reports.pages import fleet_page
 from flink_autoscaler.pipeline.tables.files import FileEntry
 from flink_autoscaler.pipeline.tables.schema import SAMPLES
 from flink_autoscaler.pipeline.tables.store import Folder, FolderListing
-from flink_autoscaler.pipeline.reports.pages import fleet_page
 from flink_autoscaler.standalone.cli.history_access import SMALL, is_small
 from flink_autoscaler.standalone.cli.report import app
 from testkit.builders.commands import Call, command_fixture

@@ -20,12 +20,12 @@ from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.pipeline.spark.supply import SparkLostError
 from flink_autoscaler.pipeline.tables.buffer import RowBuffer
 from flink_autoscaler.pipeline.tables.compact import MaintenanceTask, run_maintenance
 from flink_autoscaler.pipeline.tables.files import MissingHistoryError
 from flink_autoscaler.pipeline.tables.schema import TABLES
 from flink_autoscaler.pipeline.tables.store import list_all_folders, read_rows
-from flink_autoscaler.pipeline.spark.supply import SparkLostError
 from flink_autoscaler.standalone.history.sink import MAX_PASSES, HistorySink, spill_folder
 from flink_autoscaler.standalone.records.codec import PassRecord
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings

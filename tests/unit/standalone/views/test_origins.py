@@ -11,8 +11,8 @@ from flink_autoscaler.core.model.metrics import FlinkMetric
 from flink_autoscaler.core.model.reading import Origins
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.ports.passes import PassInputs, PassRequest
-from flink_autoscaler.pipeline.tables.rows import rows_of
 from flink_autoscaler.pipeline.spark.codec import decode_outcome, encode_outcome
+from flink_autoscaler.pipeline.tables.rows import rows_of
 from flink_autoscaler.standalone.cli.output import print_sections
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
 from flink_autoscaler.standalone.views.explanation import explain_pass, pass_view

@@ -60,6 +60,7 @@ class SwitchingCosts:
 
     def late_after(self, headroom: float) -> float:
         """Return for how many seconds a rescale makes a job late that then has some capacity over its load, less 1."""
+        # Lag grows by a second a second until the job runs, and shrinks by its headroom afterwards.
         excess = max(self.outage + self.replay - self.limit, 0.0)
         return min(excess * (1.0 + 1.0 / max(headroom, CONSTANTS.min_headroom)), CONSTANTS.max_drain)
 
@@ -86,6 +87,7 @@ class ActionSet:
             sizes: Slots and capacity, ascending.
             present: The same of the present size.
         """
+        # Thinned evenly by capacity: a step of a percent matters to a small job and to none with hundreds of slots.
         kept, ratio = list(sizes), 1.01
         while len(kept) > CONSTANTS.max_sizes:
             thinned = [sizes[0]]
@@ -93,6 +95,7 @@ class ActionSet:
                 if each[1] >= thinned[-1][1] * ratio:
                     thinned.append(each)
             kept, ratio = thinned, ratio**1.3
+        # The present size must be among them: staying is what all others are compared with.
         chosen = dict(kept) | {present[0]: present[1]}
         slots = tuple(sorted(chosen))
         return cls(slots, tuple(chosen[each] for each in slots), slots.index(present[0]))
@@ -106,6 +109,7 @@ class ActionSet:
             costs: What a rescale does to the lag.
         """
         stays = _lateness(path, backlog, ((_AHEAD, self.capacities[self.present]),), costs.limit)
+        # Records since the last checkpoint are read again, so they wait, too.
         behind, back = backlog + costs.replay * path[0], max(_AHEAD, costs.outage + BUCKET)
         return [
             stays
@@ -171,12 +175,14 @@ def shortage_table(errors: bytes, lead: int, level: int) -> tuple[float, ...]:
         lead: Place in :data:`ERROR_LEADS`.
         level: Logarithm of the expected load, in steps of 0.3.
     """
+    # A new job has too few errors to say anything: assumed ones fill up, and give way one by one.
     known = like_errors(errors, level * _LEVEL, lead)
     if len(known) < CONSTANTS.prior_errors:
         normal = NormalDist(0.0, CONSTANTS.prior_deviation)
         count = CONSTANTS.prior_errors - len(known)
         known += [normal.inv_cdf((place + 0.5) / count) for place in range(count)]
     factors = sorted(map(math.exp, known))
+    # Sums from the far end, so that each place of the table takes two look-ups instead of a pass over the errors.
     above = [0.0, *accumulate(reversed(factors))][::-1]
     table = []
     for log in _LOGS:
@@ -236,11 +242,14 @@ class Planner:
         """
         slots, up, down = self._actions.slots, self._costs.up, self._costs.down
         value = [0.0] * len(slots)
+        # Backward: what follows a stage has to be known before its cheapest step is. The first stage is chosen by
+        # ``costs``.
         for number in range(len(loads) - 1, 0, -1):
             seconds = BUCKET * CONSTANTS.stages[number]
             short, outage = self._row(_LEADS[number], loads[number])
             stay = [seconds * (a + b) + later for a, b, later in zip(slots, short, value, strict=True)]
             change = [a + b for a, b in zip(stay, outage, strict=True)]
+            # The cheapest size from each place on: all targets of all sizes in one sweep.
             least_up = [*accumulate(reversed(change), min)][::-1]
             least_up.append(math.inf)
             value = [min(now, up + least_up[first]) for now, first in zip(stay, self._first_up, strict=True)]
@@ -256,6 +265,7 @@ class Planner:
             forecast: With at least one course.
             late: By size, seconds above the acceptable lag in the next half hour, if the job goes there now.
         """
+        # The weightiest scenarios alone; solving one costs as much whether anybody believes in it or not.
         names = sorted(forecast.weights, key=forecast.weights.__getitem__, reverse=True)[: CONSTANTS.scenarios]
         total = sum(forecast.weights[name] for name in names)
         short, future = [0.0] * len(late), [0.0] * len(late)
@@ -284,6 +294,7 @@ class Planner:
             is_late: Whether steps of any size may be made.
         """
         present = self._actions.present
+        # A small step is not worth an outage; a job that is late takes any.
         allowed = [
             place
             for place in range(len(costs))
