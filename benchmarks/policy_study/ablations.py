@@ -23,6 +23,8 @@ NEAR_ONE: Final = frozenset(
     {"mix_fading", "saturated", "quantile", "max_quantile", "age_fading", "kept", "quiet_load", "lag_share"}
 )
 """Shares whose distance to 1 is what counts."""
+FACTORS: Final = frozenset({"blind_growth", "coarse", "spare", "min_step"})
+"""Likewise, from 1 on."""
 
 
 def variants(name: str, chosen: Any) -> Iterator[Any]:
@@ -30,8 +32,8 @@ def variants(name: str, chosen: Any) -> Iterator[Any]:
     if isinstance(chosen, tuple):
         yield list(chosen[: len(chosen) // 2])
         yield [*chosen, *chosen[-8:]]
-    elif name in NEAR_ONE:
-        yield from (round(1 - (1 - chosen) * factor, 6) for factor in (0.5, 2))
+    elif name in NEAR_ONE | FACTORS:
+        yield from (round(1 + (chosen - 1) * times, 6) for times in (0.5, 2))
     elif isinstance(chosen, int):
         yield from (chosen // 2, 2 * chosen)
     else:

@@ -49,6 +49,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing has to be put in order
     try:
         load_apprise()
+        # Apprise reads the modules of all its services when it is first asked for one: not the target's time.
+        apprise_service(message.url)
         _follow_no_redirects()
     except ConfigError as error:
         send("begun")

@@ -131,7 +131,7 @@ def test_nothing_is_sent_by_who_may_not(receiver: Receiver, make: Make, kind: Li
 
 def test_a_service_of_apprise_gets_a_title_and_lines(receiver: Receiver, make: Make) -> None:
     url = f"json://127.0.0.1:{receiver.port}/chat"
-    target = make(TargetSettings(name="chat", type="apprise", url=url))
+    target = make(TargetSettings(name="chat", type="apprise", url=url, timeout=60))
 
     target.send([an_event("RolledBack"), an_event("Scaling", EventType.NORMAL)], yes)
 
@@ -150,8 +150,10 @@ def test_what_apprise_says_is_told_without_secrets_and_logged_by_nobody_else(rec
     url = f"json://me:s3cr3tPass@127.0.0.1:{receiver.port}/s3cr3tPath?+X-Key=s3cr3tHeader"
 
     with LogLines("debug") as lines:
-        refused = failure(make(TargetSettings(name="chat", type="apprise", url=url)))
-        gone = failure(make(TargetSettings(name="chat", type="apprise", url="json://127.0.0.1:1/s3cr3tPath")))
+        refused = failure(make(TargetSettings(name="chat", type="apprise", url=url, timeout=60)))
+        gone = failure(
+            make(TargetSettings(name="chat", type="apprise", url="json://127.0.0.1:1/s3cr3tPath", timeout=60))
+        )
 
     assert "500" in str(refused)
     assert "s3cr3t" not in f"{refused}{gone}{lines.all()}"
