@@ -308,6 +308,14 @@ def told(page: Chrome, order: str) -> str:
     return str(page.execute_script(script, order))
 
 
+def give(page: Chrome, order: str) -> None:
+    """Give an order by its form, and confirm what it says that it will do."""
+    form_of(page, order).find_element(By.TAG_NAME, "button").click()
+    box = page.find_element(By.ID, "confirm")
+    wait_until("the dialog", box.is_displayed, 300)
+    box.find_element(By.CSS_SELECTOR, "[value=yes]").click()
+
+
 def orders_in_force(page: Chrome) -> str:
     """Return the text of the table of orders."""
     script = (
@@ -320,7 +328,7 @@ def orders_in_force(page: Chrome) -> str:
 def test_an_order_is_shown_at_once_and_not_only_after_the_next_pass(page: Chrome, web: WebSite) -> None:
     shown(page, web, "/job?job=main/orders", SIZES[0], "light")
     form_of(page, "pause").find_element(By.NAME, "reason").send_keys("release 7")
-    form_of(page, "pause").find_element(By.TAG_NAME, "button").click()
+    give(page, "pause")
 
     wait_until("the answer", lambda: "paused" in told(page, "pause"), 300)
     wait_until("the order in its table", lambda: "release 7" in orders_in_force(page), 300)
@@ -328,7 +336,7 @@ def test_an_order_is_shown_at_once_and_not_only_after_the_next_pass(page: Chrome
     assert order.pause is not None
     assert (order.pause.signed.who, order.pause.signed.reason) == ("ann", "release 7")
 
-    form_of(page, "resume").find_element(By.TAG_NAME, "button").click()
+    give(page, "resume")
     wait_until("its end", lambda: "None in force" in orders_in_force(page), 300)
 
     web.run()
@@ -349,7 +357,7 @@ def test_what_was_learned_is_forgotten_only_by_who_confirms_it(page: Chrome, web
     assert all(each.reset is None for each in web.site.order_book.orders("main").values())
 
     form.find_element(By.NAME, "sure").click()
-    form.find_element(By.TAG_NAME, "button").click()
+    give(page, "reset")
     wait_until("the answer", lambda: told(page, "reset") not in ("", "…"), 300)
     (order,) = web.site.order_book.orders("main").values()
     assert order.reset is not None

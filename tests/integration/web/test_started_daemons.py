@@ -12,6 +12,7 @@ import httpx
 import pytest
 from pictures.browser import chromium, text_of, type_into
 from selenium.webdriver import Keys
+from selenium.webdriver.common.by import By
 
 from testkit.clusters.flink.waiting import wait_until
 from testkit.fakes.flink import FakeFlink, chain
@@ -205,12 +206,16 @@ def test_a_pause_from_the_page_of_a_started_daemon_stops_its_next_rescale(
         # In one script: the page keeps itself up to date, and an element of it may be another one a moment later.
         page.get(wait_until("the job", lambda: page.execute_script(LINK_TO_JOB), 300))
         type_into(page, "form[data-order=pause] [name=reason]", "release 7", Keys.ENTER)
+        wait_until("the dialog", lambda: page.find_element(By.ID, "confirm").is_displayed(), 300)
+        type_into(page, "#confirm [value=yes]", Keys.ENTER)
         wait_until("the answer", lambda: "paused" in text_of(page, "form[data-order=pause] output"), 300)
         with client_of(daemon) as client:
             decided = {"job": "main/orders"}
             wait_until("a pass with a full window", lambda: _is_held_by_pause(client, decided), 300)
             while_paused = flink.paths("PUT")
             type_into(page, "form[data-order=resume] button", Keys.ENTER)
+            wait_until("the dialog", lambda: page.find_element(By.ID, "confirm").is_displayed(), 300)
+            type_into(page, "#confirm [value=yes]", Keys.ENTER)
             wait_until("the rescale", lambda: flink.paths("PUT"), 300)
         complaints = complaints_of(page)
         title = text_of(page, "h1")

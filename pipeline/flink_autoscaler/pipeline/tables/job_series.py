@@ -26,7 +26,7 @@ _STRICT: Final = pc.ScalarAggregateOptions(skip_nulls=False)
 
 _COLUMNS: Final = {
     SAMPLES.name: ("arrival_rate", "lag"),
-    VERTICES.name: ("vertex_name", "parallelism", "slot_sharing_group", "true_rate", "target_rate"),
+    VERTICES.name: ("vertex_name", "parallelism", "slot_sharing_group", "busy", "true_rate", "target_rate"),
     RESCALES.name: ("origin", "stage", "outage", "reverted", "before", "target"),
 }
 """What is needed of each table beside its key."""
@@ -77,11 +77,12 @@ class SeriesPoint:
 
 @dataclass(frozen=True, slots=True)
 class VertexSeries:
-    """The parallelism of a vertex at the end of steps, by their beginning."""
+    """The parallelism of a vertex at the end of steps, and how busy it was in them, by their beginning."""
 
     vertex_id: str
     name: str
     parallelism: tuple[tuple[int, int], ...]
+    busy: tuple[tuple[int, float | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +206,13 @@ def _parallelism(span: Span, sizes: pa.Table) -> Iterator[VertexSeries]:
     known = sizes.append_column("step", span.steps(sizes["ts"])).filter(pc.field("parallelism").is_valid())
     by_step = known.group_by(["vertex_id", "step"], use_threads=False)
     found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for row in by_step.aggregate([("parallelism", "last"), ("vertex_name", "last")]).to_pylist():
+    of_steps = by_step.aggregate([("parallelism", "last"), ("vertex_name", "last"), ("busy", "mean")])
+    for row in of_steps.to_pylist():
         found[row["vertex_id"]].append(row)
     for vertex_id, rows in found.items():
         name = rows[-1]["vertex_name_last"] or vertex_id
-        yield VertexSeries(vertex_id, name, tuple((row["step"], row["parallelism_last"]) for row in rows))
+        sizes = tuple((row["step"], row["parallelism_last"]) for row in rows)
+        yield VertexSeries(vertex_id, name, sizes, tuple((row["step"], row["busy_mean"]) for row in rows))
 
 
 def _rescale(row: Mapping[str, Any]) -> RecordedRescale:

@@ -20,6 +20,10 @@ _BACKPRESSURED: Final = 0.5
 _NO_RATE: Final = 1e-9
 """Records/s below which nothing arrives."""
 
+_SHARE_STEPS: Final = 200
+_NO_SHARES: Final = b"\xff\xff\xff"
+"""A share in a byte: half a percent is more than a chart shows."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobMetrics:
@@ -99,6 +103,24 @@ def _times(vertex: Vertex) -> tuple[float, float, float] | None:
         return None
     times = (io.busy_ms, io.idle_ms, io.backpressured_ms)
     return times if all(map(math.isfinite, times)) else None
+
+
+def pack_shares(vertices: Iterable[VertexId], shares: Mapping[VertexId, Shares]) -> bytes:
+    """Return the shares of vertices in few bytes, three for each: memory keeps them for hours, of all jobs."""
+    packed = bytearray()
+    for vertex_id in vertices:
+        found = shares.get(vertex_id)
+        parts = () if found is None else (found.busy, found.idle, found.backpressured)
+        packed += bytes(round(_SHARE_STEPS * min(1.0, max(0.0, each))) for each in parts) or _NO_SHARES
+    return bytes(packed)
+
+
+def unpack_shares(packed: bytes, place: int) -> Shares | None:
+    """Return the shares of the vertex at a place, to half a percent; None where they are not known."""
+    parts = packed[3 * place : 3 * place + 3]
+    if len(parts) < len(_NO_SHARES) or parts == _NO_SHARES:
+        return None
+    return Shares(*(each / _SHARE_STEPS for each in parts))
 
 
 def slot_count(topology: JobTopology) -> int:

@@ -24,7 +24,7 @@ from flink_autoscaler.core.rescale.suspension import suspensions
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.views.base import Text, View
-from flink_autoscaler.standalone.views.figures import JobMetrics, Shares, job_metrics, time_shares
+from flink_autoscaler.standalone.views.figures import JobMetrics, Shares, job_metrics, pack_shares, time_shares
 
 POINTS: Final = 120
 """Points of the small line of a job."""
@@ -44,7 +44,11 @@ _MAX_CAUSE_LENGTH: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What a job was like at an instant (epoch milliseconds)."""
+    """What a job was like at an instant (epoch milliseconds).
+
+    Attributes:
+        shares: How the vertices of ``parallelism``, in its order, spent their time (:func:`pack_shares`).
+    """
 
     at_ms: int
     load: float | None
@@ -53,6 +57,7 @@ class Point:
     capacity: float | None = None
     lag: float | None = None
     parallelism: Mapping[VertexId, int] = field(default_factory=dict)
+    shares: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -305,7 +310,14 @@ class _Latest:
             figures = replace(figures, load=known.load) if figures.slots else known
         sizes = _sizes(done, points)
         point = Point(
-            self.at_ms, figures.load, figures.lag_seconds, figures.slots, figures.capacity, figures.lag, sizes
+            self.at_ms,
+            figures.load,
+            figures.lag_seconds,
+            figures.slots,
+            figures.capacity,
+            figures.lag,
+            sizes,
+            pack_shares(sizes, {} if _topology(done) is None else shares),
         )
         points = _with_point(points, point, self.max_points)
         return JobNow(self.context, self.at_ms, self.request, done, figures, self.failure, points, shares)

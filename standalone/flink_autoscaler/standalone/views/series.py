@@ -32,6 +32,15 @@ class SizeView(View):
     parallelism: int
 
 
+class SharesView(View):
+    """How the subtasks of a vertex spent their time at an instant, or in the step that begins there, 0..1 each."""
+
+    at_ms: int
+    busy: Number
+    idle: Number = Field(description="Not in the metric history.")
+    backpressured: Number = Field(description="Not in the metric history.")
+
+
 class VertexSeriesView(View):
     """The parallelism of a vertex over time."""
 
@@ -78,6 +87,7 @@ class SeriesView(View):
     step_ms: int
     points: list[SeriesPointView] = Field(description="Steps of which nothing is known are left out.")
     vertices: list[VertexSeriesView]
+    shares: list[SharesView] = Field(description="Of the vertex that was asked for, where known.")
     rescales: list[RescaleView]
     forecast: ForecastView | None = Field(description="Null where forecasts are off, or a source has no profile.")
     damaged: list[Text] = Field(description="Files of the history that were left out.")

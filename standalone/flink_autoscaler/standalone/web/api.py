@@ -19,15 +19,22 @@ from starlette.types import Receive, Scope, Send
 
 from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
-from flink_autoscaler.core.model.orders import MAX_PARALLELISM, PauseScope
+from flink_autoscaler.core.model.orders import MAX_PARALLELISM, AuditStamp, PauseScope
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.model.syntax import escape_json
-from flink_autoscaler.core.rescale.operator_commands import NEEDS_REASON, OperatorCommand, apply_command
+from flink_autoscaler.core.rescale.operator_commands import NEEDS_REASON, OperatorCommand, apply_command, orders_for
 from flink_autoscaler.standalone.records.codec import latest_snapshot
 from flink_autoscaler.standalone.settings.secrets import mask_secrets
 from flink_autoscaler.standalone.views.clusters import ClustersView
-from flink_autoscaler.standalone.views.commands import CommandResultView, CommandsView, with_default_orders
+from flink_autoscaler.standalone.views.commands import (
+    CommandPreviewView,
+    CommandResultView,
+    CommandsView,
+    command_preview,
+    with_default_orders,
+)
 from flink_autoscaler.standalone.views.events import EventsView
+from flink_autoscaler.standalone.views.fleet import JobNow
 from flink_autoscaler.standalone.views.jobs import JobDetailView, JobsView
 from flink_autoscaler.standalone.views.passes import ExplainedPassView, PassesView, RecordView, RescalesView
 from flink_autoscaler.standalone.views.series import SeriesView
@@ -55,11 +62,7 @@ def submit_command(app_state: AppState, asked: OrderRequest, who: str) -> Comman
         ConfigError: There is no such job, or something is missing.
         StoreError: The book does not answer.
     """
-    job = app_state.fleet.job(asked.job_key)
-    if job is None:
-        raise ConfigError(f"no cluster has a job {mask_secrets(asked.job_key[:200])} now")
-    if asked.order in NEEDS_REASON and not asked.reason.strip():
-        raise ConfigError(f"reason: say why, {asked.order} keeps it")
+    job = _commanded_job(app_state, asked)
     supervision = NO_SUPERVISION if job.report is None else job.report.outcome.state.supervision
     seen = None if app_state.records is None else latest_snapshot(app_state.records, asked.job_key)
     signature = (who, asked.reason.strip())
@@ -71,6 +74,26 @@ def submit_command(app_state: AppState, asked: OrderRequest, who: str) -> Comman
             log.warning("event_not_reported", reason=ordered.event.reason, error=mask_secrets(str(boundary.error)))
         app_state.fleet.update_orders(asked.job_key, with_default_orders(ordered.orders, app_state.default_orders()))
     return CommandResultView(job_key=asked.job_key, text=ordered.text, is_refused=ordered.is_refused)
+
+
+def preview_command(app_state: AppState, asked: OrderRequest, who: str) -> CommandPreviewView:
+    """Tell what an order for a job would do; gives none. Arguments and errors are those of :func:`submit_command`."""
+    job, command, now_ms = _commanded_job(app_state, asked), _parse_command(asked), app_state.now_ms()
+    supervision = NO_SUPERVISION if job.report is None else job.report.outcome.state.supervision
+    seen = None if app_state.records is None else latest_snapshot(app_state.records, asked.job_key)
+    book = app_state.order_book.orders(job.context.cluster)
+    orders = orders_for(asked.job_key, job.context.other_keys, book, now_ms)
+    result = command.apply(orders, AuditStamp(who, asked.reason.strip(), now_ms), supervision, seen)
+    return command_preview(job, command, result, now_ms)
+
+
+def _commanded_job(app_state: AppState, asked: OrderRequest) -> JobNow:
+    job = app_state.fleet.job(asked.job_key)
+    if job is None:
+        raise ConfigError(f"no cluster has a job {mask_secrets(asked.job_key[:200])} now")
+    if asked.order in NEEDS_REASON and not asked.reason.strip():
+        raise ConfigError(f"reason: say why, {asked.order} keeps it")
+    return job
 
 
 def _parse_command(asked: OrderRequest) -> OperatorCommand:
@@ -271,6 +294,14 @@ def _give_order(
 ) -> CommandResultView:
     """Give an order for a job; needs the role operator."""
     return submit_command(query_service.site, asked, visitor.name)
+
+
+@_order_router.post("/commands/preview")
+def _preview_order(
+    query_service: _Known, visitor: _Caller, _: _NoParameters, asked: requests.OrderRequest
+) -> CommandPreviewView:
+    """Tell what an order for a job would do, without giving it; needs the role operator."""
+    return preview_command(query_service.site, asked, visitor.name)
 
 
 class AutoscalerApi(FastAPI):

@@ -43,6 +43,7 @@ class SeriesQuery(JobQuery):
 
     from_ms: int | None = Field(default=None, ge=0, le=MAX_INSTANT_MS, description="Unless given, what is in memory.")
     to_ms: int | None = Field(default=None, ge=0, le=MAX_INSTANT_MS, description="Now unless given.")
+    vertex: str = Field(default="", max_length=64, description="Id of the vertex whose time is told.")
     points: int = Field(default=240, ge=2, le=500, description="How many steps at most.")
     ahead: float = Field(default=2.0, ge=0, le=24, description="Hours of the forecast.")
 

@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
@@ -16,6 +16,7 @@ from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.pipeline.tables.files import is_local
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_autoscaler.standalone.settings.secrets import mask_secrets
+from flink_autoscaler.standalone.views.figures import unpack_shares
 from flink_autoscaler.standalone.views.fleet import POINT_MS, POINTS, JobNow, Point
 from flink_autoscaler.standalone.views.outcomes import names_of
 from flink_autoscaler.standalone.views.series import (
@@ -24,6 +25,7 @@ from flink_autoscaler.standalone.views.series import (
     RescaleView,
     SeriesPointView,
     SeriesView,
+    SharesView,
     SizeView,
     VertexSeriesView,
 )
@@ -121,6 +123,7 @@ class SeriesReader:
                 VertexSeriesView(vertex_id=each.vertex_id, name=each.name, sizes=_sizes(each.parallelism))
                 for each in found.vertices
             ],
+            shares=_shares(job, found, asked.vertex, Span(first, last, step_ms)),
             rescales=_rescales(job, found, since_ms, until_ms),
             forecast=forecast_view(job, asked.ahead),
             damaged=list(found.damaged[:10]),
@@ -175,6 +178,7 @@ def _from_memory(job: JobNow, since_ms: int, until_ms: int, asked: SeriesQuery) 
             )
             for vertex in _vertices(each.parallelism for each in points)
         ],
+        shares=[_shares_view(each, asked.vertex, each.at_ms) for each in points if asked.vertex in each.parallelism],
         rescales=_rescales(job, None, since_ms, until_ms),
         forecast=forecast_view(job, asked.ahead),
         damaged=[],
@@ -192,6 +196,24 @@ def _with_latest(job: JobNow, found: JobHistorySeries, span: Span) -> Iterator[S
     steps = {span.begin(each.at_ms): each for each in job.points}
     later = {at_ms: each for at_ms, each in steps.items() if last_ms < at_ms < span.until_ms}
     yield from (_point(each, at_ms) for at_ms, each in later.items())
+
+
+def _shares_view(point: Point, vertex_id: str, at_ms: int) -> SharesView:
+    spent = unpack_shares(point.shares, list(point.parallelism).index(vertex_id))
+    values = {"busy": None, "idle": None, "backpressured": None} if spent is None else asdict(spent)
+    return SharesView(at_ms=at_ms, **values)
+
+
+def _shares(job: JobNow, found: JobHistorySeries, vertex_id: str, span: Span) -> list[SharesView]:
+    """Describe how a vertex spent its time: memory goes before the history, which has its busy time alone."""
+    busy = next((each.busy for each in found.vertices if each.vertex_id == vertex_id), ())
+    views = {at_ms: SharesView(at_ms=at_ms, busy=share, idle=None, backpressured=None) for at_ms, share in busy}
+    if span.step_ms == POINT_MS:
+        for point in job.points:
+            at_ms = span.begin(point.at_ms)
+            if vertex_id in point.parallelism and span.since_ms <= at_ms < span.until_ms and point.shares:
+                views[at_ms] = _shares_view(point, vertex_id, at_ms)
+    return [views[at_ms] for at_ms in sorted(views)]
 
 
 def forecast_view(job: JobNow, hours: float) -> ForecastView | None:

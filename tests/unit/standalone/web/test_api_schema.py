@@ -15,7 +15,10 @@ from testkit.builders.web import OPERATOR, WebSite, operated
 
 CHECKS = [not_a_server_error, response_schema_conformance, status_code_conformance]
 QUESTIONS = ("about", "clusters", "jobs", "job", "passes", "pass", "record", "rescales", "series", "events", "commands")
-OPERATIONS = [("GET", each) for each in (*QUESTIONS, "configuration")] + [("POST", "what-if"), ("POST", "commands")]
+ORDERS = ("commands", "commands/preview")
+OPERATIONS = [("GET", each) for each in (*QUESTIONS, "configuration")] + [
+    ("POST", each) for each in ("what-if", *ORDERS)
+]
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,15 @@ from flink_autoscaler.standalone.views.passes import PassSummaryView
 from flink_autoscaler.standalone.web.authorization import AccessRules
 from flink_autoscaler.standalone.web.errors import NO_STORE, NotFoundError, status_of
 from flink_autoscaler.standalone.web.query_service import QueryService
-from flink_autoscaler.standalone.web.requests import EventsQuery, JobQuery, JobsQuery, PassesQuery, PassQuery, Query
+from flink_autoscaler.standalone.web.requests import (
+    MAX_INSTANT_MS,
+    EventsQuery,
+    JobQuery,
+    JobsQuery,
+    PassesQuery,
+    PassQuery,
+    Query,
+)
 
 ROWS: Final = 60
 """Jobs that the fleet shows at first; the next ones come as its end comes near."""
@@ -50,8 +58,21 @@ SYMBOLS: Final = {
 """What the health of a job looks like: its colour, and a symbol for who sees none."""
 
 PAGES: Final = (("/", "Fleet"), ("/events", "Events"), ("/configuration", "Configuration"), ("/about", "About"))
+KEYS: Final = (
+    ("/", "to the filter"),
+    ("j k", "along the rows of a table"),
+    ("g f, g e, g c, g a", "to the fleet, the events, the configuration, about"),
+    ("Esc", "back to the fleet; out of a field or dialog"),
+    ("← →", "earlier and later, in the charts of a job"),
+    ("Shift ← →", "chooses the instant before or after"),
+    ("+ -", "zooms in and out, in the charts of a job"),
+    ("Home", "follows the present again"),
+    ("v V", "chooses the next or the previous vertex of a job"),
+    ("?", "this list"),
+)
 _STATIC: Final = (
     "page.css",
+    "format.js",
     "page.js",
     "theme.js",
     "timeline.js",
@@ -98,6 +119,12 @@ class JobPageQuery(JobQuery):
     """What the page of a job is asked."""
 
     range: Range = Range.HOURS
+    from_ms: int | None = Field(
+        default=None, ge=0, le=MAX_INSTANT_MS, description="Of a part of time; now unless given."
+    )
+    to_ms: int | None = Field(default=None, ge=0, le=MAX_INSTANT_MS)
+    at_ms: int | None = Field(default=None, ge=0, le=MAX_INSTANT_MS, description="The chosen instant.")
+    vertex: str = Field(default="", max_length=64, description="Id of the chosen vertex.")
 
 
 class NameQuery(Query):
@@ -200,6 +227,7 @@ class Views:
             {"title": template.replace("_", " "), **values},
             about=self._answers.about(visitor.role.value),
             pages=PAGES,
+            keys=KEYS,
             here=request.url.path,
             role=visitor.role.value,
             is_live=is_live,

@@ -11,6 +11,7 @@
   let layout = null;
   let form = "";
   let asked = 0;
+  const address = (name) => new URL(location.href).searchParams.get(name);
   let chosen = null;
 
   function svg(name, attributes, parent, text) {
@@ -23,14 +24,6 @@
 
   function element(name, text, kind) { const made = document.createElement(name); made.textContent = text; if (kind) { made.className = kind; } return made; }
 
-  function number(value) {
-    if (value === null || value === undefined) { return "–"; }
-    const size = Math.abs(value);
-    const [by, unit] = size >= 1e9 ? [1e9, " G"] : size >= 1e6 ? [1e6, " M"] : size >= 1e4 ? [1e3, " k"] : [1, ""];
-    return `${Number((value / by).toPrecision(3))}${unit}`;
-  }
-
-  const percent = (value) => (value === null ? "–" : `${Math.round(100 * value)} %`);
   const short = (name) => (name.length <= LONGEST ? name : `${name.slice(0, LONGEST - 1)}…`);
 
   function place() {
@@ -61,7 +54,7 @@
       svg("path", { class: "edge", d: `M${points.map((each) => `${Math.round(each.x)} ${Math.round(each.y)}`).join("L")}` }, drawing);
       if (target.inputs.length === 1 && target.needed_rate !== null) {
         const middle = points[Math.floor(points.length / 2)];
-        svg("text", { class: "rate", x: middle.x, y: middle.y - 6, "text-anchor": "middle" }, drawing, `${number(target.needed_rate)}/s`);
+        svg("text", { class: "rate", x: middle.x, y: middle.y - 6, "text-anchor": "middle" }, drawing, `${format.number(target.needed_rate)}/s`);
       }
     }
     for (const each of vertices) { one(each, layout.node(each.vertex_id), drawing); }
@@ -78,7 +71,7 @@
     const blocked = vertex.backpressured === null ? 0 : Math.min(1 - busy, Math.max(0, vertex.backpressured));
     const state = blocked > 0.5 ? " backpressured" : busy > 0.9 ? " hot" : "";
     const wanted = vertex.wanted === null ? "" : ` → ${vertex.wanted}`;
-    const told = vertex.busy === null ? "" : ` · busy ${percent(vertex.busy)}${blocked > 0.005 ? `, backpressured ${percent(vertex.backpressured)}` : ""}`;
+    const told = vertex.busy === null ? "" : ` · busy ${format.percent(vertex.busy)}${blocked > 0.005 ? `, backpressured ${format.percent(vertex.backpressured)}` : ""}`;
     const [first, second] = [`${vertex.is_bottleneck ? "▲ " : ""}${short(vertex.name)}`, `${vertex.parallelism}${wanted}${told}`];
     const group = svg("g", { class: `vertex${state}${vertex.is_bottleneck ? " bottleneck" : ""}`, "data-vertex": vertex.vertex_id, role: "button", tabindex: 0, "aria-pressed": chosen === vertex.vertex_id }, drawing);
     svg("rect", { class: "box", x: left, y: top, width: WIDTH, height: HEIGHT, rx: 8 }, group);
@@ -94,13 +87,13 @@
     const terms = element("div", "", "eq");
     const term = (value, words, kind = "term") => { const made = element("div", "", kind); made.append(element("b", value), element("span", words)); terms.append(made); };
     const sign = (text) => terms.append(element("div", text, "op"));
-    term(`${number(figures.target_rate)}/s`, "input rate"); sign("÷");
-    term(percent(figures.utilization_target), "busy at most, as planned"); sign("+");
-    term(`${number(figures.catch_up_rate)}/s`, "to catch up"); sign("+");
-    term(`${number(figures.restart_rate)}/s`, "for a restart"); sign("=");
-    term(`${number(figures.needed_rate)}/s`, "needed"); sign("÷");
-    term(`${number(figures.processing_rate)}/s`, `what ${story.parallelism} can do`); sign("=");
-    term(`× ${number(figures.factor)}`, `wanted ${number(figures.wanted)}, within limits ${number(figures.within_limits)}, aligned ${number(figures.aligned)}`); sign("→");
+    term(`${format.number(figures.target_rate)}/s`, "input rate"); sign("÷");
+    term(format.percent(figures.utilization_target), "busy at most, as planned"); sign("+");
+    term(`${format.number(figures.catch_up_rate)}/s`, "to catch up"); sign("+");
+    term(`${format.number(figures.restart_rate)}/s`, "for a restart"); sign("=");
+    term(`${format.number(figures.needed_rate)}/s`, "needed"); sign("÷");
+    term(`${format.number(figures.processing_rate)}/s`, `what ${story.parallelism} can do`); sign("=");
+    term(`× ${format.number(figures.factor)}`, `wanted ${format.number(figures.wanted)}, within limits ${format.number(figures.within_limits)}, aligned ${format.number(figures.aligned)}`); sign("→");
     term(String(story.final), "decided", "term result");
     return terms;
   }
@@ -118,7 +111,7 @@
       const cell = document.createElement("td");
       const bar = svg("svg", { class: "bar wide", "aria-hidden": "true" }, cell);
       svg("rect", { class: kind, width: `${Math.max(0, Math.min(100, 100 * value / most)) || 0}%`, height: "100%" }, bar);
-      row.append(head, cell, element("td", `${number(value)}/s`, "number"));
+      row.append(head, cell, element("td", `${format.number(value)}/s`, "number"));
     }
     return table;
   }
@@ -126,10 +119,11 @@
   async function open(id) {
     chosen = id;
     draw();
+    if (id === null) { detail.replaceChildren(); return; }
     const vertex = vertices.find((each) => each.vertex_id === id);
     if (!vertex) { return; }
     const parts = [element("h2", vertex.name.slice(0, 300))];
-    const facts = [["parallelism", `${vertex.parallelism}${vertex.wanted === null ? "" : ` → ${vertex.wanted}`} of ${vertex.max_parallelism} at most`], ["busy", percent(vertex.busy)], ["idle", percent(vertex.idle)], ["backpressured", percent(vertex.backpressured)], ["input rate", `${number(vertex.needed_rate)}/s`], ["can do", `${number(vertex.capacity)}/s`]];
+    const facts = [["parallelism", `${vertex.parallelism}${vertex.wanted === null ? "" : ` → ${vertex.wanted}`} of ${vertex.max_parallelism} at most`], ["busy", format.percent(vertex.busy)], ["idle", format.percent(vertex.idle)], ["backpressured", format.percent(vertex.backpressured)], ["input rate", `${format.number(vertex.needed_rate)}/s`], ["can do", `${format.number(vertex.capacity)}/s`]];
     const list = element("dl", "", "row");
     for (const [name, value] of facts) { const each = document.createElement("div"); each.append(element("dt", name), element("dd", value)); list.append(each); }
     parts.push(list);
@@ -155,14 +149,28 @@
     asked = Date.now();
     try {
       const answer = await fetch(`/api/v1/job?${new URLSearchParams({ job })}`);
-      if (answer.ok) { vertices = (await answer.json()).vertices; draw(); }
+      if (answer.ok) { vertices = (await answer.json()).vertices; await follow(); draw(); }
     } catch { /* what is shown stays; the page says that it is stale */ }
   }
 
-  box.addEventListener("click", (event) => { const group = event.target.closest(".vertex"); if (group) { open(group.dataset.vertex); } });
+  // The address says which vertex is chosen; the timeline shows how it spent its time.
+  async function follow() { if (address("vertex") !== chosen) { await open(address("vertex")); } }
+
+  function next(step) {
+    const ids = vertices.map((each) => each.vertex_id);
+    const at = ids.indexOf(chosen);
+    if (ids.length > 0) { show({ vertex: ids[at < 0 ? (step > 0 ? 0 : ids.length - 1) : (at + step + ids.length) % ids.length] }); }
+  }
+
+  box.addEventListener("click", (event) => { const group = event.target.closest(".vertex"); if (group) { show({ vertex: group.dataset.vertex }); } });
+  document.addEventListener("address", follow);
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || document.querySelector("dialog[open]") || event.target.closest("input, select, textarea")) { return; }
+    if (event.key === "v" || event.key === "V") { next(event.key === "v" ? 1 : -1); }
+  });
   box.addEventListener("keydown", (event) => {
     const group = event.target.closest(".vertex");
-    if (group && (event.key === "Enter" || event.key === " ")) { event.preventDefault(); open(group.dataset.vertex); }
+    if (group && (event.key === "Enter" || event.key === " ")) { event.preventDefault(); show({ vertex: group.dataset.vertex }); }
   });
   document.addEventListener("refreshed", () => { if (Date.now() - asked > 3000) { load(); } });
   load();

@@ -3,8 +3,6 @@
 (() => {
   const state = document.getElementById("state");
   const role = state.textContent;
-  // Instants are those of the daemon: what is said of them is reckoned by its clock.
-  const ahead = Date.now() - Number(document.body.dataset.now);
   let version = document.body.dataset.version;
   let busy = false;
   let again = false;
@@ -12,27 +10,10 @@
 
   function element(name, text) { const made = document.createElement(name); made.textContent = text; return made; }
 
-  // Times: ISO in the zone of the browser; how long ago or how soon where that is near.
-  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  const two = (number) => String(number).padStart(2, "0");
-  const clock = (at) => `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
-  const iso = (at) => `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(at)}`;
-
-  function lasting(seconds) {
-    if (seconds < 100) { return `${Math.round(seconds)} s`; }
-    return seconds < 6000 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
-  }
-
-  function told(at) {
-    const seconds = (at - (Date.now() - ahead)) / 1000;
-    if (seconds > 0 && seconds < 172800) { return `in ${lasting(seconds)}`; }
-    return seconds <= 0 && seconds > -3600 ? `${lasting(-seconds)} ago` : iso(at);
-  }
-
   function local(root) {
     for (const time of root.querySelectorAll("time")) {
       const at = new Date(time.dateTime);
-      if (!isNaN(at)) { time.title = `${iso(at)} ${zone}`; time.textContent = told(at); }
+      if (!isNaN(at)) { time.title = `${format.instant(at)} ${format.zone}`; time.textContent = format.relative(at); }
     }
   }
 
@@ -49,7 +30,7 @@
 
   // Whoever compares instants with another clock has to know that it differs.
   function compared() {
-    const seconds = Math.round(ahead / 1000);
+    const seconds = Math.round(format.ahead / 1000);
     if (Math.abs(seconds) < 60) { return; }
     const notice = document.getElementById("clock");
     notice.textContent = `The clock of this browser is ${Math.abs(seconds)} s ${seconds > 0 ? "ahead of" : "behind"} that of the daemon; instants are the daemon's.`;
@@ -67,14 +48,14 @@
     const focused = document.activeElement instanceof HTMLAnchorElement ? document.activeElement.getAttribute("href") : null;
     const boxes = [...main.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
     const open = [...main.querySelectorAll("details[id]")].map((each) => [each.id, each.open]);
-    const outputs = [...main.querySelectorAll(".order")].map((form) => [form.dataset.order, form.querySelector("output").textContent]);
+    const outputs = [...main.querySelectorAll(".order")].map((form) => [form.dataset.order, form.dataset.label, form.querySelector("output").textContent]);
     const ids = (root) => [...root.children].map((each) => each.id || "?").join();
     if (ids(main) === ids(fresh) && !ids(main).includes("?")) {
       const parts = [...fresh.children];
       [...main.children].forEach((part, number) => { if (!("keep" in part.dataset) && part.id !== "clock" && !isInUse(part)) { part.replaceWith(parts[number]); } });
     } else if (!isInUse(main)) { main.replaceChildren(...fresh.childNodes); }
     for (const [id, isOpen] of open) { const found = document.getElementById(id); if (found) { found.open = isOpen; } }
-    for (const [order, text] of outputs) { const form = main.querySelector(`.order[data-order="${order}"]`); if (form) { form.querySelector("output").textContent = text; } }
+    for (const [order, label, text] of outputs) { const form = main.querySelector(`.order[data-order="${order}"][data-label="${label}"]`); if (form) { form.querySelector("output").textContent = text; } }
     [...main.querySelectorAll(".scroll")].forEach((box, number) => { box.scrollLeft = boxes[number] || 0; });
     if (focused !== null) { const link = [...main.querySelectorAll("a")].find((each) => each.getAttribute("href") === focused); if (link) { link.focus({ preventScroll: true }); } }
     shown(main);
@@ -131,7 +112,7 @@
   function stale() {
     lost = lost || new Date();
     state.className = "stale";
-    state.textContent = `${role}, not connected: stale since ${clock(lost)}`;
+    state.textContent = `${role}, not connected: stale since ${format.instant(lost).slice(11)}`;
   }
 
   function follow() {
@@ -153,6 +134,34 @@
     const document_ = await answer.json();
     if (!answer.ok) { throw new Error(document_.error); }
     return document_;
+  }
+
+  // What an order will do is said in figures before it is given.
+  function confirmed(label, seen) {
+    const dialog = document.getElementById("confirm");
+    const facts = [["Effect", seen.text], ["Slots", seen.slots_after === seen.slots ? `${format.number(seen.slots)}, as now` : `${format.number(seen.slots)} → ${format.number(seen.slots_after)}`]];
+    facts.push(["Expected downtime", seen.downtime_seconds === null ? "none by this order" : format.lasting(seen.downtime_seconds)]);
+    for (const each of seen.commands) { facts.push(["In force then", `${each.order}, by ${each.by}, until ${each.until}${each.reason ? ` (${each.reason})` : ""}`]); }
+    if (seen.commands.length === 0) { facts.push(["In force then", "nothing"]); }
+    dialog.querySelector("h2").textContent = label;
+    dialog.querySelector("dl").replaceChildren(...facts.flatMap(([name, text]) => [element("dt", name), element("dd", text)]));
+    dialog.querySelector("[value=yes]").hidden = seen.is_refused;
+    dialog.returnValue = "";
+    dialog.showModal();
+    return new Promise((resolve) => { dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true }); });
+  }
+
+  async function give(form) {
+    const [order, label] = [ordered(form), form.dataset.label];
+    const place = () => document.querySelector(`.order[data-order="${order.order}"][data-label="${label}"] output`);
+    const isSure = await confirmed(label, await send("/api/v1/commands/preview", order));
+    const text = isSure ? (await send("/api/v1/commands", order)).text : "";
+    // The part with the form may be another one by now.
+    const output = place();
+    if (output) { output.textContent = text; }
+    // What was ordered is shown at once, also above the form, which is not in use any more.
+    if (document.activeElement && document.activeElement.closest(".order")) { document.activeElement.blur(); }
+    if (isSure) { await refresh(); }
   }
 
   function ordered(form) {
@@ -215,10 +224,7 @@
     output.textContent = "…";
     try {
       if (form.matches(".order")) {
-        output.textContent = (await send("/api/v1/commands", ordered(form))).text;
-        // What was ordered is shown at once, also above the form, which is not in use any more.
-        if (form.contains(document.activeElement)) { document.activeElement.blur(); }
-        await refresh();
+        await give(form);
       } else if (form.matches("#backtest")) {
         backtest(form);
         output.textContent = "";
@@ -237,7 +243,7 @@
   let typing = null;
   function filtered(form) {
     const given = new URLSearchParams([...new FormData(form)].filter(([name, text]) => text !== "" && text !== form.elements[name].dataset.usual));
-    history.replaceState(null, "", location.pathname + (given.size > 0 ? `?${given}` : ""));
+    history.replaceState(null, "", location.pathname + (`${given}` !== "" ? `?${given}` : ""));
     refresh();
   }
 
@@ -262,7 +268,19 @@
     moving = setTimeout(() => slider.form.requestSubmit(), 200);
   });
 
-  // Keys: / to the filter, j and k along the rows, Esc back, g and a letter to a page.
+  // The address says what is shown: it can be sent to somebody, and the back button leads back. None takes a part away.
+  window.show = (changes, isStep = true) => {
+    const address = new URL(location.href);
+    for (const [name, value] of Object.entries(changes)) { if (value === null) { address.searchParams.delete(name); } else { address.searchParams.set(name, value); } }
+    if (address.href === location.href) { return; }
+    if (isStep) { history.pushState(null, "", address); } else { history.replaceState(null, "", address); }
+    document.dispatchEvent(new Event("address"));
+  };
+  addEventListener("popstate", () => document.dispatchEvent(new Event("address")));
+
+  // Keys: / to the filter, j and k along the rows, Esc back, g and a letter to a page, ? tells them all.
+  const keys = document.getElementById("keys");
+  document.getElementById("help").addEventListener("click", () => keys.showModal());
   const places = { f: "/", e: "/events", c: "/configuration", a: "/about" };
   let isGoing = false;
   document.addEventListener("keydown", (event) => {
@@ -279,6 +297,7 @@
     if (field) { return; }
     if (isGoing && places[event.key]) { location.assign(places[event.key]); }
     isGoing = event.key === "g";
+    if (event.key === "?") { keys.showModal(); }
     if (event.key === "/" && filter !== null) { event.preventDefault(); filter.elements[0].focus(); filter.elements[0].select(); }
     if (event.key === "j" || event.key === "k") {
       const links = [...document.querySelectorAll("main tbody tr")].map((row) => row.querySelector("a")).filter(Boolean);
