@@ -10,7 +10,7 @@ from flink_autoscaler.standalone.settings.loading import SettingsLoader
 from flink_autoscaler.standalone.settings.schema.options import daemon_keys, job_keys
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
-TEXT = (Path(__file__).parents[4] / "conf" / "try-out.yaml").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[3] / "conf" / "try-out.yaml").read_text(encoding="utf-8")
 PRODUCTION, WAITS = TEXT.split("## Part 2.")
 
 

@@ -20,7 +20,7 @@ from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.orders import SqlOrderStore
 from testkit.builders.orders import KEY, OrderedJob
 
-GUIDE = Path(__file__).parents[4] / "docs" / "guide" / "operating.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "operating.md"
 Row = Callable[[OrderedJob], None]
 ROWS: dict[str, Row] = {}
 

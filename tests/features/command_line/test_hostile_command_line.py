@@ -244,7 +244,7 @@ def test_ctrl_c_at_any_instant_leaves_nothing_half_written(
 ) -> None:
     places = {
         "history": a_history(tmp_path / "history", *(job_rows(f"main/job-{n:03}") for n in range(3))),
-        "vectors": Path(__file__).parents[3] / "fixtures" / "vectors" / "scenarios_00.json.gz",
+        "vectors": Path(__file__).parents[2] / "fixtures" / "vectors" / "scenarios_00.json.gz",
     }
     work = tmp_path / "work"
     work.mkdir()

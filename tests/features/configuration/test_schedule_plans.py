@@ -50,7 +50,7 @@ def test_plans_are_the_same_as_text_and_as_a_list(tmp_path: Path, text: str) -> 
 
 
 def test_list_in_the_guide_is_one(tmp_path: Path) -> None:
-    guide = (Path(__file__).parents[5] / "docs/guide/policies.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[3] / "docs/guide/policies.md").read_text(encoding="utf-8")
     [listed] = [block for block in guide.split("```") if block.startswith("yaml\njob.autoscaler.schedule.plans:\n")]
 
     plans = plans_of(tmp_path, listed.removeprefix("yaml\n"))

@@ -14,7 +14,7 @@ from testkit.fakes.flink import Canned, FakeFlink, Fault, chain
 from testkit.servers.tls import Authority, TlsFront, server_context
 
 ENABLING = "in autoscaler.yaml: job.autoscaler.enabled: true"
-PROJECT = Path(__file__).parents[4]
+PROJECT = Path(__file__).parents[3]
 
 
 call = command_fixture(app)

@@ -12,7 +12,7 @@ import pytest
 from flink_autoscaler.standalone.settings.loading import state_directory
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
-UNIT = Path(__file__).parents[4] / "conf" / "flink-autoscaler.service"
+UNIT = Path(__file__).parents[3] / "conf" / "flink-autoscaler.service"
 
 
 @pytest.fixture

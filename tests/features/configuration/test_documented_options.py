@@ -22,7 +22,7 @@ from flink_autoscaler.standalone.settings.schema.options import (
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.sources.configuration import variable_name
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 def active(text: str, *, with_clusters: bool) -> str:
