@@ -14,7 +14,7 @@ from flink_autoscaler.core.ports.task_managers import Progress, TaskManagerProvi
 from flink_autoscaler.realizers.task_managers.providers import CommandProvider, CommandSpec, ProviderLimits
 from flink_autoscaler.realizers.testing.provider_contract import TaskManagerProviderContract, await_operation
 
-SCRIPT = str(Path(__file__).parents[5] / "conf" / "taskmanagers.sh")
+SCRIPT = str(Path(__file__).parents[3] / "conf" / "taskmanagers.sh")
 SLEEPS = "#!/bin/sh\nenv\nexec sleep 600\n"
 
 

@@ -19,7 +19,7 @@ from flink_autoscaler.stores.sql.schema import upgrade_schema
 from flink_autoscaler.stores.testing.event_handler_contract import a_context, a_report
 from testkit.servers.databases import DatabaseServer, every_database
 
-PAGE = Path(__file__).parents[4] / "docs" / "guide" / "database.md"
+PAGE = Path(__file__).parents[3] / "docs" / "guide" / "database.md"
 BLOCKS = re.findall(r"^```sql\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 SETUPS, QUERIES = BLOCKS[:2], BLOCKS[2:]
 STATEMENTS = dict(zip(("postgresql", "mariadb"), SETUPS, strict=True))
