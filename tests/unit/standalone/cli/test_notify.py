@@ -28,7 +28,7 @@ def receiver() -> Iterator[Receiver]:
 
 def notify(call: Call, urls: dict[str, str], folder: Path, *arguments: str) -> Said:
     targets = [
-        {"name": name, "url": url, "type": "webhook" if url.startswith("http") else "apprise", "timeout": 60}
+        {"name": name, "url": url, "type": "webhook" if url.startswith("http") else "apprise", "timeout": "60 s"}
         for name, url in urls.items()
     ]
     file = folder / "autoscaler.yaml"
