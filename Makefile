@@ -91,7 +91,7 @@ test: jdk $(VENV)/.setup-test ## Run all tests but the suites, and one of each o
 # Two workers: collecting costs each of them the same, and nothing here waits.
 .PHONY: test-fast
 test-fast: $(VENV)/.setup-test ## Run the unit tests that start nothing: no JVM, database server, browser or process.
-	$(BIN)/python -m pytest -n 2 --durations=20 -m "$(STARTS_NOTHING)" $(PYTEST_ARGS) tests/unit
+	$(BIN)/python -m pytest -n 2 --durations=20 -m "$(STARTS_NOTHING)" $(PYTEST_ARGS) tests/unit tests/features
 
 # The extra's two packages are built from source: gcc, python3-dev and libkrb5-dev.
 $(VENV)/.setup-kerberos: $(VENV)/.setup-test

@@ -17,7 +17,14 @@ from pathlib import Path
 from releasing.building import PROJECT, ReleaseError, environment, install, run, uv
 from testkit.clusters.machines.pythons import on_debian
 
-_TESTS = ("tests/unit/core", "tests/unit/clients", "tests/unit/stores", "tests/unit/realizers", "tests/unit/standalone")
+_TESTS = (
+    "tests/unit/core",
+    "tests/unit/clients",
+    "tests/unit/stores",
+    "tests/unit/realizers",
+    "tests/unit/standalone",
+    "tests/features",
+)
 _EXTRAS = "history,postgresql,mysql,notifications"
 """Extras whose versions are tried, beside that of reports without its Spark."""
 

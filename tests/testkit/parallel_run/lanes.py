@@ -35,6 +35,7 @@ LONGEST: Final = (
     "tests/integration/pipeline/backtest/test_nights_spark.py",
     "tests/integration/pipeline/",
     "tests/integration/",
+    "tests/features/command_line/",
     "tests/unit/standalone/cli/",
     "tests/unit/pipeline/tables/",
     "tests/unit/stores/",

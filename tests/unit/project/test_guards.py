@@ -46,7 +46,7 @@ def test_make_test_selects_the_guards_and_leaves_out_the_suites() -> None:
 def test_make_test_fast_runs_unit_tests_that_start_nothing() -> None:
     told = subprocess.run(["make", "--dry-run", "test-fast"], cwd=PROJECT, capture_output=True, text=True, check=True)
 
-    (chosen,) = re.findall(r'pytest .* -m "not \(([^"]*)\)".* tests/unit$', told.stdout, re.MULTILINE)
+    (chosen,) = re.findall(r'pytest .* -m "not \(([^"]*)\)".* tests/unit tests/features$', told.stdout, re.MULTILINE)
     assert set(chosen.split(" or ")) == {"e2e", "suite", "spark", "browser", "faults", "database", "process"}
 
 

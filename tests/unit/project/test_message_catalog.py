@@ -12,6 +12,7 @@ import pytest
 from flink_autoscaler.core import errors
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.message_catalog import CatalogEntry, EntryKind, catalog_sections, entries_of
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.supervision import Stage, SupervisionPhase
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import PREFIX
@@ -43,7 +44,7 @@ def error_codes() -> set[str]:
 def used() -> dict[EntryKind, set[str]]:
     words = found().words
     return {
-        EntryKind.REASON: set(words["reason"]) | error_codes(),
+        EntryKind.REASON: set(words["reason"]) | {code.value for code in ReasonCode} | error_codes(),
         EntryKind.EVENT: set(words["event"]),
         EntryKind.FINDING: set(words["finding"]),
         EntryKind.PHASE: {phase.value for phase in PassPhase},

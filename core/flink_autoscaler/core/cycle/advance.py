@@ -39,6 +39,7 @@ from flink_autoscaler.core.forecast.pass_forecast import pass_forecast
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import FlinkMetric, MetricSample, ScalingMetric, VertexId
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.state import ForecastMemory, JobState
@@ -141,7 +142,7 @@ def observe_job(request: PassRequest, reading: JobReading, cluster: ClusterReadi
         return PassProgress(request, end=error_decision(request, _as_autoscaler_error(error)))
     end = None
     if len(observed.request.state.samples) < MIN_SAMPLES:
-        hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
+        hold = Hold((Reason.of(ReasonCode.COLLECTING),))
         end = with_interruption(_unchanged(observed.request, PassPhase.COLLECTING, hold, observed.excluded), request)
     return PassProgress(observed.request, observed, streaming, end=end)
 
@@ -381,9 +382,7 @@ def _end_after_sample(request: PassRequest, observed: ObservationResult, error: 
 def _hold_while_filling(observed: ObservationResult) -> Hold:
     left = max(0.0, (observed.full_at_ms - observed.request.now_ms) / 1000)
     window = observed.request.context.options.metrics_window.exact_seconds
-    return Hold(
-        (Reason("WINDOW_FILLING", "the metric window is not full yet", None, (("left", left), ("window", window))),)
-    )
+    return Hold((Reason.of(ReasonCode.WINDOW_FILLING, None, (("left", left), ("window", window))),))
 
 
 def _as_autoscaler_error(error: BaseException) -> AutoscalerError:

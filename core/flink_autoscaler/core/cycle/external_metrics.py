@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import Restriction
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.source_lag import (
@@ -34,8 +35,8 @@ from flink_autoscaler.core.ports.passes import PassRequest
 UNKNOWN: Final = Aggregate()
 
 _METRICS: Final = {
-    ExternalMetricKind.ARRIVAL_RATE: (FlinkMetric.ARRIVAL_RATE, "arrival rate", "ARRIVAL_RATE_UNKNOWN"),
-    ExternalMetricKind.FLOOR: (FlinkMetric.MIN_PARALLELISM, "least parallelism", "FLOOR_UNKNOWN"),
+    ExternalMetricKind.ARRIVAL_RATE: (FlinkMetric.ARRIVAL_RATE, "arrival rate", ReasonCode.ARRIVAL_RATE_UNKNOWN),
+    ExternalMetricKind.FLOOR: (FlinkMetric.MIN_PARALLELISM, "least parallelism", ReasonCode.FLOOR_UNKNOWN),
 }
 """What a number is in a reading, for people, and the reason where it is unknown."""
 
@@ -157,14 +158,12 @@ def _lag_notes(lags: Sequence[_Lag], options: AutoscalerOptions) -> Iterator[_No
     for vertex, lag, _ in lags:
         if lag.problem:
             cause = f"{lag.origin}: {lag.problem}"
-            text = f"the lag is unknown, so nothing is scaled down: {cause}"
             told = f"The lag of {vertex.name} is unknown, so nothing of the job is scaled down: {cause}"
-            reason = Reason("SOURCE_LAG_UNKNOWN", text, vertex.vertex_id)
+            reason = Reason.of(ReasonCode.SOURCE_LAG_UNKNOWN, vertex.vertex_id, cause=cause)
             yield _Note(reason, _warning("LagUnknown", told, vertex.vertex_id, options.scaling_event_interval))
         if lag.hot:
-            cause = f"by itself ({lag.origin}); no parallelism helps one partition"
-            reason = Reason("SKEWED_PARTITION", f"{lag.hot} has most of the lag {cause}", vertex.vertex_id)
-            told = f"{lag.hot} has most of the lag of {vertex.name} {cause}"
+            reason = Reason.of(ReasonCode.SKEWED_PARTITION, vertex.vertex_id, partition=lag.hot, origin=lag.origin)
+            told = reason.text.replace("most of the lag", f"most of the lag of {vertex.name}", 1)
             yield _Note(reason, _warning("SkewedPartition", told, vertex.vertex_id, options.scaling_event_interval))
 
 
@@ -204,10 +203,11 @@ def _metric_notes(numbers: Sequence[tuple[Vertex, ExternalMetric]], options: Aut
     for vertex, number in numbers:
         if number.value is None:
             _, name, code = _METRICS[number.kind]
-            what = f"{name} of {vertex.name} is unknown, so nothing is scaled down: {number.origin}: {number.problem}"
+            what, cause = f"{name} of {vertex.name}", f"{number.origin}: {number.problem}"
+            reason = Reason.of(code, vertex.vertex_id, what=what, cause=cause)
             key = f"{number.kind}{vertex.vertex_id}"
-            event = _warning("NumberUnknown", f"The {what}", key, options.scaling_event_interval)
-            yield _Note(Reason(code, f"the {what}", vertex.vertex_id), event)
+            event = _warning("NumberUnknown", f"T{reason.text[1:]}", key, options.scaling_event_interval)
+            yield _Note(reason, event)
 
 
 def _with_values(

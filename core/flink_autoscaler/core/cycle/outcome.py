@@ -14,6 +14,7 @@ from flink_autoscaler.core.forecast.pass_forecast import PassForecast
 from flink_autoscaler.core.model.decision import Hold, PassPhase, RestartTime
 from flink_autoscaler.core.model.events import Event, EventType, Reason, exception_event
 from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
@@ -186,7 +187,7 @@ def _disabled_outcome(request: PassRequest) -> PassOutcome:
         if not options.is_improved:
             state = JobState(job_id=request.state.job_id, samples=request.state.samples)
             forgotten = replace(request, state=state)
-        hold = Hold.because("DISABLED", f"{AutoscalerOptions.enabled.key} is not true")
+        hold = Hold((Reason.of(ReasonCode.DISABLED, option=AutoscalerOptions.enabled.key),))
         decision = Decision(hold, forgotten.state, PassPhase.DISABLED, tunes_memory=options.memory_tuning)
     except ConfigError as error:
         return failed_outcome(replace(request, state=EMPTY_STATE, memory=EMPTY_MEMORY), error)
@@ -197,14 +198,14 @@ def invalid_decision(request: PassRequest, problem: str) -> Decision:
     """Decide nothing about a job with an option that cannot be used; nothing is wanted either."""
     interval = request.context.validation_interval or request.context.options.scaling_event_interval
     event = Event(EventType.WARNING, VALIDATION_REASON, problem, interval=interval)
-    hold = Hold.because("INVALID_CONFIG", problem)
+    hold = Hold((Reason.of(ReasonCode.INVALID_CONFIG, problem=problem),))
     return Decision(hold, request.state, PassPhase.INVALID_CONFIG, events=(event,))
 
 
 def not_running_decision(request: PassRequest) -> Decision:
     """Decide nothing about a job that does not run: what was decided earlier is still wanted."""
-    text = f"the job is {request.context.status.value}, not RUNNING with all tasks"
-    return with_interruption(Decision(Hold.because("NOT_RUNNING", text), request.state, PassPhase.NOT_RUNNING), request)
+    hold = Hold((Reason.of(ReasonCode.NOT_RUNNING, status=request.context.status.value),))
+    return with_interruption(Decision(hold, request.state, PassPhase.NOT_RUNNING), request)
 
 
 def with_interruption(decision: Decision, request: PassRequest) -> Decision:
@@ -215,9 +216,9 @@ def with_interruption(decision: Decision, request: PassRequest) -> Decision:
     capacity = request.context.capacity
     if capacity is None or not capacity.lost or is_reactive(request.context):
         return decision
-    lost = f"lost {capacity.lost} of its {capacity.taskmanagers + capacity.lost} TaskManagers"
-    reason = Reason("TASKMANAGER_LOST", f"the cluster {lost}")
-    text = f"The cluster {lost}; the job starts again with what is left"
+    before = capacity.taskmanagers + capacity.lost
+    reason = Reason.of(ReasonCode.TASKMANAGER_LOST, lost=capacity.lost, before=before)
+    text = f"T{reason.text[1:]}; the job starts again with what is left"
     event = Event(EventType.WARNING, "TaskManagerLost", text, None, request.context.options.scaling_event_interval)
     return replace(decision, action=Hold((*decision.action.reasons, reason)), events=(event,))
 

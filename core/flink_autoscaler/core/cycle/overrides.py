@@ -10,6 +10,7 @@ from flink_autoscaler.core.decide.slot_sharing import is_preemptible, shrink_to,
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import JobState
@@ -23,7 +24,7 @@ from flink_autoscaler.core.ports.passes import PassRequest
 _BEFORE_PINS: Final = (SupervisionPhase.ROLLING_BACK, SupervisionPhase.PAUSED)
 """In these a job has what it survives, whatever is pinned."""
 
-GIVES_SLOTS: Final = "GIVES_SLOTS"
+GIVES_SLOTS: Final = ReasonCode.GIVES_SLOTS
 
 
 def is_dry(request: PassRequest) -> bool:
@@ -159,12 +160,12 @@ def release_slots(decision: Decision, request: PassRequest, reading: JobReading)
     if target == running:
         return decision
     before, after = (slots_in_groups(details.vertices, vector) for vector in (running, target))
-    text = f"it gives {before - after} of its {before} slots to {share.claimants}"
     figures = (("slots", float(before)), ("share", float(share.slots)), ("gives", float(before - after)))
-    event = Event(EventType.NORMAL, "GivesSlots", f"Other jobs have too few slots: {text}", figures=figures)
+    reason = Reason.of(GIVES_SLOTS, figures=figures, claimants=share.claimants)
+    event = Event(EventType.NORMAL, "GivesSlots", f"Other jobs have too few slots: {reason.text}", figures=figures)
     return replace(
         decision,
-        action=Hold((*action.reasons, Reason(GIVES_SLOTS, text, figures=figures))),
+        action=Hold((*action.reasons, reason)),
         state=replace(decision.undecided or decision.state, overrides=target, delayed={}),
         events=(*decision.events, event),
         report=None,

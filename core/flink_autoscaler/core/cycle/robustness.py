@@ -13,14 +13,17 @@ from heapq import nlargest
 from typing import Final
 
 from flink_autoscaler.core.decide.decision import make_plan
-from flink_autoscaler.core.decide.plan import Plan, filter_event
+from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.model.events import EventType, Reason
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
+from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.window import MetricWindow
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import Plugins
 
-CODE: Final = "SAMPLE_DOUBTED"
+CODE: Final = ReasonCode.SAMPLE_DOUBTED
 EVENT: Final = "SampleDoubted"
 
 OUTLIERS: Final = 3
@@ -133,7 +136,6 @@ def _plan_without(without: Callable[[int], EvaluatedJob], index: int, plugins: P
 def _without_doubtful_changes(plan: Plan, found: PlanDifference, job: EvaluatedJob, *, age: float) -> Plan:
     without = "without the newest metric sample" if age <= 0 else f"without the metric sample of {age:.0f} s ago"
     otherwise = f"stay at {found.present}" if found.otherwise == found.present else f"go to {found.otherwise}"
-    text = f"would go from {found.present} to {found.planned}, but {otherwise} {without}; the next pass decides"
     figures = (
         ("present", float(found.present)),
         ("planned", float(found.planned)),
@@ -141,5 +143,6 @@ def _without_doubtful_changes(plan: Plan, found: PlanDifference, job: EvaluatedJ
         ("sample_age", age),
     )
     name = job.topology.vertices[found.vertex_id].name
-    event = filter_event(job.context, EVENT, f"{name} {text}", figures)
-    return plan.with_reason(CODE, text, found.vertex_id, figures).with_event(event).without_changes()
+    reason = Reason.of(CODE, found.vertex_id, figures, otherwise=otherwise, without=without)
+    event = plan_event(job.context, EVENT, f"Scaling is held back: {name} {reason.text}", EVENT, EventType.NORMAL)
+    return plan.with_reason(reason).with_event(replace(event, figures=figures)).without_changes()

@@ -71,7 +71,7 @@ def run_shadow_policy(name: str, job: EvaluatedJob, plugins: Plugins) -> ShadowR
         events = () if problem is None else _problem_event(name, problem, job.context.options)
         return ShadowResult(_within_bounds(proposal, job), proposal.state, events)
     problem, held = str(boundary.error), _slots(job, _sizes(job))
-    reason = Reason(POLICY_FAILED, f"the policy {name} failed: {problem}")
+    reason = Reason.of(POLICY_FAILED, policy=name, error=problem)
     return ShadowResult(
         ShadowProposal(name, held, (reason,)), state, _problem_event(name, problem, job.context.options)
     )

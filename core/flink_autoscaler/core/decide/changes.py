@@ -11,8 +11,9 @@ from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, is_processing_backlog, saturated_sources
 from flink_autoscaler.core.model.events import Event, EventType, NamedFigures, Reason
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, ScalingMetric, VertexId, of
-from flink_autoscaler.core.model.numbers import NAN, plain, two_decimals
+from flink_autoscaler.core.model.numbers import NAN, plain
 from flink_autoscaler.core.model.policy_values import VertexSizing
 from flink_autoscaler.core.model.state import DelayedRecommendation, DelayedVertex, ScalingSummary
 from flink_autoscaler.core.model.topology import Vertex
@@ -111,8 +112,7 @@ def vertex_changes(chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins) -> P
     for vertex_id, vertex in job.topology.vertices.items():
         if vertex_id in job.excluded:
             if vertex_id not in job.context.restriction.fixed:  # what others told has its own reason
-                text = "the vertex is excluded, has finished, or reports no busy time"
-                reasons.append(Reason("EXCLUDED", text, vertex_id))
+                reasons.append(Reason.of(ReasonCode.EXCLUDED, vertex_id))
         elif vertex_id not in chosen.unknown or vertex_id in idle:
             change = _change_of(vertex, chosen, job, plugins)
             if vertex_id in idle:
@@ -144,7 +144,6 @@ def vertex_changes(chosen: PolicyPlan, job: EvaluatedJob, plugins: Plugins) -> P
 
 def _within_bounds(wanted: Mapping[VertexId, DelayedRecommendation], job: EvaluatedJob) -> Reason:
     """Say that nothing is outside its bounds, and how much room the busiest vertex has left that would grow."""
-    text = "every vertex that would change is within its utilization bounds"
     vertices, options = job.topology.vertices, job.context.options
     settings = EvaluationSettings.of(options, 0)  # a restart has no part in what is a backlog
     if (waiting := _backlog_reason(wanted, job, settings)) is not None:
@@ -153,17 +152,14 @@ def _within_bounds(wanted: Mapping[VertexId, DelayedRecommendation], job: Evalua
     loads = {v: job.metrics.vertices[v][ScalingMetric.LOAD].average for v in growing}
     known = {v: load for v, load in loads.items() if math.isfinite(load)}
     if not known:
-        return Reason("WITHIN_BOUNDS", text)
+        return Reason.of(ReasonCode.WITHIN_BOUNDS)
     busiest = max(known, key=lambda v: known[v])
     load, most = known[busiest], settings.utilization_max
     lags = [metrics[ScalingMetric.LAG] for metrics in job.metrics.vertices.values() if ScalingMetric.LAG in metrics]
     condition = "while its lag does not grow " if all(math.isfinite(lag.current) for lag in lags) else ""
-    room = (
-        f"{vertices[busiest].name} is {load:.0%} busy, head-room left: {max(0.0, 1 - load):.0%}; {condition}"
-        f"it is scaled up above {min(1.0, most):.0%} (utilization.max)"
-    )
     figures = (("load", load), ("headroom", max(0.0, 1 - load)), ("utilization_max", most))
-    return Reason("WITHIN_BOUNDS", f"{text}: {room}", figures=figures)
+    vertex, limit = vertices[busiest].name, min(1.0, most)
+    return Reason.of(ReasonCode.WITHIN_BOUNDS, figures=figures, vertex=vertex, condition=condition, limit=limit)
 
 
 def _backlog_reason(
@@ -181,14 +177,13 @@ def _backlog_reason(
     }
     waiting = {name: lag for name, lag in lags.items() if lag > 0}
     told = ", ".join(f"{plain(lag)} records wait at {name}" for name, lag in waiting.items())
-    text = f"the job is processing a backlog, so nothing is scaled down: {told}"
-    return Reason("PROCESSING_BACKLOG", text, None, (("lag", sum(waiting.values())),))
+    return Reason.of(ReasonCode.PROCESSING_BACKLOG, None, (("lag", sum(waiting.values())),), waiting=told)
 
 
 def _with_changes(plan: Plan, job: EvaluatedJob, wanted: Mapping[VertexId, DelayedRecommendation]) -> Plan:
     """Return the plan with changes; what is expected of a vertex stays the rate for what it was sized for now."""
     if not wanted:
-        return plan.with_reason("NO_CHANGE", "no vertex needs another parallelism now")
+        return plan.with_reason(Reason.of(ReasonCode.NO_CHANGE))
     if not any(each.is_outside for each in wanted.values()):
         return replace(plan, reasons=(*plan.reasons, _within_bounds(wanted, job)))
     metrics, changes = dict(plan.metrics), dict[VertexId, ScalingSummary]()
@@ -219,10 +214,10 @@ def _change_of(vertex: Vertex, chosen: PolicyPlan, job: EvaluatedJob, plugins: P
         parallelism, reasons, events = _align_target(vertex, sizing, job, plugins)
     if parallelism == sizing.current:
         kept = None if is_sized or chosen.is_sure else pending
-        at_target = (_sizing_reason("AT_TARGET", vertex, sizing, job, parallelism),) if is_sized else ()
+        at_target = (_sizing_reason(ReasonCode.AT_TARGET, vertex, sizing, job, parallelism),) if is_sized else ()
         return VertexChange(pending=kept, reasons=(*reasons, *at_target), events=events)
     if is_sized:
-        reasons = (*reasons, _sizing_reason("SIZED", vertex, sizing, job, parallelism))
+        reasons = (*reasons, _sizing_reason(ReasonCode.SIZED, vertex, sizing, job, parallelism))
     else:
         reasons = (*reasons, _plan_reason(vertex, sizing, parallelism))
     advice = DelayedRecommendation(job.now_ms, parallelism, sized is None or sized.is_outside)
@@ -250,12 +245,8 @@ def _without_idle_subtasks(vertex: Vertex, change: VertexChange, job: EvaluatedJ
     most, change_to = vertex.working_subtasks, change.wanted
     least = min(vertex.parallelism, max(SizingSettings.of_job(job).limits_for(vertex)[0], vertex.floor))
     parallelism = max(least, most if change_to is None else min(change_to.parallelism, most))
-    text = (
-        f"{vertex.idle_subtasks} of its {vertex.parallelism} subtasks have nothing to read: it has "
-        f"{vertex.source_partitions} partitions"
-    )
     figures = (("partitions", float(vertex.source_partitions)), ("idle_subtasks", float(vertex.idle_subtasks)))
-    reason = Reason("IDLE_SUBTASKS", text, vertex.vertex_id, figures)
+    reason = Reason.of(ReasonCode.IDLE_SUBTASKS, vertex.vertex_id, figures, subtasks=vertex.parallelism)
     rate = job.metrics.vertices[vertex.vertex_id][ScalingMetric.TRUE_PROCESSING_RATE].average
     return replace(
         change,
@@ -266,20 +257,21 @@ def _without_idle_subtasks(vertex: Vertex, change: VertexChange, job: EvaluatedJ
 
 
 def _plan_reason(vertex: Vertex, sizing: VertexSizing, parallelism: int) -> Reason:
-    text = (
-        f"has parallelism {sizing.current}: its policies want {round(sizing.factor * sizing.current)}, one step allows "
-        f"{sizing.wanted}, within limits {sizing.target}, aligned {parallelism}"
+    return Reason.of(
+        ReasonCode.PLANNED,
+        vertex.vertex_id,
+        current=sizing.current,
+        asked=round(sizing.factor * sizing.current),
+        wanted=sizing.wanted,
+        limited=sizing.target,
+        aligned=parallelism,
     )
-    return Reason("PLANNED", text, vertex.vertex_id)
 
 
-def _sizing_reason(code: str, vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, parallelism: int) -> Reason:
+def _sizing_reason(
+    code: ReasonCode, vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, parallelism: int
+) -> Reason:
     """Say how a vertex was sized, with every term of the formula; rates in records/s, summed over all subtasks."""
-    text = (
-        f"needs {plain(sizing.capacity)} records/s, has {plain(sizing.rate)} at parallelism {sizing.current}: "
-        f"factor {two_decimals(sizing.factor)}, wanted {sizing.wanted}, within limits {sizing.target}, "
-        f"aligned {parallelism}"
-    )
     options, metrics = job.context.options, job.metrics.vertices[vertex.vertex_id]
     target, catch_up = metrics[ScalingMetric.TARGET_DATA_RATE].average, options.catch_up_duration.seconds
     values = (
@@ -299,7 +291,7 @@ def _sizing_reason(code: str, vertex: Vertex, sizing: VertexSizing, job: Evaluat
         sizing.target,
         parallelism,
     )
-    return Reason(code, text, vertex.vertex_id, NamedFigures(_SIZED, values))
+    return Reason.of(code, vertex.vertex_id, NamedFigures(_SIZED, values), current=sizing.current)
 
 
 def _align_target(
@@ -312,7 +304,7 @@ def _align_target(
     aligned, options = align(vertex, sizing, job, plugins), job.context.options
     parallelism, reasons, events = aligned.parallelism, list[Reason](), list[Event]()
     if aligned.problem is not None:
-        reasons.append(Reason("ALIGNMENT_MODE", aligned.problem))
+        reasons.append(Reason.of(ReasonCode.ALIGNMENT_MODE, problem=aligned.problem))
         if options.is_improved:
             events.append(plan_event(job.context, "PluginProblem", aligned.problem, "ALIGNMENT_MODE"))
     if aligned.is_limited:
@@ -332,12 +324,9 @@ def _uneven_reason(vertex: Vertex, parallelism: int, beyond: int, most: float) -
     spread = (
         f"{vertex.source_partitions} partitions" if vertex.source_partitions else f"{vertex.max_parallelism} key groups"
     )
-    text = (
-        f"stays at {parallelism}: its {spread} would be spread evenly by {beyond} only, which is more than "
-        f"{most:.0%} above that ({AutoscalerOptions.alignment_max_increase.key})"
-    )
     figures = (("parallelism", float(parallelism)), ("even", float(beyond)), ("max_increase", most))
-    return Reason("ALIGNMENT_TOO_FAR", text, vertex.vertex_id, figures)
+    option = AutoscalerOptions.alignment_max_increase.key
+    return Reason.of(ReasonCode.ALIGNMENT_TOO_FAR, vertex.vertex_id, figures, spread=spread, option=option)
 
 
 def _scale_up(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob) -> VertexChange:
@@ -351,7 +340,7 @@ def _scale_up(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob) 
     events = (_ineffective_event(vertex.vertex_id, gains, job),)
     if not options.effectiveness_detection:
         return VertexChange(advice, events=events)
-    reason = Reason("INEFFECTIVE_SCALING", "its last scale-up had too little effect", vertex.vertex_id)
+    reason = Reason.of(ReasonCode.INEFFECTIVE_SCALING, vertex.vertex_id)
     return VertexChange(reasons=(reason,), events=events)
 
 
@@ -371,20 +360,18 @@ def _scale_down(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob
     load = job.metrics.vertices[vertex.vertex_id][ScalingMetric.LOAD].average
     if not vertex.is_source and options.is_improved and load >= options.utilization_target:
         # It is too busy to believe that it has capacity to spare.
-        text = "it is busier than the target although its upstream says it needs less"
-        return VertexChange(pending=pending, reasons=(Reason("SATURATED", text, vertex.vertex_id),))
+        return VertexChange(pending=pending, reasons=(Reason.of(ReasonCode.SATURATED, vertex.vertex_id),))
     if options.is_improved and (behind := saturated_sources(job.topology, window_of(job.state.samples))):
         return VertexChange(pending=pending, reasons=(saturation_reason(behind[0].name, vertex.vertex_id),))
     pending, highest = queue_recommendation(pending, advice, options.scale_down_interval.ms)
     if highest is None:
-        text = f"waits {options.scale_down_interval} before it is scaled down"
         waited = 0.0 if pending is None else (job.now_ms - pending.first_ms) / 1000
         figures = NamedFigures(_WAITED, (waited, options.scale_down_interval.exact_seconds))
-        reason = Reason("SCALE_DOWN_DELAYED", text, vertex.vertex_id, figures)
+        interval = str(options.scale_down_interval)
+        reason = Reason.of(ReasonCode.SCALE_DOWN_DELAYED, vertex.vertex_id, figures, interval=interval)
         return VertexChange(pending=pending, reasons=(reason,))
     if highest.parallelism > vertex.parallelism and options.is_improved:
-        text = "an older recommendation exceeds the current parallelism"
-        return VertexChange(pending=pending, reasons=(Reason("SCALE_DOWN_STALE", text, vertex.vertex_id),))
+        return VertexChange(pending=pending, reasons=(Reason.of(ReasonCode.SCALE_DOWN_STALE, vertex.vertex_id),))
     return VertexChange(highest, pending, reasons=_highest_reasons(vertex, advice, highest, options))
 
 
@@ -394,9 +381,6 @@ def _highest_reasons(
     """Say that a scale-down goes by the most that was wanted while it waited, where that is not what is wanted now."""
     if highest.parallelism == advice.parallelism:
         return ()
-    text = (
-        f"{highest.parallelism} instead of {advice.parallelism}: the most that was wanted within the last "
-        f"{options.scale_down_interval} counts (scale-down.interval)"
-    )
     figures = (("highest", float(highest.parallelism)), ("wanted_now", float(advice.parallelism)))
-    return (Reason("SCALE_DOWN_HIGHEST", text, vertex.vertex_id, figures),)
+    interval = str(options.scale_down_interval)
+    return (Reason.of(ReasonCode.SCALE_DOWN_HIGHEST, vertex.vertex_id, figures, interval=interval),)

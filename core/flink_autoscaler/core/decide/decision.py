@@ -21,9 +21,9 @@ from flink_autoscaler.core.decide.resources import (
 from flink_autoscaler.core.decide.slots import planned_parallelism
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
-from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
+from flink_autoscaler.core.model.events import Event, EventType, Reason, ScalingReport
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, VertexId
-from flink_autoscaler.core.model.numbers import plain
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.core.model.supervision import Vector
 from flink_autoscaler.core.model.value import replace, value
@@ -124,7 +124,8 @@ def make_plan(job: EvaluatedJob, plugins: Plugins) -> Plan:
     if not plan.changes:
         return plan
     if (blocked_by := _blocked_by(job)) is not None:
-        return replace(plan.with_reason("SCALING_DISABLED", blocked_by.rstrip(":")), blocked_by=blocked_by)
+        reason = Reason.of(ReasonCode.SCALING_DISABLED, what=blocked_by.rstrip(":"))
+        return replace(plan.with_reason(reason), blocked_by=blocked_by)
     plan = apply_filters(plan, job)
     if not plan.changes:
         return plan
@@ -144,16 +145,16 @@ def _under_memory_pressure(job: EvaluatedJob) -> Plan | None:
     pressure = globals_[ScalingMetric.GC_PRESSURE].current
     usage = globals_[ScalingMetric.HEAP_MAX_USAGE_RATIO].average
     if pressure > options.gc_pressure_threshold:
-        key, subject = "gcPressure", f"GC pressure {plain(pressure)}"
+        key, subject, number = "gcPressure", "GC pressure", pressure
         limit = AutoscalerOptions.gc_pressure_threshold.key
     elif usage > options.heap_usage_threshold:
-        key, subject = "heapUsage", f"Heap usage {plain(usage)}"
+        key, subject, number = "heapUsage", "Heap usage", usage
         limit = AutoscalerOptions.heap_usage_threshold.key
     else:
         return None
-    message = f"{subject} is above the limit {limit} for scaling. Please adjust the memory of the TaskManagers by hand."
-    event = plan_event(job.context, "MemoryPressure", message, key, EventType.NORMAL)
-    return Plan({}, job.metrics.vertices, job.state.delayed).with_event(event).with_reason("MEMORY_PRESSURE", message)
+    reason = Reason.of(ReasonCode.MEMORY_PRESSURE, subject=subject, value=number, option=limit)
+    event = plan_event(job.context, "MemoryPressure", reason.text, key, EventType.NORMAL)
+    return Plan({}, job.metrics.vertices, job.state.delayed).with_event(event).with_reason(reason)
 
 
 def _with_memory_tuning(plan: Plan, job: EvaluatedJob) -> Plan:

@@ -12,7 +12,8 @@ from typing import Final
 from flink_autoscaler.core.decide.plan import Plan, filter_event, plan_event
 from flink_autoscaler.core.decide.slots import planned_parallelism, scale_to_fit, slots_of
 from flink_autoscaler.core.evaluate.downtime import downtime_at, rescales_of
-from flink_autoscaler.core.model.events import Figures
+from flink_autoscaler.core.model.events import EventType, Figures, Reason
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.orders import PauseScope
 from flink_autoscaler.core.model.state import ScalingSummary
@@ -34,11 +35,10 @@ def pause_filter(plan: Plan, job: EvaluatedJob) -> Plan:
         if len(left) == len(plan.changes) or (is_on and is_safe and pause is None):
             continue
         if pause is not None:
-            who = pause.signed
-            plan = plan.with_reason("PAUSED", f"scaling {direction.value} is paused by {who.who}: {who.reason}")
+            who, why = pause.signed.who, pause.signed.reason
+            plan = plan.with_reason(Reason.of(ReasonCode.PAUSED, direction=direction.value, who=who, why=why))
         elif not is_on:
-            text = f"scaling {direction.value} is switched off (scale-{direction.value}.enabled)"
-            plan = plan.with_reason("DIRECTION_OFF", text)
+            plan = plan.with_reason(Reason.of(ReasonCode.DIRECTION_OFF, direction=direction.value))
         # Else the reasons of the pass say already what is unknown, and that nothing is scaled down for that.
         plan = replace(plan, changes=left)
     return plan
@@ -56,10 +56,10 @@ def quarantine_filter(plan: Plan, job: EvaluatedJob) -> Plan:
             kept[vertex_id] = change.new
             continue
         limit = entry.parallelism - 1
-        text = f"parallelism {entry.parallelism} failed ({entry.cause}); at most {limit} until the cluster has changed"
         figures = (("wanted", float(change.new)), ("failed", float(entry.parallelism)), ("limit", float(limit)))
-        event = filter_event(job.context, "ParallelismQuarantined", text, figures, vertex_id)
-        plan = plan.with_reason("QUARANTINED", text, vertex_id, figures).with_event(event)
+        reason = Reason.of(ReasonCode.QUARANTINED, vertex_id, figures, cause=entry.cause)
+        event = filter_event(job.context, "ParallelismQuarantined", reason, f" of vertex {vertex_id}")
+        plan = plan.with_reason(reason).with_event(event)
         if limit > change.current:
             kept[vertex_id] = limit
     return plan.with_parallelism(kept, {})
@@ -83,12 +83,11 @@ def budget_filter(plan: Plan, job: EvaluatedJob) -> Plan:
     limit = budget if is_up else max(1, math.floor(budget * DOWN_SHARE))
     if used < limit:
         return plan
-    kind = "rescales" if is_up else "rescales, the rest is kept for scale-ups"
-    text = f"{used} rescales within a day; at most {limit} {kind} (rescale.budget.per-day {budget})"
     figures = (("used", float(used)), ("limit", float(limit)), ("budget", float(budget)))
-    event = plan_event(job.context, "RescaleBudgetSpent", f"Scaling is held back: {text}", "RescaleBudgetSpent")
-    event = replace(event, figures=figures)
-    return plan.with_reason("BUDGET_SPENT", text, figures=figures).with_event(event).without_changes()
+    words = {} if is_up else {"rest": "the rest is kept for scale-ups"}
+    reason = Reason.of(ReasonCode.BUDGET_SPENT, figures=figures, **words)
+    event = replace(filter_event(job.context, "RescaleBudgetSpent", reason), type=EventType.WARNING)
+    return plan.with_reason(reason).with_event(event).without_changes()
 
 
 LATE_WEIGHT: Final = 5.0
@@ -190,15 +189,8 @@ def payback_filter(plan: Plan, job: EvaluatedJob) -> Plan:
     case = _case(plan, job)
     if case.slots_now <= case.slots_new or case.pays(options.economics_factor):
         return plan
-    text = (
-        f"it saves {case.savings:.0f} slot-seconds ({case.slots_now - case.slots_new} slots for {case.hold:.0f} s) and "
-        f"costs {case.cost:.0f}: outages of {case.outage_down:.0f} s, {case.late:.0f} s above the lag limit; it has to "
-        f"save {options.economics_factor:g} times its cost"
-    )
-    figures = (*case.figures, ("factor", options.economics_factor))
-    return plan.without_scale_downs("DOES_NOT_PAY", text, figures).with_event(
-        filter_event(job.context, "ScaleDownDoesNotPay", text, figures)
-    )
+    reason = Reason.of(ReasonCode.DOES_NOT_PAY, figures=(*case.figures, ("factor", options.economics_factor)))
+    return plan.without_scale_downs(reason).with_event(filter_event(job.context, "ScaleDownDoesNotPay", reason))
 
 
 def _case(plan: Plan, job: EvaluatedJob) -> ScaleDownCase:
@@ -269,10 +261,12 @@ def network_memory_filter(plan: Plan, job: EvaluatedJob) -> Plan:
         return plan
     fitting = scale_to_fit(topology, plan.changes, lambda vector: required_buffers(topology, vector, slots) <= limit)
     mebibytes = capacity.network_memory / (1 << 20)
-    text = f"{needed} network buffers needed on a TaskManager, {limit} of {mebibytes:.0f} MiB may be taken"
-    message = f"A scale-up is limited by network memory: {text}; raise taskmanager.memory.network.max or .fraction"
+    reason = Reason.of(ReasonCode.NETWORK_MEMORY, needed=needed, limit=limit, mebibytes=mebibytes)
+    message = (
+        f"A scale-up is limited by network memory: {reason.text}; raise taskmanager.memory.network.max or .fraction"
+    )
     event = plan_event(job.context, "NetworkMemoryLimited", message, "NetworkMemoryLimited")
-    return plan.with_parallelism(fitting, now).with_reason("NETWORK_MEMORY", text).with_event(event)
+    return plan.with_parallelism(fitting, now).with_reason(reason).with_event(event)
 
 
 def required_buffers(topology: JobTopology, parallelism: Mapping[VertexId, int], slots_per_taskmanager: int) -> int:

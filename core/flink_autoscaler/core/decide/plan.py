@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Final
 
-from flink_autoscaler.core.model.events import Event, EventType, Figures, Reason, ScalingReport, VertexReport
+from flink_autoscaler.core.model.events import Event, EventType, Reason, ScalingReport, VertexReport
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import NAN, two_decimals
 from flink_autoscaler.core.model.state import (
@@ -56,9 +57,9 @@ class Plan:
         """Whether every scale-down is one that its policy has weighed itself."""
         return {v for v, change in self.changes.items() if change.new < change.current} <= self.bypasses_damping
 
-    def with_reason(self, code: str, text: str, vertex_id: VertexId | None = None, figures: Figures = ()) -> Plan:
-        """Return the plan with one more reason."""
-        return replace(self, reasons=(*self.reasons, Reason(code, text, vertex_id, figures)))
+    def with_reason(self, *reasons: Reason) -> Plan:
+        """Return the plan with more reasons."""
+        return replace(self, reasons=(*self.reasons, *reasons))
 
     def with_event(self, event: Event) -> Plan:
         """Return the plan with one more event."""
@@ -68,11 +69,11 @@ class Plan:
         """Return the plan of which nothing is carried out."""
         return replace(self, changes={})
 
-    def without_scale_downs(self, code: str, text: str, figures: Figures = ()) -> Plan:
-        """Return the plan without its scale-downs, which one reason keeps from happening."""
+    def without_scale_downs(self, reason: Reason) -> Plan:
+        """Return the plan without its scale-downs, which a reason keeps from happening."""
         downs = [vertex_id for vertex_id, change in self.changes.items() if not change.is_scale_up]
         ups = {vertex_id: change for vertex_id, change in self.changes.items() if change.is_scale_up}
-        reasons = (Reason(code, text, vertex_id, figures) for vertex_id in downs)
+        reasons = (replace(reason, vertex_id=vertex_id) for vertex_id in downs)
         return replace(self, changes=ups, reasons=(*self.reasons, *reasons))
 
     def with_parallelism(self, parallelism: Mapping[VertexId, int], current: Mapping[VertexId, int]) -> Plan:
@@ -110,29 +111,25 @@ def plan_event(
     return Event(kind, reason, message, key, context.options.scaling_event_interval)
 
 
-def filter_event(
-    context: JobAutoScalerContext, reason: str, text: str, figures: Figures, vertex_id: VertexId | None = None
-) -> Event:
+def filter_event(context: JobAutoScalerContext, event: str, reason: Reason, subject: str = "") -> Event:
     """Make the event that a filter holds a rescale back: nothing is wrong, and each interval tells it once.
 
     Args:
         context: The job.
-        reason: What happened, as one upper-camel-case word.
-        text: Why, in words and numbers that may be others in every pass.
-        figures: The numbers.
-        vertex_id: The vertex that is held back; None where it is the whole plan.
+        event: What happened, as one upper-camel-case word.
+        reason: Why, with words and numbers that may be others in every pass.
+        subject: The vertex that is held back, as the message names it; empty where it is the whole plan.
     """
-    subject = "" if vertex_id is None else f" of vertex {vertex_id}"
-    message, key = f"Scaling{subject} is held back: {text}", f"{reason}{vertex_id or ''}"
-    return replace(plan_event(context, reason, message, key, EventType.NORMAL), figures=figures)
+    message, key = f"Scaling{subject} is held back: {reason.text}", event + subject.removeprefix(" of vertex ")
+    return replace(plan_event(context, event, message, key, EventType.NORMAL), figures=reason.figures)
 
 
-def with_plugin_problem(plan: Plan, context: JobAutoScalerContext, code: str, text: str) -> Plan:
+def with_plugin_problem(plan: Plan, context: JobAutoScalerContext, code: ReasonCode, text: str) -> Plan:
     """Return the plan with the reason and, where that is wanted, the event about a plug-in that cannot be used."""
-    plan = plan.with_reason(code, text)
+    plan = plan.with_reason(Reason.of(code, problem=text))
     if not context.options.is_improved:
         return plan
-    return plan.with_event(plan_event(context, "PluginProblem", text, code))
+    return plan.with_event(plan_event(context, "PluginProblem", text, code.value))
 
 
 EXECUTED_HEADER = "Scaling execution enabled, begin scaling vertices:"

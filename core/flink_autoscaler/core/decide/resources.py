@@ -27,7 +27,9 @@ from flink_autoscaler.core.decide.slots import (
 )
 from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
+from flink_autoscaler.core.model.events import EventType, Reason
 from flink_autoscaler.core.model.job import Headroom
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import trunc32
 from flink_autoscaler.core.model.syntax import abbreviate
@@ -92,10 +94,10 @@ def at_least_half(asked: Plan, fitting: Plan, job: EvaluatedJob) -> Plan:
     is_up = all(change.is_scale_up for change in fitting.changes.values())
     if not (fitting.changes and is_up and 2 * part < min(wanted, has) and job.context.options.filters_rescales):
         return fitting
-    text = f"{part} of the {wanted} more slots that it wants can be had: half of them are worth a rescale"
     figures = (("available", float(part)), ("wanted", float(wanted)))
-    event = filter_event(job.context, "ScaleUpWaits", text, figures)
-    return fitting.with_reason("WAITS_FOR_MORE_SLOTS", text, figures=figures).with_event(event).without_changes()
+    reason = Reason.of(ReasonCode.WAITS_FOR_MORE_SLOTS, figures=figures)
+    event = filter_event(job.context, "ScaleUpWaits", reason)
+    return fitting.with_reason(reason).with_event(event).without_changes()
 
 
 def _check_schedulable(plan: Plan, job: EvaluatedJob, plugins: Plugins, tuned: FlinkOptions, memory: int) -> Plan:
@@ -106,16 +108,16 @@ def _check_schedulable(plan: Plan, job: EvaluatedJob, plugins: Plugins, tuned: F
     check = plugins.resource_checks.get(name)
     if check is None:
         text = f"resource check {name!r} is ignored: there is no such plug-in"
-        return with_plugin_problem(plan, job.context, "RESOURCE_CHECK", text)
+        return with_plugin_problem(plan, job.context, ReasonCode.RESOURCE_CHECK, text)
     request = _resource_request(plan, job, tuned, memory)
     has_room = try_call(lambda: bool(check.try_schedule(request, job.cluster)))
     if isinstance(has_room, AutoscalerError):
         raise PluginError(f"resource check {name!r} failed: {has_room}") from has_room
     if has_room:
         return plan
-    text = f"the cluster has no room for {request.slots_needed} slots, {request.slots_used} are in use"
-    event = plan_event(job.context, "NotSchedulable", f"Scaling is held back: {text}", "NotSchedulable")
-    return plan.with_reason("NOT_SCHEDULABLE", text).with_event(event).without_changes()
+    reason = Reason.of(ReasonCode.NOT_SCHEDULABLE, needed=request.slots_needed, used=request.slots_used)
+    event = replace(filter_event(job.context, "NotSchedulable", reason), type=EventType.WARNING)
+    return plan.with_reason(reason).with_event(event).without_changes()
 
 
 def _resource_request(plan: Plan, job: EvaluatedJob, tuned: FlinkOptions, memory: int) -> ResourceRequest:
@@ -138,9 +140,9 @@ def _within_quota(plan: Plan, job: EvaluatedJob, quota: Quota) -> Plan:
     if not options.is_improved:
         return _quota_reached(plan, job).without_changes() if exceeds_quota(job.topology, plan.changes, quota) else plan
     if quota.is_unknown:
-        text = "a quota is set but not checked: CPU or memory of a TaskManager is not known"
-        event = plan_event(job.context, "QuotaUnknown", f"Beware, {text}.", "QuotaUnknown")
-        plan = plan.with_reason("QUOTA_UNKNOWN", text).with_event(event)
+        reason = Reason.of(ReasonCode.QUOTA_UNKNOWN)
+        event = plan_event(job.context, "QuotaUnknown", f"Beware, {reason.text}.", "QuotaUnknown")
+        plan = plan.with_reason(reason).with_event(event)
     allowed = within_quota(job.topology, plan.changes, quota)
     if allowed == {vertex_id: change.new for vertex_id, change in plan.changes.items()}:
         return plan
@@ -148,9 +150,8 @@ def _within_quota(plan: Plan, job: EvaluatedJob, quota: Quota) -> Plan:
 
 
 def _quota_reached(plan: Plan, job: EvaluatedJob) -> Plan:
-    message = "Resource usage is above the allowed limit for scaling operations. Please adjust the quota by hand."
-    event = plan_event(job.context, "ResourceQuotaReached", message, None)
-    return plan.with_event(event).with_reason("QUOTA_REACHED", message)
+    reason = Reason.of(ReasonCode.QUOTA_REACHED)
+    return plan.with_event(plan_event(job.context, "ResourceQuotaReached", reason.text, None)).with_reason(reason)
 
 
 def _within_headroom(plan: Plan, job: EvaluatedJob, headroom: Headroom, size: TaskManagerSize) -> Plan:
@@ -158,8 +159,7 @@ def _within_headroom(plan: Plan, job: EvaluatedJob, headroom: Headroom, size: Ta
     room = available_capacity(headroom, size, free_slots(job.cluster) or 0)
     if room.unchecked and taskmanagers_to_add(topology, changes, room):
         limits = " and ".join(room.unchecked)
-        text = f"what {headroom.source} has left is not checked for {limits}: not known for a TaskManager"
-        plan = plan.with_reason("HEADROOM_UNKNOWN", text)
+        plan = plan.with_reason(Reason.of(ReasonCode.HEADROOM_UNKNOWN, source=headroom.source, limits=limits))
     allowed = within_capacity(topology, changes, room)
     if allowed == {vertex_id: change.new for vertex_id, change in changes.items()}:
         return plan
@@ -169,7 +169,7 @@ def _within_headroom(plan: Plan, job: EvaluatedJob, headroom: Headroom, size: Ta
     text = limit_text(headroom, room, topology=topology, summaries=changes, allowed=allowed)
     figures = limit_figures(headroom, room, missing_slots(topology, changes, allowed))
     event = plan_event(job.context, "HeadroomReached", f"Scaling up is limited: {text}", "HeadroomReached")
-    plan = plan.with_reason("HEADROOM_REACHED", text, figures=figures)
+    plan = plan.with_reason(Reason.of(ReasonCode.HEADROOM_REACHED, figures=figures, limit=text))
     return plan.with_event(replace(event, figures=figures)).with_parallelism(allowed, {})
 
 
@@ -189,7 +189,7 @@ def apply_executors(plan: Plan, job: EvaluatedJob, plugins: Plugins) -> Plan:
         executor = plugins.executors.get(identity or "")
         if executor is None:
             text = f"scaling executor {name!r} is ignored: no plug-in {identity!r}"
-            plan = with_plugin_problem(plan, job.context, "SCALING_EXECUTOR", text)
+            plan = with_plugin_problem(plan, job.context, ReasonCode.SCALING_EXECUTOR, text)
         else:
             chosen.append((_priority(name, executor), name, executor))
     for _, name, executor in sorted(chosen, key=itemgetter(0)):
@@ -215,9 +215,9 @@ def _apply_executor(plan: Plan, job: EvaluatedJob, name: str, executor: ScalingE
     if result:
         return replace(plan, changes=result)
     identity = f"{type(executor).__module__}.{type(executor).__qualname__}"
-    message = f"Scaling was vetoed by the scaling executor {name!r} ({identity})"
-    event = plan_event(job.context, "ScalingVetoed", message, f"ScalingVetoed:{name}")
-    return plan.with_event(event).with_reason("VETOED", message).without_changes()
+    reason = Reason.of(ReasonCode.VETOED, executor=name, identity=identity)
+    event = plan_event(job.context, "ScalingVetoed", reason.text, f"ScalingVetoed:{name}")
+    return plan.with_event(event).with_reason(reason).without_changes()
 
 
 def in_whole_taskmanagers(plan: Plan, job: EvaluatedJob, *, is_cut: bool = False) -> Plan:
@@ -246,17 +246,9 @@ def in_whole_taskmanagers(plan: Plan, job: EvaluatedJob, *, is_cut: bool = False
     slots = count * size
     new = reactive_parallelism(max(slots, present) if needed > present else max(slots, 1), limits)
     changed = {vertex_id: parallelism for vertex_id, parallelism in new.items() if parallelism != current[vertex_id]}
-    shape = f"{needed} slots are {count} TaskManagers of {size}"
-    if not changed:
-        return plan.with_reason(
-            "REACTIVE_UNCHANGED", f"reactive mode: {shape}, which changes nothing"
-        ).without_changes()
-    return plan.with_reason("REACTIVE", f"reactive mode: {shape}; all vertices run in all slots").with_parallelism(
-        changed, current
-    )
-
-
-TOO_SMALL = "RESCALE_TOO_SMALL"
+    code = ReasonCode.REACTIVE if changed else ReasonCode.REACTIVE_UNCHANGED
+    plan = plan.with_reason(Reason.of(code, slots=needed, taskmanagers=count, size=size))
+    return plan.with_parallelism(changed, current) if changed else plan.without_changes()
 
 
 def too_small(context: JobAutoScalerContext, before: Mapping[VertexId, int], after: Mapping[VertexId, int]) -> str:
@@ -293,15 +285,18 @@ def raise_to_threshold(plan: Plan, job: EvaluatedJob) -> Plan:
     if raised > limits_of(vertex, vertex.working_subtasks, settings).bound:
         return plan
     new = {**{v: change.new for v, change in plan.changes.items()}, vertex_id: raised}
-    text = f"{raised} instead of {wanted}: {too_small(job.context, before, {**before, vertex_id: wanted})}"
+    problem = too_small(job.context, before, {**before, vertex_id: wanted})
     figures = (("wanted", float(wanted)), ("raised", float(raised)))
-    return plan.with_parallelism(new, before).with_reason("RAISED_TO_THRESHOLD", text, vertex_id, figures)
+    reason = Reason.of(ReasonCode.RAISED_TO_THRESHOLD, vertex_id, figures, problem=problem)
+    return plan.with_parallelism(new, before).with_reason(reason)
 
 
 def above_threshold(plan: Plan, job: EvaluatedJob) -> Plan:
     """Drop a plan that Flink would accept and never carry out: it waits until more is needed."""
     problem = _is_too_small(plan, job)
-    return plan.with_reason(TOO_SMALL, problem).without_changes() if problem else plan
+    if not problem:
+        return plan
+    return plan.with_reason(Reason.of(ReasonCode.RESCALE_TOO_SMALL, problem=problem)).without_changes()
 
 
 def _is_too_small(plan: Plan, job: EvaluatedJob) -> str:

@@ -34,6 +34,7 @@ from flink_autoscaler.core.error_boundary import ErrorBoundary, try_call
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import ClusterCapacity, Headroom, JobKey, JobStatus, SlotShare
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.required_facts import shares_slots
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
@@ -352,11 +353,9 @@ def arbitrate(
             settled.append(outcome)
         else:
             shares[job_key] = Reservation(job_key, share, ReservationKind.SHARE, now + SHARE_SECONDS)
-            text = (
-                f"the jobs of the cluster want {wanted} more slots and {allocation.free} are free: this one may take "
-                f"{share} of the {claim.wanted - claim.held} it wants and decides again"
-            )
-            settled.append(defer(outcome, Reason("FAIR_SHARE", text)))
+            own, free = claim.wanted - claim.held, allocation.free
+            reason = Reason.of(ReasonCode.FAIR_SHARE, wanted=wanted, free=free, share=share, own=own)
+            settled.append(defer(outcome, reason))
     usage = allocation.usage.after(requests, outcomes)
     allocation = replace(allocation, rescales=rescales, shares=shares, usage=usage)
     return _reallocate(allocation, requests, settled, now)
@@ -400,18 +399,23 @@ def _with_shortage(
     lack = f"it runs with {claim.held}, {needs}, {are_missing}" if claim.held else f"it {needs} to run, {are_missing}"
     donors = (f"{names.get(key, key)} is asked down to {slots}" for key, slots in sorted(reallocation.donors.items()))
     free, headroom = allocation.unclaimed, allocation.headroom(request.context.cluster, allocation.unclaimed)
-    text = f"{lack}; {slots_text(headroom, free)}; {', '.join(donors) or 'no other job has any to give'}"
     figures = (
         ("slots_held", claim.held),
         ("slots_needed", claim.minimum),
         ("slots_free", free),
         ("slots_missing", missing),
     )
-    reason = Reason("SLOTS_MISSING", text, figures=figures)
+    reason = Reason.of(
+        ReasonCode.SLOTS_MISSING,
+        figures=figures,
+        lack=lack,
+        free=slots_text(headroom, free),
+        donors=", ".join(donors) or "no other job has any to give",
+    )
     decision = replace(outcome.decision, reasons=(*outcome.decision.reasons, reason))
     if not is_news:
         return replace(outcome, decision=decision)
-    event = plan_event(request.context, "SlotsMissing", f"The job has too few slots: {text}", "SlotsMissing")
+    event = plan_event(request.context, "SlotsMissing", f"The job has too few slots: {reason.text}", "SlotsMissing")
     return replace(outcome, decision=decision, events=(*outcome.events, replace(event, figures=figures)))
 
 

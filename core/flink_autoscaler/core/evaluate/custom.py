@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import EvaluatedVertex, MetricSample, VertexId
 from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -28,13 +29,13 @@ def custom_evaluator(
     The reasons say what is wrong with it, and grow while it is called; a problem changes no metric.
     """
     names, problems = context.options.custom_evaluators, list[Reason]()
-    name, code = names[0], "METRIC_EVALUATOR"
+    name, code = names[0], ReasonCode.METRIC_EVALUATOR
     if len(names) > 1:
-        problems.append(Reason(code, f"only the first metric evaluator is used: {name!r}"))
+        problems.append(Reason.of(code, problem=f"only the first metric evaluator is used: {name!r}"))
     identity = plugin_class(context.configuration, EVALUATOR, name)
     evaluator = plugins.evaluators.get(identity or "")
     if evaluator is None:
-        problems.append(Reason(code, f"metric evaluator {name!r} is ignored: no plug-in {identity!r}"))
+        problems.append(Reason.of(code, problem=f"metric evaluator {name!r} is ignored: no plug-in {identity!r}"))
         return None, problems
     job = with_plugin_options(context, EVALUATOR, name)
 
@@ -45,7 +46,7 @@ def custom_evaluator(
         given = EvaluatorContext(job, topology, samples, seen, restart_time, has_backlog)
         with ErrorBoundary() as boundary:
             return evaluator.evaluate_vertex_metrics(vertex_id, MappingProxyType(dict(metrics)), given) or {}
-        problems.append(Reason(code, f"metric evaluator {name!r} failed: {boundary.error}", vertex_id))
+        problems.append(Reason.of(code, vertex_id, problem=f"metric evaluator {name!r} failed: {boundary.error}"))
         return {}
 
     return customize, problems

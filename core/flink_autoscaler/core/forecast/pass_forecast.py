@@ -20,6 +20,7 @@ from flink_autoscaler.core.forecast.online import Horizons, source_forecast
 from flink_autoscaler.core.model.codec import Codec
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult, zone_named
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import DemandForecast, LoadProfiles, Outage, SourceForecast
 from flink_autoscaler.core.model.state import ForecastMemory
@@ -83,7 +84,7 @@ def _source_state(document: Any) -> SourceState:
 _STATE: Final = Codec(SourceState)
 
 
-DISABLED = "FORECAST_DISABLED"
+DISABLED: Final = ReasonCode.FORECAST_DISABLED
 """Code of the reason why a source is planned without a forecast."""
 
 
@@ -131,7 +132,7 @@ def forecast_demand(
         if isinstance(outcome, SourceForecast):
             forecasts[source] = outcome
         else:
-            reasons.append(Reason(DISABLED, f"planned without a forecast: {outcome}", source))
+            reasons.append(Reason.of(DISABLED, source, problem=outcome))
     return DemandStep(forecasts or None, kept, tuple(reasons))
 
 
@@ -161,7 +162,7 @@ def _forecast(
     return state, found or "the profile knows nothing about the hours to come"
 
 
-UNUSED: Final = "FORECAST_UNUSED"
+UNUSED: Final = ReasonCode.FORECAST_UNUSED
 """Code of the reason why forecasts have no effect."""
 
 _WEIGHER: Final = "slo"
@@ -255,7 +256,7 @@ def pass_forecast(job: EvaluatedJob, profiles: Profiles, plugins: Collection[str
     is_planned, is_weighed = not _policies_without_forecast(plugins).issuperset(chosen), _WEIGHER in chosen
     is_used = is_planned or is_weighed
     kept = {_SOURCES: forecast_document(step.states, memory.get(_SOURCES)), _IS_TOLD: not is_used}
-    reasons = step.reasons if is_used else (Reason(UNUSED, _TO_USE),)
+    reasons = step.reasons if is_used else (Reason.of(UNUSED, problem=_TO_USE),)
     if not is_planned:
         reasons = tuple(each for each in reasons if each.vertex_id not in found)
     events = () if is_used or memory.get(_IS_TOLD) else (Event(EventType.NORMAL, "ForecastUnused", _TO_USE),)

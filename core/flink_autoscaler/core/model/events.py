@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import overload
+from typing import Any, Final, cast, overload
 
+from flink_autoscaler.core.model.messages import ReasonCode, Word, render_reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.model.value import value
@@ -56,7 +57,7 @@ class Reason:
 
     Attributes:
         code: Stable upper-snake-case word for programs, such as ``WITHIN_BOUNDS``.
-        text: One sentence for people.
+        text: One sentence for people. That of a code of the catalog is rendered when it is read.
         vertex_id: The vertex it is about; None for the whole job.
         figures: The numbers behind the text by name, for whoever shows them in another way; not part of what it says.
     """
@@ -65,6 +66,42 @@ class Reason:
     text: str
     vertex_id: VertexId | None = None
     figures: Figures = field(default=(), compare=False, repr=False)
+
+    @classmethod
+    def of(cls, code: ReasonCode, vertex_id: VertexId | None = None, figures: Figures = (), **words: Word) -> Reason:
+        """Make a reason whose sentence is in the catalog.
+
+        Args:
+            code: Of the catalog.
+            vertex_id: The vertex it is about; None for the whole job.
+            figures: Numbers by name.
+            words: What the sentence needs beside the figures.
+        """
+        # A plain text, so that what is pickled or stored needs no class for it.
+        return cls(code.value, cast("str", words), vertex_id, figures)
+
+    def attributed_to(self, name: str) -> Reason:
+        """Return the reason with the name of who gives it in front of its sentence."""
+        held = _HELD.__get__(self)
+        said = f"{name}: {held}" if isinstance(held, str) else {**held, "said_by": name}
+        return Reason(self.code, cast("str", said), self.vertex_id, self.figures)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel without the sentence where nobody has read it."""
+        return Reason, (self.code, _HELD.__get__(self), self.vertex_id, self.figures)
+
+
+_HELD: Final[Any] = Reason.__dict__["text"]
+"""The slot: the sentence, or the words from which the catalog renders it."""
+
+
+def _text_of(reason: Reason) -> str:
+    held = _HELD.__get__(reason)
+    return held if isinstance(held, str) else render_reason(reason.code, {**dict(reason.figures), **held})
+
+
+# A field still, which records are read into: equality, codecs and stored passes have the sentence under its name.
+Reason.text = property(_text_of, _HELD.__set__)  # type: ignore[assignment]
 
 
 STACK_TRACE_LIMIT = 2048

@@ -11,6 +11,7 @@ from typing import Final
 
 from flink_autoscaler.core.errors import MissingMetricError
 from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import MetricSample
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.topology import JobDetails
@@ -78,7 +79,7 @@ def staleness_reason(request: PassRequest, reading: JobReading, cluster: Cluster
     # A reading that failed has its own reason, unless what it lacks is what was not gathered yet.
     is_missing = isinstance(reading.error, MissingMetricError)
     is_doubtful = reading.error is None and cluster.has_taskmanagers
-    return Reason("METRICS_NOT_FRESH", f"{doubt}; no sample was taken") if is_missing or is_doubtful else None
+    return Reason.of(ReasonCode.METRICS_NOT_FRESH, doubt=doubt) if is_missing or is_doubtful else None
 
 
 def _not_of_now(request: PassRequest, reading: JobReading) -> Reason | None:
@@ -93,7 +94,7 @@ def _not_of_now(request: PassRequest, reading: JobReading) -> Reason | None:
         and any(at_ms < sample.at_ms - _READING_MS for sample in request.state.samples[-1:])
     ):
         doubt = "the metrics are from before those of the pass before"
-    return Reason("METRICS_NOT_FRESH", f"{doubt}; no sample was taken") if doubt and reading.error is None else None
+    return Reason.of(ReasonCode.METRICS_NOT_FRESH, doubt=doubt) if doubt and reading.error is None else None
 
 
 def _slow_reading_text(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> str:

@@ -11,6 +11,7 @@ from flink_autoscaler.core.errors import (
     ResponseError,
 )
 from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.state import HistoryEntry, JobState, ScalingHistory, ScalingRecord, ScalingSummaries
@@ -227,7 +228,7 @@ def unknown_facts(request: PassRequest, cluster: ClusterReading) -> tuple[Reason
     if not missing:
         return ()
     text = "; ".join(f"{name}: {why}" for name, why in sorted(missing.items()))
-    return (Reason("FACTS_UNKNOWN", f"this is not known, and was left out: {text}"),)
+    return (Reason.of(ReasonCode.FACTS_UNKNOWN, facts=text),)
 
 
 def keeps_floors(options: AutoscalerOptions) -> bool:

@@ -15,6 +15,7 @@ from flink_autoscaler.core.evaluate.evaluation import (
     with_saturation_bounds,
 )
 from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, VertexId, avg
 from flink_autoscaler.core.model.policy_values import (
     DemandForecast,
@@ -151,5 +152,5 @@ def _expectations(
     for v, now in present.items():
         up, down = expected.up[v], expected.down[v]
         if down > now:
-            text = f"{names[v]}: {up:.6g} records/s expected soon, {down:.6g} later, {now:.6g} arrive now"
-            yield Reason("FORECAST_HIGHER", text, v, (("now", now), ("soon", up), ("later", down)))
+            figures = (("now", now), ("soon", up), ("later", down))
+            yield Reason.of(ReasonCode.FORECAST_HIGHER, v, figures, vertex=names[v])

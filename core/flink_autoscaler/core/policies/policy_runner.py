@@ -13,6 +13,7 @@ from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import ConfigError, PluginError
 from flink_autoscaler.core.memoize import memoize_last
 from flink_autoscaler.core.model.events import Event, EventType, Reason
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import (
     JobObservation,
@@ -36,11 +37,11 @@ from flink_autoscaler.core.policies.varga import VargaPolicy
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import ScalingPolicy, confirms_plans, is_streaming_policy
 
-POLICY_FAILED: Final = "POLICY_FAILED"
+POLICY_FAILED: Final = ReasonCode.POLICY_FAILED
 
 
-_LIMITED: Final = "SCALING_LIMITED"
-_UNDECIDED: Final = "NO_OPINION"
+_LIMITED: Final = ReasonCode.SCALING_LIMITED
+_UNDECIDED: Final = ReasonCode.NO_OPINION
 
 SHADOW: Final = "policies.shadow"
 """Under which the memory of the second policy of a job is kept, beside that of the policy in charge."""
@@ -103,7 +104,7 @@ def within_schedule(plan: PolicyPlan, planned: ScheduleBounds, obs: JobObservati
     }
     moved = {v: target for v, target in bounded.items() if target != plan.targets[v]}
     reasons = [
-        Reason("PLAN_BOUNDS", f"{obs.vertices[v].name}: {plan.targets[v]} -> {target} as planned", v)
+        Reason.of(ReasonCode.PLAN_BOUNDS, v, vertex=obs.vertices[v].name, before=plan.targets[v], after=target)
         for v, target in moved.items()
     ]
     plan = replace(plan, states={**plan.states, SCHEDULE: planned.state})
@@ -119,7 +120,7 @@ def raise_to_floors(plan: PolicyPlan, job: EvaluatedJob) -> PolicyPlan:
             least = min(floor, limits_of(vertex, vertex.working_subtasks, settings).bound)
             if plan.targets.get(vertex_id, least) < least:
                 below[vertex_id] = least
-    reasons = [Reason("FLOOR", f"at least {floor} subtasks, by floor.sources", v) for v, floor in below.items()]
+    reasons = [Reason.of(ReasonCode.FLOOR, v, floor=floor) for v, floor in below.items()]
     return _with_targets(plan, below, reasons) if below else plan
 
 
@@ -151,9 +152,9 @@ def plan_of(proposal: Proposal, current: Mapping[VertexId, int]) -> PolicyPlan:
             targets[vertex_id] = wanted
     reasons = list(proposal.reasons)
     if falling:
-        reasons.append(Reason("DOWN_BLOCKED", f"{proposal.policy}: no scale-down now"))
+        reasons.append(Reason.of(ReasonCode.DOWN_BLOCKED, policy=proposal.policy))
     if proposal.targets is None:
-        reasons.append(Reason(_UNDECIDED, "the policy has no opinion"))
+        reasons.append(Reason.of(_UNDECIDED))
     unknown = frozenset(current.keys() - (proposal.targets or {}).keys())
     return PolicyPlan(targets, tuple(reasons), {proposal.policy: proposal.state}, sizings, unknown)
 
@@ -166,7 +167,7 @@ def abstention_after_error(policy: str, error: str, state: Mapping[str, Any]) ->
         error: What it raised, for people.
         state: What it was handed, kept for the next pass.
     """
-    return abstention(policy, (Reason(POLICY_FAILED, f"the policy {policy} failed: {error}"),), state)
+    return abstention(policy, (Reason.of(POLICY_FAILED, policy=policy, error=error),), state)
 
 
 AnyPolicy = ScalingPolicy | CapacityPolicy
@@ -236,7 +237,7 @@ def run_job_policy(
     is_streaming, given = is_streaming_policy(policy), cache(observe)
     shown, plans = _under_schedule(given, job)
     if not (job.is_window_full or is_streaming):
-        reason = Reason(INCOMPLETE_WINDOW, f"{name}: the metric window is not full yet")
+        reason = Reason.of(INCOMPLETE_WINDOW, policy=name)
         proposal = abstention(name, (reason,), memory)
     elif isinstance(policy, CapacityPolicy):
         # What cannot be sized by its rates is an error of the pass, as in the reference.
@@ -346,5 +347,5 @@ def _validated_proposal(name: str, proposal: object, obs: JobObservation) -> Pro
         if vertex_id not in obs.vertices or type(target) is not int or target < 1:
             raise PluginError(f"its target {target!r} for {vertex_id!r} is no parallelism of a vertex of the job")
     state: dict[str, Any] = json.loads(json.dumps(dict(proposal.state), allow_nan=False))
-    reasons = tuple(replace(reason, text=f"{name}: {reason.text}") for reason in proposal.reasons)
+    reasons = tuple(reason.attributed_to(name) for reason in proposal.reasons)
     return replace(proposal, policy=name, reasons=reasons, state=state)

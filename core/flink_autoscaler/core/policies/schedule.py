@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, VertexObs
 from flink_autoscaler.core.model.value import replace
@@ -113,9 +114,7 @@ def _by_vertex(pairs: Iterable[tuple[VertexId, _N]], pick: Callable[[_N, _N], _N
 
 
 def _active_reason(plan: SchedulePlan, now: float) -> Reason:
-    if plan.holds_at(now):
-        return Reason("PLAN_HOLDS", f"planned: {plan.text}")
-    return Reason("PLAN_BEGINS", f"planned, and a rescale takes until then: {plan.text}")
+    return Reason.of(ReasonCode.PLAN_HOLDS if plan.holds_at(now) else ReasonCode.PLAN_BEGINS, plan=plan.text)
 
 
 def _sizes_for_rates(

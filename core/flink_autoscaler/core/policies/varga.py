@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final
 
 from flink_autoscaler.core.model.codec import Codec, Key, Via
 from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
 from flink_autoscaler.core.model.value import replace, value
@@ -46,8 +47,8 @@ _SLOPE_WINDOW: Final = 60.0
 """Seconds over which the change of the lag is taken, as published, and for which all tasks have to have run."""
 _NOISE: Final = 1e-9
 _PERCENT: Final = 100
-_BEHIND: Final = "BEHIND"
-_CATCHING_UP: Final = "CATCHING_UP"
+_BEHIND: Final = ReasonCode.BEHIND
+_CATCHING_UP: Final = ReasonCode.CATCHING_UP
 
 Timed = tuple[float, int]  # an instant, and a recommended number or a change
 
@@ -280,15 +281,19 @@ def _by_lag(obs: JobObservation, backlog: Backlog, options: AutoscalerOptions) -
     is_limiting = busiest is not None and (busiest.busy or 0.0) >= options.varga_utilization_target
     if number > current and busiest and is_limiting and busiest.parallelism >= busiest.max_parallelism:
         # What the bottleneck cannot feed needs no more.
-        text = f"{busiest.name} is the bottleneck at its greatest parallelism {busiest.max_parallelism}"
-        return Advice(current, False, (reason, Reason("SCALING_LIMITED", text, busiest.vertex_id)))
+        limited = Reason.of(
+            ReasonCode.SCALING_LIMITED,
+            busiest.vertex_id,
+            vertex=busiest.name,
+            max_parallelism=busiest.max_parallelism,
+        )
+        return Advice(current, False, (reason, limited))
     return Advice(number, number > current, (reason,))
 
 
 def _advice_reason(metric: str, ratio: float, current: int, number: int) -> Reason:
-    text = f"{metric} is {ratio:.3g} times its target, which advises {number} instead of {current}"
     figures = (("ratio", ratio), ("current", float(current)), ("target", float(number)))
-    return Reason("VARGA_ADVICE", text, None, figures)
+    return Reason.of(ReasonCode.VARGA_ADVICE, None, figures, metric=metric)
 
 
 def _job_parallelism(obs: JobObservation) -> int:
@@ -315,9 +320,9 @@ class VargaPolicy:
             return abstention(NAME, why_not, state)
         sync = memory.sync
         if sync.synced_at is not None and 0 <= obs.now - sync.synced_at < options.varga_sync_period.exact_seconds:
-            text = f"as {obs.now - sync.synced_at:.0f} s ago (varga.sync-period)"
+            reason = Reason.of(ReasonCode.BETWEEN_SYNCS, age=obs.now - sync.synced_at)
             targets = {v: clamp_parallelism(sync.targets.get(v, x.parallelism), x) for v, x in obs.vertices.items()}
-            return _proposal(obs, targets, (Reason("BETWEEN_SYNCS", text),), state, blocks_down=sync.blocks_down)
+            return _proposal(obs, targets, (reason,), state, blocks_down=sync.blocks_down)
         slope = slope_of(memory.lags, _SLOPE_WINDOW)
         backlog = backlog if slope is None else replace(backlog, slope=slope)
         phase = _phase(obs, backlog, sync.backlog_at, options)
@@ -337,9 +342,9 @@ def _why_not(obs: JobObservation, backlog: Backlog, memory: VargaMemory) -> tupl
     reasons = not_usable(obs) + lacking
     starts = [at for at in (memory.stopped_at, obs.last_restart_at) if at is not None and at <= obs.now]
     if obs.now - max(starts, default=0.0) < _SLOPE_WINDOW:
-        reasons += (Reason("WARM_UP", "not all tasks have been running for a minute"),)
+        reasons += (Reason.of(ReasonCode.WARM_UP),)
     if backlog.rate == 0.0 and not lacking:
-        reasons += (Reason("NO_THROUGHPUT", "the sources read nothing"),)
+        reasons += (Reason.of(ReasonCode.NO_THROUGHPUT),)
     return reasons
 
 
@@ -354,13 +359,12 @@ def _phase(
     figures = (("lag", backlog.lag), ("lag_slope", backlog.slope))
     if backlog.lag > options.varga_lag_threshold:
         if backlog.slope < 0 and backlog.lag <= -backlog.slope * options.catch_up_duration.exact_seconds:
-            text = "the job works off its backlog in time; how busy it is says nothing meanwhile"
-            return Reason(_CATCHING_UP, text, None, figures)
-        return Reason(_BEHIND, "the backlog is not worked off in time; nothing is scaled down meanwhile", None, figures)
+            return Reason.of(_CATCHING_UP, None, figures)
+        return Reason.of(_BEHIND, None, figures)
     window = max(obs.window[1] - obs.window[0], 1.0)
     if backlog_at is None or abs(obs.now - backlog_at) >= window:
         return None
-    return Reason("SETTLING", "the metric window still has samples of working off a backlog", None, figures)
+    return Reason.of(ReasonCode.SETTLING, None, figures)
 
 
 def _limit_advice(
@@ -374,16 +378,14 @@ def _limit_advice(
         for v, vertex in obs.vertices.items()
     }
     sync = replace(memory.sync, history=history, synced_at=obs.now, targets=targets, blocks_down=blocks_down)
-    change = f"parallelism stays {current}" if number == current else f"{current} -> {number}"
-    code = "NO_CHANGE" if number == current else "SCALE_UP" if number > current else "SCALE_DOWN"
+    code = ReasonCode.SCALE_UP if number > current else ReasonCode.SCALE_DOWN
+    code = ReasonCode.NO_CHANGE if number == current else code
     figures = (("current", float(current)), ("target", float(number)))
-    reasons = [Reason(code, f"{change}: utilization and change of the lag", None, figures), *advice.reasons]
+    reasons = [Reason.of(code, None, figures), *advice.reasons]
     if stabilized != advice.number:
-        text = f"{advice.number} is advised; recommendations of the window make it {stabilized}"
-        reasons.append(Reason("STABILIZED", text))
+        reasons.append(Reason.of(ReasonCode.STABILIZED, advised=advice.number, stabilized=stabilized))
     if number != stabilized:
-        text = f"{stabilized} is advised; rate limits allow {number} now"
-        reasons.append(Reason("RATE_LIMITED", text))
+        reasons.append(Reason.of(ReasonCode.RATE_LIMITED, advised=stabilized, allowed=number))
     return _proposal(obs, targets, reasons, replace(memory, sync=sync).as_json(), blocks_down=blocks_down)
 
 

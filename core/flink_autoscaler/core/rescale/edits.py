@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
     ForeignEdit,
@@ -142,8 +143,7 @@ def respect_edit(state: JobState, given: SupervisionInput) -> Transition:
     left_ms = edit.until_ms - given.now_ms
     if left_ms <= 0:
         return with_supervision(state, replace(state.supervision, edit=None))
-    text = f"somebody else changed the requirements; left alone for {left_ms // 1000} s more"
-    return block(state, "EDITED_BY_OTHERS", text)
+    return block(state, ReasonCode.EDITED_BY_OTHERS, left=left_ms // 1000)
 
 
 def _difference(given: SupervisionInput, before: Requirements, after: Requirements) -> str:

@@ -42,6 +42,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.core.model.supervision import Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.model.value import replace
@@ -59,8 +60,8 @@ from flink_autoscaler.core.rescale.progress import track_progress, track_request
 from flink_autoscaler.core.rescale.rollback import watch_rollback
 from flink_autoscaler.core.rescale.transition import Step, SupervisionInput, Transition, block, run_steps
 
-_UNDER_WAY: Final = "RESCALE_UNDER_WAY"
-_REFUSED_LATELY: Final = "REFUSED_LATELY"
+_UNDER_WAY: Final = ReasonCode.RESCALE_UNDER_WAY
+_REFUSED_LATELY: Final = ReasonCode.REFUSED_LATELY
 _WAITING: Final = (_UNDER_WAY, _REFUSED_LATELY)
 
 
@@ -113,25 +114,23 @@ def hold_while_open(state: JobState, given: SupervisionInput) -> Transition:
         return Transition(state)
     if not current.stage.is_final:
         change = given.describe_change(current.before, current.target)
-        return block(state, _UNDER_WAY, f"the rescale {change} is {current.stage.value}")
+        return block(state, _UNDER_WAY, change=change, stage=current.stage.value)
     if state.supervision.phase is SupervisionPhase.ROLLING_BACK:
-        return block(state, "ROLLING_BACK", f"the job is not well yet after a rollback: {current.reason}")
+        return block(state, ReasonCode.ROLLING_BACK, cause=current.reason)
     # What the cluster could not do a moment ago it cannot do now: it is not asked again in every pass.
     if current.stage not in (Stage.REFUSED, Stage.PARTIALLY_REACHED) or current.settled_ms is None:
         return Transition(state)
     wait_ms = current.settled_ms + given.options.stabilization_interval.ms - given.now_ms
     if wait_ms <= 0:
         return Transition(state)
-    text = f"the last rescale was {current.stage.value}; it is {wait_ms // 1000} s until the next try"
-    return block(state, _REFUSED_LATELY, text)
+    return block(state, _REFUSED_LATELY, stage=current.stage.value, left=wait_ms // 1000)
 
 
 def hold_while_requirements_unknown(state: JobState, given: SupervisionInput) -> Transition:
     """Let nothing be decided while requirements cannot be seen that were seen before."""
     if not given.requirements_unknown(state.supervision):
         return Transition(state)
-    text = "the cluster did not tell the resource requirements of the job in this pass"
-    return block(state, "REQUIREMENTS_UNKNOWN", text)
+    return block(state, ReasonCode.REQUIREMENTS_UNKNOWN)
 
 
 def track_outage(state: JobState, _: SupervisionInput) -> Transition:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
     Fingerprint,
@@ -92,8 +93,8 @@ def watch_pause(state: JobState, given: SupervisionInput) -> Transition:
     if present is not None and not pause.fingerprint.taskmanagers:
         # The cluster did not answer when the pause began: what it is now has to do.
         state = replace(state, supervision=replace(supervision, pause=replace(pause, fingerprint=present)))
-    text = f"paused since a rollback: {pause.text}; {how_to_resume(supervision, given)}"
-    return block(state, "PAUSED_AFTER_ROLLBACK", text)
+    resume = how_to_resume(supervision, given)
+    return block(state, ReasonCode.PAUSED_AFTER_ROLLBACK, cause=pause.text, resume=resume)
 
 
 def end_pause(state: JobState, given: SupervisionInput, why: str) -> Transition:

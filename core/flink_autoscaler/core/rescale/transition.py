@@ -11,6 +11,7 @@ from dataclasses import field
 
 from flink_autoscaler.core.evaluate.downtime import mechanism_of
 from flink_autoscaler.core.model.events import Event, EventType, Reason
+from flink_autoscaler.core.model.messages import ReasonCode, Word
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState
@@ -141,9 +142,9 @@ def with_supervision(
     return Transition(replace(state, supervision=supervision, overrides=wanted), events)
 
 
-def block(state: JobState, code: str, text: str) -> Transition:
+def block(state: JobState, code: ReasonCode, **words: Word) -> Transition:
     """Let nothing be decided in this pass."""
-    return Transition(state, holds=(Reason(code, text),))
+    return Transition(state, holds=(Reason.of(code, None, (), **words),))
 
 
 def transition_event(reason: str, message: str, *, warns: bool = False) -> Event:

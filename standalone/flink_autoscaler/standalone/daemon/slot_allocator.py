@@ -14,6 +14,7 @@ from flink_autoscaler.core.error_boundary import ErrorBoundary, try_call
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
@@ -124,11 +125,13 @@ class SlotAllocator:
             _log_events(context, coming.events)
             if coming.slots <= 0 or coming.problem is not None:
                 return None
-            text = (
-                f"{free} slots are free and {coming.slots} are coming with {coming.taskmanagers} TaskManagers, "
-                f"asked for {coming.waited:.0f} s ago"
+            return Reason.of(
+                ReasonCode.SLOTS_COMING,
+                free=free,
+                coming=coming.slots,
+                taskmanagers=coming.taskmanagers,
+                waited=coming.waited,
             )
-            return Reason("SLOTS_COMING", text)
         log.warning("slot_source_failed", cluster=context.cluster, error=str(boundary.error))
         return None
 

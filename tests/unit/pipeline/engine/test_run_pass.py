@@ -1,21 +1,28 @@
 """Many jobs of one cluster in one pass."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from flink_autoscaler.clients.flink.collector import read_cluster
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.core.cycle.advance import advance
+from flink_autoscaler.core.cycle.recording import signature
 from flink_autoscaler.core.errors import ConnectError, EvaluationError, PluginError
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
+from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from flink_autoscaler.core.ports.passes import LastRecord, PassOutcome, PassRequest
 from flink_autoscaler.pipeline.engine.base import evaluate_pending
 from flink_autoscaler.pipeline.engine.run_pass import COLLECT, EVALUATE, run_passes
+from flink_autoscaler.pipeline.spark.codec import decode_outcome, encode_outcome
 from testkit.fakes.flink import Canned, FakeFlink, FakeJob, Fault
 
 ENABLED = {"job.autoscaler.enabled": "true"}
@@ -72,6 +79,8 @@ def test_job_that_needs_no_reading_is_not_asked_for(flink: FakeFlink) -> None:
 
 
 BUSY_SECONDS = 4.0
+
+
 """For jobs to be read on a busy machine; one that hangs is waited for as long."""
 
 
@@ -122,3 +131,65 @@ def test_surprise_in_one_job_hurts_no_other(flink: FakeFlink) -> None:
     assert outcomes[0].phase is PassPhase.ERROR
     assert isinstance(outcomes[0].error, PluginError | EvaluationError)
     assert outcomes[1].error is None
+
+
+NOW_MS = 1_700_000_000_000
+
+
+def run_with_record(request: PassRequest, endpoint: Endpoint, cluster: ClusterReading | None = None) -> PassOutcome:
+    async def main() -> PassOutcome:
+        client = FlinkRestClient(endpoint)
+        try:
+            return (await run_passes(client, [request], cluster, job_deadline=5.0))[0]
+        finally:
+            await client.aclose()
+
+    return asyncio.run(main())
+
+
+def recordable_request(flink: FakeFlink, recorded: LastRecord | None) -> PassRequest:
+    job = flink.add_job()
+    enabled = {"job.autoscaler.enabled": "true"}
+    context = JobAutoScalerContext("test/job", job.job_id, JobStatus.RUNNING, enabled, flink.endpoint())
+    return PassRequest(context, EMPTY_STATE, NOW_MS, recorded=recorded)
+
+
+def test_a_pass_that_is_to_be_recorded_has_its_inputs_and_comes_to_the_same_with_them(flink: FakeFlink) -> None:
+    request = recordable_request(flink, LastRecord())
+
+    outcome = run_with_record(request, flink.endpoint())
+
+    assert outcome.inputs is not None
+    assert outcome.inputs.reading is not None
+    again = advance(request, outcome.inputs.reading, outcome.inputs.cluster)
+    assert repr(replace(again, seconds={})) == repr(replace(outcome, seconds={}, inputs=None))
+
+
+def test_a_pass_that_is_not_to_be_recorded_has_no_inputs(flink: FakeFlink) -> None:
+    request = recordable_request(flink, None)
+    first = run_with_record(request, flink.endpoint())
+
+    known = replace(request, recorded=LastRecord(NOW_MS, signature(first)))
+
+    assert first.inputs is None
+    assert run_with_record(known, flink.endpoint()).inputs is None
+
+
+def test_a_cluster_that_is_away_is_recorded_as_such(flink: FakeFlink) -> None:
+    away = ClusterReading(error=ConnectError("nobody there"), is_away=True)
+
+    outcome = run_with_record(recordable_request(flink, LastRecord()), flink.endpoint(), away)
+
+    assert outcome.inputs is not None
+    assert (outcome.inputs.reading, outcome.inputs.cluster) == (None, away)
+
+
+def test_inputs_travel_from_spark_tasks(flink: FakeFlink) -> None:
+    request = recordable_request(flink, LastRecord())
+    outcome = run_with_record(request, flink.endpoint())
+
+    travelled = decode_outcome(encode_outcome(outcome, request), request)
+
+    assert travelled.inputs is not None
+    assert outcome.inputs is not None
+    assert travelled.inputs == outcome.inputs

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection, VertexObs
 from flink_autoscaler.core.policies.base.quantities import VertexDemand
 
-METRIC_MISSING = "METRIC_MISSING"
-INCOMPLETE_WINDOW = "INCOMPLETE_WINDOW"
-NOT_RUNNING = "NOT_RUNNING"
-UNKNOWN_RATE = "UNKNOWN_RATE"
+METRIC_MISSING: Final = ReasonCode.METRIC_MISSING
+INCOMPLETE_WINDOW: Final = ReasonCode.INCOMPLETE_WINDOW
+NOT_RUNNING: Final = ReasonCode.NOT_RUNNING
+UNKNOWN_RATE: Final = ReasonCode.UNKNOWN_RATE
 
 
 def not_usable(obs: JobObservation) -> tuple[Reason, ...]:
     """Return why nothing can be concluded from an observation; empty when something can."""
     if obs.status is not JobStatus.RUNNING or not obs.all_tasks_running or not obs.vertices:
-        return (Reason(NOT_RUNNING, "not all tasks of the job run"),)
+        return (Reason.of(NOT_RUNNING),)
     partly = [vertex for vertex in obs.vertices.values() if not vertex.complete]
-    return tuple(
-        Reason(INCOMPLETE_WINDOW, f"{vertex.name}: not all metrics of the window are there", vertex.vertex_id)
-        for vertex in partly
-    )
+    return tuple(Reason.of(INCOMPLETE_WINDOW, vertex.vertex_id, vertex=vertex.name) for vertex in partly)
 
 
 def not_running_reason(obs: JobObservation) -> tuple[Reason, ...]:
@@ -41,7 +39,7 @@ def not_sizable(obs: JobObservation) -> tuple[Reason, ...]:
 
 def missing_metric_reason(vertex: VertexObs, metric: str) -> Reason:
     """Return the reason for having no opinion on a vertex."""
-    return Reason(METRIC_MISSING, f"{vertex.name}: no {metric}", vertex.vertex_id)
+    return Reason.of(METRIC_MISSING, vertex.vertex_id, vertex=vertex.name, metric=metric)
 
 
 def lacking_rates(obs: JobObservation, needs: Mapping[VertexId, VertexDemand]) -> tuple[Reason, ...]:
@@ -87,18 +85,15 @@ def change_reasons(
 
 
 def _change(vertex: VertexObs, target: int, capacity: float) -> Reason:
-    return Reason(
-        "SCALE_UP" if target > vertex.parallelism else "SCALE_DOWN",
-        f"{vertex.name}: {vertex.parallelism} -> {target} for {capacity:.6g} records/s",
-        vertex.vertex_id,
-        (("current", float(vertex.parallelism)), ("target", float(target)), ("capacity", capacity)),
-    )
+    code = ReasonCode.SCALE_UP if target > vertex.parallelism else ReasonCode.SCALE_DOWN
+    figures = (("current", float(vertex.parallelism)), ("target", float(target)), ("capacity", capacity))
+    return Reason.of(code, vertex.vertex_id, figures, vertex=vertex.name)
 
 
 def lag_unknown(obs: JobObservation) -> tuple[Reason, ...]:
     """Return a reason for every source of which the lag is not known."""
     lacking = (vertex for vertex in obs.vertices.values() if vertex.is_source and vertex.lag_records is None)
-    return tuple(Reason("LAG_UNKNOWN", f"{each.name}: the lag is not known", each.vertex_id) for each in lacking)
+    return tuple(Reason.of(ReasonCode.LAG_UNKNOWN, each.vertex_id, vertex=each.name) for each in lacking)
 
 
 def saturation_reason(source: str, vertex_id: VertexId) -> Reason:
@@ -108,21 +103,16 @@ def saturation_reason(source: str, vertex_id: VertexId) -> Reason:
         source: Its name.
         vertex_id: The vertex that the reason is about.
     """
-    text = f"{source} is backpressured and its lag is not known: it falls behind, and nothing is scaled down"
-    return Reason("HELD_BACK", text, vertex_id)
+    return Reason.of(ReasonCode.HELD_BACK, vertex_id, source=source)
 
 
 def limited_reason(vertex: VertexObs, wanted: float) -> Reason:
     """Return the reason for a vertex that cannot grow to what it needs."""
-    return Reason(
-        "SCALING_LIMITED",
-        f"{vertex.name}: needs {wanted:.6g} subtasks, but may have {vertex.max_parallelism}",
-        vertex.vertex_id,
-        (("limit", float(vertex.max_parallelism)),),
-    )
+    figures = (("limit", float(vertex.max_parallelism)),)
+    return Reason.of(ReasonCode.SCALING_LIMITED, vertex.vertex_id, figures, vertex=vertex.name, wanted=wanted)
 
 
 def nothing_lowered(*, has_backlog: bool) -> Reason:
     """Return the reason for not lowering any vertex."""
     text = "the job is processing a backlog" if has_backlog else "the metric window still has samples of a backlog"
-    return Reason("PROCESSING_BACKLOG", f"{text}: nothing is scaled down")
+    return Reason.of(ReasonCode.PROCESSING_BACKLOG, phase=text)

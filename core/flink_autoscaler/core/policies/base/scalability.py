@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import INFINITY, NAN, ceil_decimals, divide
 from flink_autoscaler.core.model.state import HistoryEntry, ScalingHistory, ScalingSummary
@@ -189,15 +190,13 @@ def _shares_under_skew(vertex: Vertex, job: EvaluatedJob) -> BusyShares | None:
 
 def _data_skew(vertex: Vertex, before: int, shares: BusyShares) -> Reason:
     subtasks = vertex.parallelism
-    text = (
-        f"{vertex.name} is not scaled up: one subtask is {min(shares.busiest, 1.0):.0%} busy, the mean of all "
-        f"{subtasks} is {shares.mean:.0%}, and {subtasks} instead of {before} have not changed that: "
-        "a hot key or partition is not spread over more subtasks"
-    )
     figures = (
         ("busiest", shares.busiest),
         ("mean", shares.mean),
         ("before", float(before)),
         ("possible_gain", shares.possible_gain(subtasks)),
     )
-    return Reason("DATA_SKEW", text, vertex.vertex_id, figures)
+    shown = min(shares.busiest, 1.0)
+    return Reason.of(
+        ReasonCode.DATA_SKEW, vertex.vertex_id, figures, vertex=vertex.name, shown=shown, subtasks=subtasks
+    )

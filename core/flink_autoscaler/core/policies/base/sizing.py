@@ -9,8 +9,9 @@ from functools import lru_cache
 
 from flink_autoscaler.core.evaluate.evaluation import target_capacity
 from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, FlinkMetric, ScalingMetric, VertexId
-from flink_autoscaler.core.model.numbers import NAN, divide, trunc32, two_decimals
+from flink_autoscaler.core.model.numbers import NAN, divide, trunc32
 from flink_autoscaler.core.model.policy_values import VertexLimits, VertexSizing
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.model.value import replace, value
@@ -273,7 +274,7 @@ def size_vertices(job: EvaluatedJob) -> tuple[dict[VertexId, VertexSizing], tupl
             coefficient = scalability_coefficient(job.state.history.get(vertex_id, ()), options)
         sizing = size_vertex(vertex, job.metrics.vertices[vertex_id], settings, coefficient)
         if sizing is None:
-            reasons.append(Reason(UNKNOWN_RATE, "its processing rate or target rate is unknown", vertex_id))
+            reasons.append(Reason.of(UNKNOWN_RATE, vertex_id))
         else:
             sizings[vertex_id] = sizing
     bottlenecks = find_bottlenecks(job.topology, without_lag_skew(job), sizings)
@@ -298,8 +299,8 @@ def _within_bottlenecks(
         vertex, metrics = job.topology.vertices[vertex_id], job.metrics.vertices[vertex_id]
         limited[vertex_id] = sizing_for_share(vertex, metrics, settings, sizing=sizing, share=bottleneck.share)
         if limited[vertex_id] is not sizing:
-            text = f"{bottleneck.vertex_id} sustains only {two_decimals(bottleneck.share)} of the target rates"
-            reasons.append(Reason("BOTTLENECK", text, vertex_id))
+            held_by, share = bottleneck.vertex_id, bottleneck.share
+            reasons.append(Reason.of(ReasonCode.BOTTLENECK, vertex_id, bottleneck=held_by, share=share))
     return limited, reasons
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from flink_autoscaler.core.model.codec import Codec
 from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.messages import ReasonCode
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
 from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.options.job import AutoscalerOptions
@@ -48,10 +49,8 @@ _MAX_OUTAGE: Final = 3600.0
 _MIN_MINUTES: Final = 2
 _SAID: Final = 4
 """Buckets of the last blend that are kept, to tell surprises."""
-_LEARNING: Final = Reason("SLO_LEARNING", "a few minutes of samples are needed before anything can be said")
-_NOT_READ: Final = Reason(
-    "SLO_LEARNING", "what an earlier version remembered is not read: a few minutes of samples are needed"
-)
+_LEARNING: Final = Reason.of(ReasonCode.SLO_LEARNING)
+_NOT_READ: Final = Reason.of(ReasonCode.SLO_LEARNING, state="what an earlier version remembered is not read")
 
 
 @value
@@ -230,7 +229,7 @@ def _why_not(obs: JobObservation, now: SloSample | None) -> tuple[Reason, ...]:
     if unusable := not_usable(obs):
         return unusable
     if now is None:
-        return (Reason(METRIC_MISSING, "there is no sample of all running vertices yet"),)
+        return (Reason.of(METRIC_MISSING),)
     return tuple(
         missing_metric_reason(obs.vertices[vertex_id], "counter of records read")
         for vertex_id, vertex in now.vertices.items()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.messages import ReasonCode, Word
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 from flink_autoscaler.core.policies.slo.forecasters import ERROR_LEADS, Forecast, ForecastScores, like_errors
 from flink_autoscaler.core.policies.slo.levels import Level
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _HOUR: Final = 3600.0
 _MIN_SHOWN: Final = 0.01
 _QUANTILE: Final = 0.95
+_NO_WORDS: Final[Mapping[str, Word]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,7 @@ def reasons(evaluation: PlanEvaluation) -> Iterator[Reason]:
     situation = evaluation.situation
     yield _outcome(evaluation)
     if situation.load > evaluation.most:
-        most = f"{evaluation.most:.3g} of {situation.load:.3g} slots of work"
-        text = f"the greatest size that the bounds allow can do {most}"
-        yield _reason("SLO_LIMITED", text, demand=situation.load, capacity=evaluation.most)
+        yield _reason(ReasonCode.SLO_LIMITED, demand=situation.load, capacity=evaluation.most)
     yield size_reason(situation)
     yield _expectation(evaluation)
     for slots in sorted({situation.size.slots, evaluation.best}):
@@ -96,17 +96,14 @@ def reasons(evaluation: PlanEvaluation) -> Iterator[Reason]:
 def quiet_reason(situation: Situation, evaluated: float | None) -> Reason:
     """Say that nothing has changed since sizes were compared last."""
     left = CONSTANTS.quiet - (situation.at - (evaluated or situation.at))
-    text = f"the load is as expected and the job keeps pace: sizes are compared again in {left:.0f} s at the latest"
-    return _reason("SLO_QUIET", text, next=left)
+    return _reason(ReasonCode.SLO_QUIET, next=left)
 
 
 def size_reason(situation: Situation) -> Reason:
     """Say what arrives, what the job can do, and how late it is."""
     size, lag = situation.size, situation.lag
-    told = "lag unknown" if lag is None else f"lag {lag:.4g} s"
-    text = f"{size.slots} slots can do {size.capacity:.3g} slots of work, {situation.load:.3g} arrive, {told}"
-    figures = {} if lag is None else {"lag": lag}
-    return _reason("SLO_SIZE", text, demand=situation.load, capacity=size.capacity, slots=size.slots, **figures)
+    figures = {"demand": situation.load, "capacity": size.capacity, "slots": size.slots}
+    return _reason(ReasonCode.SLO_SIZE, _NO_WORDS, **(figures if lag is None else {**figures, "lag": lag}))
 
 
 def _outcome(evaluation: PlanEvaluation) -> Reason:
@@ -114,20 +111,18 @@ def _outcome(evaluation: PlanEvaluation) -> Reason:
     stays, goes = evaluation.costs[slots], evaluation.costs[best]
     saved = (stays.total - goes.total) / _HOUR
     if best == slots:
-        return _reason("SLO_STAYS", f"{slots} slots stay: no other size is cheaper over the next hours", slots=slots)
+        return _reason(ReasonCode.SLO_STAYS, slots=slots)
     if best > slots:
         when = "now" if evaluation.is_wanted else "after one more evaluation that says so"
-        text = f"to {best} slots {when}: over the next hours that costs {saved:.3g} slot-hours less than to stay"
-        return _reason("SLO_UP", text, target=best, saved=saved, ups=intent.ups)
+        return _reason(ReasonCode.SLO_UP, {"when": when}, target=best, saved=saved, ups=intent.ups)
     target = round(intent.target)
     if evaluation.is_wanted:
-        text = f"to {target} slots now: what they would have saved has paid for the rescale"
-        return _reason("SLO_DOWN", text, target=target, forgone=intent.forgone, price=evaluation.price)
-    minutes = max(evaluation.price - intent.forgone, 0.0) / max(slots - best, 1) / 60.0
-    text = f"{target} slots would save {slots - target} and pay for the rescale in {max(minutes, 1.0):.0f} min"
-    if intent.forgone >= evaluation.price and intent.downs >= CONSTANTS.downs:
-        text = f"{target} slots would save {slots - target}: the job goes down once it is known to be in time"
-    return _reason("SLO_DOWN_WAITS", text, target=target, forgone=intent.forgone, price=evaluation.price)
+        return _reason(ReasonCode.SLO_DOWN, target=target, forgone=intent.forgone, price=evaluation.price)
+    words: dict[str, Word] = {"fewer": slots - target}
+    if intent.forgone < evaluation.price or intent.downs < CONSTANTS.downs:
+        minutes = max(evaluation.price - intent.forgone, 0.0) / max(slots - best, 1) / 60.0
+        words["minutes"] = max(minutes, 1.0)
+    return _reason(ReasonCode.SLO_DOWN_WAITS, words, target=target, forgone=intent.forgone, price=evaluation.price)
 
 
 def _expectation(evaluation: PlanEvaluation) -> Reason:
@@ -140,12 +135,10 @@ def _expectation(evaluation: PlanEvaluation) -> Reason:
         (name for name in found.weights if found.weights[name] >= _MIN_SHOWN), key=lambda n: -found.weights[n]
     )
     shares = ", ".join(f"{name} {100 * found.weights[name]:.0f} %" for name in shown)
-    often = f"{100 * _QUANTILE:.0f} % of the time below {beyond:.3g}"
-    text = f"the next hour is expected at {low:.3g} to {high:.3g}, {often}: {shares}"
     figures = {"low": low, "high": high, "beyond": beyond}
     for name in shown:
         figures |= {f"{name} weight": found.weights[name], f"{name} error": scores.error(name)}
-    return _reason("SLO_FORECAST", text, **figures)
+    return _reason(ReasonCode.SLO_FORECAST, {"often": 100 * _QUANTILE, "shares": shares}, **figures)
 
 
 def _cost(slots: int, evaluation: PlanEvaluation) -> Reason:
@@ -159,21 +152,20 @@ def _cost(slots: int, evaluation: PlanEvaluation) -> Reason:
         "what comes later": cost.future,
     }
     hours = {name: value / _HOUR for name, value in terms.items()}
-    best = ", the cheapest," if slots == evaluation.best else ""
-    text = f"{slots} slots{best} in slot-hours: {', '.join(f'{name} {each:.3g}' for name, each in hours.items())}"
-    return _reason("SLO_COST", text, slots=slots, **hours)
+    words: dict[str, Word] = {"best": "the cheapest"} if slots == evaluation.best else {}
+    words["terms"] = ", ".join(f"{name} {each:.3g}" for name, each in hours.items())
+    return _reason(ReasonCode.SLO_COST, words, slots=slots, **hours)
 
 
 def _budget(evaluation: PlanEvaluation) -> Reason:
     used, quantile, costs = evaluation.used, evaluation.quantile, evaluation.switching
     late = costs.late_after(math.inf)
-    text = f"{100 * used:.0f} % of the week's error budget used: planned for {100 * quantile:.1f} % of what may come"
+    words: dict[str, Word] = {"used_percent": 100 * used, "quantile_percent": 100 * quantile}
     if late > 0.0:
-        away = f"its outage of {costs.outage:.0f} s and {costs.replay:.0f} s that are read again"
-        text += f"; {away} make every rescale late, by {late:.0f} s at best"
+        words["outage_shown"] = costs.outage
     return _reason(
-        "SLO_BUDGET",
-        text,
+        ReasonCode.SLO_BUDGET,
+        words,
         used=used,
         late_share=evaluation.late_share,
         quantile=quantile,
@@ -183,5 +175,6 @@ def _budget(evaluation: PlanEvaluation) -> Reason:
     )
 
 
-def _reason(code: str, text: str, **figures: float) -> Reason:
-    return Reason(code, text, figures=tuple((name, float(f"{value:.6g}")) for name, value in figures.items()))
+def _reason(code: ReasonCode, words: Mapping[str, Word] = _NO_WORDS, **figures: float) -> Reason:
+    shown = tuple((name, float(f"{value:.6g}")) for name, value in figures.items())
+    return Reason.of(code, None, shown, **words)
