@@ -137,7 +137,7 @@ def samples(
         pytest.param({"lag": 0.0, "work": 1e3}, samples(rate=2000.0), "", id="as busy with more records"),
         pytest.param({"lag": 0.0, "work": 1e3}, samples(busy=0.6), "", id="less busy"),
         pytest.param({"lag": 0.0}, samples(), "", id="not known what it could do"),
-        pytest.param({"work": 1e3}, samples(lags=(NAN, NAN)), "can do 1000 records/s", id="lag is not known"),
+        pytest.param({"work": 1e3}, samples(lags=(NAN, NAN)), "up to 1000 records/s", id="lag is not known"),
         pytest.param({"lag": NAN, "work": NAN}, samples(lags=(1e6, 2e6), busy=NAN), "", id="nothing is known"),
         pytest.param({"lag": 0.0, "work": 1e3}, samples(rate=-5.0), "", id="counters go back"),
         pytest.param({}, (), "", id="no samples"),
