@@ -31,13 +31,9 @@ def readings(flink: FakeFlink, job: FakeJob) -> int:
 @pytest.mark.parametrize(
     "own",
     [
-        pytest.param({"job.autoscaler.utilization.target": "1" * 40_000 + "x"}, id="digits and a letter"),
         pytest.param({"job.autoscaler.vertex.exclude.ids": "a;" * 400_000}, id="list of 800 kB"),
-        pytest.param({"job.autoscaler.vertex.exclude.names": "[" * 60_000}, id="brackets"),
-        pytest.param({"job.autoscaler.excluded.periods": "0 0 " + "1" * 5000 + " ? * *"}, id="cron of 5,000 digits"),
         pytest.param({f"job.autoscaler.{number}": "x" for number in range(20_000)}, id="20,000 keys"),
         pytest.param({"job.autoscaler.scale-up.max-factor": "1\ud800"}, id="half a character"),
-        pytest.param({"job.autoscaler.schedule.plans": "days=mon;" * 7_000}, id="7,000 plans"),
     ],
 )
 def test_a_parameter_of_a_job_harms_that_job_alone(

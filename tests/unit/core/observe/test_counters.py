@@ -43,9 +43,9 @@ def known(samples: Sequence[MetricSample]) -> list[bool]:
     return [not math.isnan(sample.vertices[V][COUNTER]) for sample in samples]
 
 
-@pytest.mark.parametrize("lie", [0.0, 1.0, 5e8, 1e9 - 1], ids="a counter at {:g}".format)
+@pytest.mark.parametrize("lie", [0.0, 1e9 - 1], ids="a counter at {:g}".format)
 @pytest.mark.parametrize("length", range(1, BACK_WITHIN + 1))
-@pytest.mark.parametrize("truth_before", [2, 3, 8])
+@pytest.mark.parametrize("truth_before", [2, 8])
 def test_a_counter_that_is_back_where_it_was_going_was_never_reset(lie: float, length: int, truth_before: int) -> None:
     values = steady(truth_before + length + 3)
     values[truth_before : truth_before + length] = [lie] * length

@@ -1,22 +1,40 @@
+"""How long vertices waited: what a sample keeps of it, and the shares of the metric window."""
+
+from __future__ import annotations
+
 import math
+import pickle
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
+from flink_autoscaler.core.model.metrics import MetricSample, NonBusyTime, ScalingMetric, VertexId
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
+from flink_autoscaler.core.observe.conversion import Conversion, convert
 from flink_autoscaler.core.observe.window import (
     MetricWindow,
+    NonBusyShares,
+    VertexTable,
     WindowSettings,
     full_at_ms,
     mean_of,
+    non_busy_shares,
+    non_busy_times,
     trim,
 )
-from testkit.builders.core import a_sample, vertex_id
+from testkit.builders.core import a_cluster, a_reading, a_sample, a_topology, a_vertex, options_with, vertex_id
 
 NAN, INF = math.nan, math.inf
+
+
 V = vertex_id(1)
+
+
 COUNTER = ScalingMetric.NUM_RECORDS_IN
+
+
 SECOND = 1000
 
 
@@ -113,3 +131,147 @@ def test_values_are_what_the_samples_say(rows: list[dict[ScalingMetric, float]])
         expected = [row.get(metric, NAN) for row in rows]
         found = list(window.values(metric, V)) or [NAN] * len(rows)
         assert list(map(repr, found)) == list(map(repr, expected))
+
+
+W = vertex_id(2)
+
+
+LOAD, LAG = ScalingMetric.LOAD, ScalingMetric.LAG
+
+
+Plain = dict[VertexId, dict[ScalingMetric, float]]
+
+
+numbers = st.floats()
+
+
+plain = st.dictionaries(
+    st.integers(0, 9).map(vertex_id),
+    st.dictionaries(st.sampled_from(list(ScalingMetric)), numbers, max_size=6),
+    max_size=5,
+)
+
+
+def same(left: float, right: float) -> bool:
+    return left == right or (math.isnan(left) and math.isnan(right))
+
+
+@given(vertices=plain)
+def test_a_table_says_what_the_maps_say_that_it_was_made_of(vertices: Plain) -> None:
+    table: Mapping[VertexId, Mapping[ScalingMetric, float]] = VertexTable.of(vertices)
+
+    assert list(table) == list(vertices)
+    for v, metrics in vertices.items():
+        assert v in table
+        assert list(table[v]) == list(metrics)
+        assert all(same(value, metrics[metric]) for metric, value in table[v].items())
+        assert all(same(table[v][metric], value) for metric, value in metrics.items())
+        assert all((metric in table[v]) == (metric in metrics) for metric in ScalingMetric)
+        assert all(table[v].get(metric) is None for metric in ScalingMetric if metric not in metrics)
+
+
+@given(vertices=plain, others=plain)
+def test_tables_are_equal_where_maps_are_but_for_nan_which_is_equal_to_itself(vertices: Plain, others: Plain) -> None:
+    def named(given: Plain) -> dict[VertexId, dict[ScalingMetric, float | str]]:
+        return {
+            v: {metric: "NaN" if math.isnan(value) else value for metric, value in metrics.items()}
+            for v, metrics in given.items()
+        }
+
+    assert (VertexTable.of(vertices) == VertexTable.of(others)) == (named(vertices) == named(others))
+    assert (VertexTable.of(vertices) == others) == (named(vertices) == named(others))
+    assert VertexTable.of(vertices) == vertices
+    assert vertices == VertexTable.of(vertices)
+
+
+@given(vertices=plain)
+def test_a_table_travels(vertices: Plain) -> None:
+    table = VertexTable.of(vertices)
+
+    arrived = pickle.loads(pickle.dumps(table))
+
+    assert arrived == table
+    assert arrived.layout is table.layout
+
+
+def test_samples_that_tell_the_same_share_their_layout() -> None:
+    first = VertexTable.of({V: {LOAD: 0.5, LAG: 1.0}, W: {LOAD: 0.25}})
+    second = VertexTable.of({V: {LOAD: 0.75, LAG: 2.0}, W: {LOAD: NAN}})
+    other = VertexTable.of({V: {LAG: 1.0, LOAD: 0.5}, W: {LOAD: 0.25}})
+
+    assert first.layout is second.layout
+    assert first.layout is not other.layout
+    assert first == other
+
+
+def test_a_table_is_nothing_else() -> None:
+    table = VertexTable.of({V: {LOAD: 0.5}})
+
+    assert table != 1
+    assert table[V] != 1
+    assert repr(table) == repr({V: {LOAD: 0.5}})
+    assert repr(table[V]) == repr({LOAD: 0.5})
+
+
+MINUTE = 60_000
+
+
+def a_window(*times: tuple[float, float, float] | None) -> tuple[MetricSample, ...]:
+    """Make a sample per minute; the times are idle, backpressured and busy milliseconds, None tells nothing."""
+    return tuple(
+        MetricSample(at * MINUTE, {V: {ScalingMetric.ACCUMULATED_BUSY_TIME: time[2]}}, {}, waited={V: _waiting(time)})
+        if time
+        else MetricSample(at * MINUTE, {V: {}}, {})
+        for at, time in enumerate(times)
+    )
+
+
+def _waiting(time: tuple[float, float, float]) -> NonBusyTime:
+    return NonBusyTime(time[0], time[1])
+
+
+def test_a_finished_vertex_does_not_wait() -> None:
+    io = IoMetrics(idle_ms=5.0, backpressured_ms=0.0)
+
+    assert non_busy_times([a_vertex(1, io=io, is_finished=True)]) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        pytest.param({"compat": "reference"}, set(), id="nobody asks"),
+        pytest.param({}, {V}, id="of sources, for their limits"),
+        pytest.param({"policy": "varga"}, {V, vertex_id(2)}, id="a policy that may ask"),
+    ],
+)
+def test_a_sample_has_them_for_those_that_somebody_asks_for(options: dict[str, str], kept: set[str]) -> None:
+    io = IoMetrics(idle_ms=5.0, backpressured_ms=1.0)
+    vertices = [a_vertex(1, io=io), a_vertex(2, io=io, inputs={1: ShipStrategy.HASH})]
+    conversion = Conversion.of(options_with(options), ())
+
+    sample, _ = convert(0, a_topology(*vertices), a_reading(vertices), a_cluster(), conversion)
+
+    assert sample.waited == dict.fromkeys(kept, NonBusyTime(5.0, 1.0))
+
+
+def test_shares_are_those_of_the_whole_window() -> None:
+    # Two subtasks for two minutes, of which the reports of the last tell only 100 s.
+    samples = a_window((10_000, 500, 0), (40_000, 500, 5_000), (110_000, 20_500, 80_000))
+
+    assert non_busy_shares(MetricWindow(samples), V) == pytest.approx((0.5, 0.1))
+
+
+def test_shares_after_a_restart_are_those_since() -> None:
+    samples = a_window((900_000, 0, 100_000), (1_000, 0, 4_000), None, (31_000, 0, 34_000))
+
+    assert non_busy_shares(MetricWindow(samples), V) == pytest.approx((0.5, 0.0))
+
+
+def test_busy_time_that_goes_back_by_some_milliseconds_is_no_restart() -> None:
+    samples = a_window((0, 0, 100), (30_000, 0, 99), (60_000, 0, 97))
+
+    assert non_busy_shares(MetricWindow(samples), V) == NonBusyShares(1.0, 0.0)
+
+
+def test_nothing_is_known_of_a_vertex_that_no_sample_has() -> None:
+    assert non_busy_shares(MetricWindow(a_window((0, 0, 0), (30_000, 0, 0))), vertex_id(2)) is None

@@ -49,19 +49,17 @@ def test_fourteen_are_built_in() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
-def test_same_seed_gives_the_same_rates(name: str) -> None:
-    assert WORKLOADS[name](seed=3) == WORKLOADS[name](seed=3)
-
-
 @pytest.mark.parametrize("name", CHANCY)
 def test_other_seed_gives_other_rates(name: str) -> None:
     assert WORKLOADS[name](seed=3) != WORKLOADS[name](seed=4)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_rates_are_finite_and_never_negative(name: str) -> None:
-    assert all(rate >= 0 and math.isfinite(rate) for row in WORKLOADS[name](seed=1).rows for rate in row)
+def test_rates_are_sound_and_those_of_the_seed(name: str) -> None:
+    workload = WORKLOADS[name](seed=3)
+
+    assert workload == WORKLOADS[name](seed=3)
+    assert all(rate >= 0 and math.isfinite(rate) for row in workload.rows for rate in row)
 
 
 def test_random_walk_holds_its_level_and_keeps_within_bounds() -> None:
@@ -159,7 +157,7 @@ DATED = (
 )
 
 
-SEEDS = (0, 1, 2)
+SEEDS = (0, 1)
 
 
 WEDNESDAY, THURSDAY, FRIDAY = (day * DAY for day in (2, 3, 4))
@@ -283,13 +281,6 @@ def test_swing_is_a_wave_of_six_hours() -> None:
 
     assert (min(values), max(values)) == (0.0, 150e3)
     assert power(values, 6 * 60) == pytest.approx(1.0, abs=1e-6)
-
-
-def test_days_are_most_of_the_spectrum_of_a_week() -> None:
-    values = rates(week_sine(seed=1))
-
-    assert power(values, 24 * 60) > 0.75
-    assert power(values, 6 * 60) < 0.01
 
 
 def test_workloads_side_by_side_are_sources_of_one() -> None:
