@@ -220,5 +220,5 @@ def test_a_job_that_has_all_slots_gives_some_to_one_that_waits(cluster: FlinkClu
         assert "GIVES_SLOTS" in jobs.codes()["greedy"]
         assert passes.messages("SlotsMissing")[0].startswith(
             "The job has too few slots: it needs 1 slot at least to run, 1 is missing; "
-            "cluster main: 8 slots, none free (greedy 8); greedy is asked down to 5"
+            "cluster main: 8 slots, none free (greedy 8); greedy is to shrink to 5"
         )

@@ -78,7 +78,7 @@ def test_a_job_does_not_shrink_below_what_is_forecast() -> None:
 
     assert without.target.parallelism == {SINGLE_SOURCE: 2}
     assert ahead.target.parallelism == {SINGLE_SOURCE: 3}
-    assert told([ahead], "FORECAST_HIGHER")[0].endswith("600 records/s expected soon, 600 later, 200 arrive now")
+    assert told([ahead], "FORECAST_HIGHER")[0].endswith("200 records/s arrive now; 600 are expected soon, 600 later")
 
 
 def test_a_forecast_reaches_the_vertices_behind_its_source() -> None:

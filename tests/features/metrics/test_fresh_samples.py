@@ -108,7 +108,7 @@ def test_what_cannot_be_proven_fresh_is_no_sample_and_says_so(flink: FakeFlink) 
     assert (outcome.phase, outcome.error, outcome.observation.sample) == (PassPhase.NOT_READY, None, None)
     assert (reason.code, reason.text) == (
         "METRICS_NOT_FRESH",
-        "Flink has not gathered metrics since it was asked for them; no sample was taken",
+        "no sample taken: Flink has not gathered metrics since it was asked for them",
     )
     assert healed.phase is PassPhase.COLLECTING
 

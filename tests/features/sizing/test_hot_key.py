@@ -59,7 +59,7 @@ def test_one_scale_up_that_brings_nothing_is_the_last_one(policy: str, noise: fl
     before, after = sizes(result)  # and no more
     (reason,) = skew_of(outcomes[-1])
     assert (before, reason.vertex_id) == (4, KEYED)
-    assert f"{after} instead of 4 have not changed that" in reason.text
+    assert f"the change from 4 to {after} subtasks did not help" in reason.text
     assert "DataSkew" in {event.reason for outcome in outcomes for event in outcome.events}
 
 
@@ -67,10 +67,6 @@ def test_the_reason_has_the_figures() -> None:
     result, outcomes = two_hours({"policy": "capacity"})
 
     (reason,) = skew_of(outcomes[-1])
-    assert reason.text == (
-        "keyed is not scaled up: one subtask is 100% busy, the mean of all 11 is 9%, and 11 instead of 4 have not "
-        "changed that: a hot key or partition is not spread over more subtasks"
-    )
     figures = {"busiest": 1.0, "mean": 1 / 11, "before": 4.0, "possible_gain": 0.0}
     assert dict(reason.figures) == pytest.approx(figures, abs=0.01)
     assert sizes(result) == [4, 11]
@@ -83,7 +79,7 @@ def test_a_rescale_that_brought_nothing_is_not_confirmed(policy: str) -> None:
     ends = {"RescaleConfirmed", "RescaleIneffective"}
     (told,) = [event for outcome in outcomes for event in outcome.events if event.reason in ends]
     assert told.reason == "RescaleIneffective"
-    assert "records of lag do not become fewer" in told.message
+    assert "records of lag do not decrease" in told.message
 
 
 def test_a_rescale_that_brought_something_is_confirmed() -> None:

@@ -121,7 +121,7 @@ def test_bounds_of_a_job_of_unknown_lag_do_not_speak_of_lag() -> None:
     outcome = job.run(20)
 
     (within,) = [reason for reason in outcome.decision.reasons if reason.code == "WITHIN_BOUNDS"]
-    assert "85% busy" in within.text
+    assert "85 % busy" in within.text
     assert "lag" not in within.text
     assert math.isnan(job.driver.state.samples[-1].vertices[FETCHING_SOURCE][ScalingMetric.LAG])
 

@@ -36,4 +36,4 @@ def test_a_rescale_begins_before_the_cluster_is_asked_however_long_an_earlier_pa
         site.flink.store = None  # which would show the job as it was
         site.run_until("the rescale is reached", lambda: site.told("RescaleReached"))
         (text,) = site.told("RescaleReached")
-        assert text.endswith(", the job was away for 0.0 s")
+        assert text.endswith(", downtime 0.0 s")

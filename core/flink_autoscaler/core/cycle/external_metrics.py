@@ -36,7 +36,7 @@ UNKNOWN: Final = Aggregate()
 
 _METRICS: Final = {
     ExternalMetricKind.ARRIVAL_RATE: (FlinkMetric.ARRIVAL_RATE, "arrival rate", ReasonCode.ARRIVAL_RATE_UNKNOWN),
-    ExternalMetricKind.FLOOR: (FlinkMetric.MIN_PARALLELISM, "least parallelism", ReasonCode.FLOOR_UNKNOWN),
+    ExternalMetricKind.FLOOR: (FlinkMetric.MIN_PARALLELISM, "minimum parallelism", ReasonCode.FLOOR_UNKNOWN),
 }
 """What a number is in a reading, for people, and the reason where it is unknown."""
 
@@ -158,13 +158,13 @@ def _lag_notes(lags: Sequence[_Lag], options: AutoscalerOptions) -> Iterator[_No
     for vertex, lag, _ in lags:
         if lag.problem:
             cause = f"{lag.origin}: {lag.problem}"
-            told = f"The lag of {vertex.name} is unknown, so nothing of the job is scaled down: {cause}"
+            text = f"No scale-down of the job: the lag of {vertex.name} is unknown: {cause}"
             reason = Reason.of(ReasonCode.SOURCE_LAG_UNKNOWN, vertex.vertex_id, cause=cause)
-            yield _Note(reason, _warning("LagUnknown", told, vertex.vertex_id, options.scaling_event_interval))
+            yield _Note(reason, _warning("LagUnknown", text, vertex.vertex_id, options.scaling_event_interval))
         if lag.hot:
             reason = Reason.of(ReasonCode.SKEWED_PARTITION, vertex.vertex_id, partition=lag.hot, origin=lag.origin)
-            told = reason.text.replace("most of the lag", f"most of the lag of {vertex.name}", 1)
-            yield _Note(reason, _warning("SkewedPartition", told, vertex.vertex_id, options.scaling_event_interval))
+            text = f"{vertex.name}: {reason.text}"
+            yield _Note(reason, _warning("SkewedPartition", text, vertex.vertex_id, options.scaling_event_interval))
 
 
 def _metric_of(vertex: Vertex, kind: ExternalMetricKind, numbers: Sequence[ExternalMetric]) -> ExternalMetric | None:
@@ -206,7 +206,7 @@ def _metric_notes(numbers: Sequence[tuple[Vertex, ExternalMetric]], options: Aut
             what, cause = f"{name} of {vertex.name}", f"{number.origin}: {number.problem}"
             reason = Reason.of(code, vertex.vertex_id, what=what, cause=cause)
             key = f"{number.kind}{vertex.vertex_id}"
-            event = _warning("NumberUnknown", f"T{reason.text[1:]}", key, options.scaling_event_interval)
+            event = _warning("NumberUnknown", f"N{reason.text[1:]}", key, options.scaling_event_interval)
             yield _Note(reason, event)
 
 

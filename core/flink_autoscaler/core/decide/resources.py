@@ -268,8 +268,8 @@ def too_small(context: JobAutoScalerContext, before: Mapping[VertexId, int], aft
     if forced is not None or min(growth, default=0) < 0 or max(growth, default=0) >= least:
         return ""
     return (
-        f"Flink scales this job up by at least {least} subtasks of some vertex "
-        f"({FlinkOptions.min_parallelism_increase.key}), and by {max(growth, default=0)} not at all"
+        f"Flink rescales this job only if a vertex grows by {least} subtasks or more "
+        f"({FlinkOptions.min_parallelism_increase.key}); the largest increase is {max(growth, default=0)}"
     )
 
 

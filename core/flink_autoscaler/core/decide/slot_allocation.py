@@ -397,7 +397,7 @@ def _with_shortage(
     are_missing = f"{missing} {'is' if missing == 1 else 'are'} missing"
     needs = f"needs {claim.minimum} slot{'' if claim.minimum == 1 else 's'} at least"
     lack = f"it runs with {claim.held}, {needs}, {are_missing}" if claim.held else f"it {needs} to run, {are_missing}"
-    donors = (f"{names.get(key, key)} is asked down to {slots}" for key, slots in sorted(reallocation.donors.items()))
+    donors = (f"{names.get(key, key)} is to shrink to {slots}" for key, slots in sorted(reallocation.donors.items()))
     free, headroom = allocation.unclaimed, allocation.headroom(request.context.cluster, allocation.unclaimed)
     figures = (
         ("slots_held", claim.held),
@@ -410,7 +410,7 @@ def _with_shortage(
         figures=figures,
         lack=lack,
         free=slots_text(headroom, free),
-        donors=", ".join(donors) or "no other job has any to give",
+        donors=", ".join(donors) or "no other job can release any",
     )
     decision = replace(outcome.decision, reasons=(*outcome.decision.reasons, reason))
     if not is_news:

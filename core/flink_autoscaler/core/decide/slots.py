@@ -373,7 +373,7 @@ def missing_text(missing: int, slots_per_taskmanager: int) -> str:
     are_missing = "1 slot is missing" if missing == 1 else f"{missing} slots are missing"
     taskmanagers = _pluralize(taskmanagers_for(missing, slots_per_taskmanager), "more TaskManager")
     size = _pluralize(slots_per_taskmanager, "slot")
-    return f"{are_missing}: {taskmanagers} of {size} would do, or other jobs that give slots back"
+    return f"{are_missing}: {taskmanagers} of {size} would do, or slots that other jobs release"
 
 
 def _pluralize(number: float, noun: str) -> str:

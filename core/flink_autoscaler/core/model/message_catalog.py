@@ -1,6 +1,6 @@
-"""Every word that the autoscaler tells people: what it means, and what to do. The reference page is made from it.
+"""Every code and event that the autoscaler reports: its description and remedy. The reference page is made from it.
 
-The words themselves are in ``message_catalog.toml`` beside this module, which is read when somebody asks.
+The entries are in ``message_catalog.toml`` beside this module, which is read when somebody asks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib import resources
 
 
 class EntryKind(StrEnum):
-    """What sort of thing a word stands for."""
+    """Sort of thing that a term stands for."""
 
     REASON = "reason"
     EVENT = "event"
@@ -26,7 +26,7 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
-    """One word.
+    """One term.
 
     Attributes:
         term: As programs see it.
@@ -41,7 +41,7 @@ class CatalogEntry:
 
 @dataclass(frozen=True, slots=True)
 class CatalogSection:
-    """Words that belong together.
+    """Entries that belong together.
 
     Attributes:
         kind: What they are.
@@ -57,13 +57,16 @@ class CatalogSection:
 
 @cache
 def catalog_sections() -> tuple[CatalogSection, ...]:
-    """Return all words, in the order of the reference page."""
+    """Return all sections, in the order of the reference page."""
     found = tomllib.loads(resources.files(__package__).joinpath("message_catalog.toml").read_text(encoding="utf-8"))
     return tuple(
         CatalogSection(
-            EntryKind(each["kind"]), each["title"], each["text"], tuple(CatalogEntry(*word) for word in each["words"])
+            EntryKind(each["kind"]),
+            each["title"],
+            each["text"],
+            tuple(CatalogEntry(*message) for message in each["messages"]),
         )
-        for each in found["chapters"]
+        for each in found["sections"]
     )
 
 
@@ -73,10 +76,10 @@ def entries_of(word: str) -> Iterator[tuple[EntryKind, CatalogEntry]]:
     Some words have several meanings: ``NOT_RUNNING`` is a reason, a finding and a phase.
     """
     wanted = _plain(word)
-    for chapter in catalog_sections():
-        for meaning in chapter.entries:
-            if _plain(meaning.term) == wanted:
-                yield chapter.kind, meaning
+    for section in catalog_sections():
+        for entry in section.entries:
+            if _plain(entry.term) == wanted:
+                yield section.kind, entry
 
 
 def _plain(word: str) -> str:

@@ -122,8 +122,8 @@ def _respect_foreign_edit(state: JobState, given: SupervisionInput, found: Requi
     edit = ForeignEdit(given.now_ms, dict(found), given.now_ms + respect.ms, dict(before))
     supervision = replace(supervision.retire_current(given.now_ms), seen=dict(found), edit=edit, asked={})
     text = (
-        f"Somebody else changed the resource requirements: {_difference(given, before, found)}."
-        f" The job is left as it is for {respect}."
+        f"The resource requirements were changed from outside: {_difference(given, before, found)}."
+        f" Scaling is suspended for {respect}."
     )
     return with_supervision(state, supervision, transition_event("RequirementsEdited", text, warns=True), overrides={})
 
@@ -131,7 +131,7 @@ def _respect_foreign_edit(state: JobState, given: SupervisionInput, found: Requi
 def _forget_unconfirmed_edit(state: JobState, found: Requirements) -> Transition:
     """Forget a change of which one answer alone has told, and the next one nothing any more."""
     supervision = replace(state.supervision, seen=dict(found), edit=None)
-    text = "The resource requirements are what they were before one answer said otherwise; the job is scaled again"
+    text = "The resource requirements are unchanged after all: a single answer said otherwise. Scaling is resumed"
     return with_supervision(state, supervision, transition_event("RequirementsRestored", text))
 
 

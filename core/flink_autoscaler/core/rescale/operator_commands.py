@@ -416,7 +416,7 @@ def _pauses(orders: Orders, now_ms: int, supervision: Supervision) -> Iterator[s
     if supervision.pause is not None:
         yield f"paused since {time_text(supervision.pause.since_ms)}: {supervision.pause.text}"
     if supervision.edit is not None:
-        yield f"left alone because somebody else changed its requirements at {time_text(supervision.edit.at_ms)}"
+        yield f"suspended because its requirements were changed from outside at {time_text(supervision.edit.at_ms)}"
 
 
 def _later(orders: Orders, signed: AuditStamp, supervision: Supervision) -> AuditStamp:

@@ -104,7 +104,7 @@ def _outcome_event(state: JobState, given: SupervisionInput, current: RescaleRec
     """Say whether a job that survives its rescale is better off than before; of what is not known, nothing."""
     change = given.describe_change(current.before, current.reached)
     window, baseline, options = window_of(state.samples), state.supervision.baseline, given.options
-    well = transition_event("RescaleConfirmed", f"The job is well with {change}")
+    well = transition_event("RescaleConfirmed", f"The job is healthy with {change}")
     if current.origin is not Origin.AUTOSCALER or not state.samples:
         return well
     try:
@@ -117,22 +117,24 @@ def _outcome_event(state: JobState, given: SupervisionInput, current: RescaleRec
     if lags and lags[-1] > allowed and before <= lags[-1]:
         if lags[-1] < lags[0]:
             return well  # what has piled up meanwhile is being worked off
-        lag = f"{lags[-1]:.0f} records of lag do not become fewer, before it were {before:.0f}"
+        lag = f"{lags[-1]:.0f} records of lag do not decrease; before the rescale there were {before:.0f}"
         if _does_more(window, baseline, current.raised):
-            return transition_event("RescaleConfirmed", f"The job does more with {change}, but not enough: {lag}")
+            return transition_event(
+                "RescaleConfirmed", f"The job processes more with {change}, and still too little: {lag}"
+            )
         return _ineffective(change, lag)
     if before > allowed:
         return well
     for vertex_id in sorted(current.raised):
         busy, now = window.average(ScalingMetric.LOAD, vertex_id), _capacity(window, vertex_id)
         if busy > target and now < _STRAY * baseline.get(vertex_id, NAN):
-            could = f"can do {now:.0f} records/s, before it could do {baseline[vertex_id]:.0f}"
+            could = f"processes up to {now:.0f} records/s, {baseline[vertex_id]:.0f} before the rescale"
             return _ineffective(change, f"{given.name(vertex_id)} is {busy:.0%} busy and {could}")
     return well
 
 
 def _ineffective(change: str, problem: str) -> Event:
-    text = f"The job survives {change}, but is no better off: {problem}"
+    text = f"The job is healthy with {change} and has no gain from it: {problem}"
     return transition_event("RescaleIneffective", text, warns=True)
 
 
@@ -199,7 +201,7 @@ def trigger_rollback(state: JobState, given: SupervisionInput, cause: RollbackCa
     if state.supervision.hits.get(cause.name) != 1:
         return Transition(state)
     why = "this is a dry run" if is_dry else "rollback is off"
-    text = f"The rescale should be undone ({cause}), but {why}"
+    text = f"Rollback recommended ({cause}); not started: {why}"
     return with_supervision(state, state.supervision, transition_event("RollbackAdvised", text, warns=True))
 
 
@@ -237,6 +239,6 @@ def _detect_death(state: JobState, given: SupervisionInput, current: RescaleReco
     if cause is None:
         return examined
     supervision = with_quarantine(examined.state.supervision, given, current, cause.name)
-    text = f"The job has failed for good after its rescale ({cause}); start it again with less parallelism"
+    text = f"The job is FAILED after its rescale ({cause}); start it again with a lower parallelism"
     event = transition_event("RollbackImpossible", text, warns=True)
     return examined.then(with_supervision(examined.state, supervision, event, overrides=current.before))

@@ -133,8 +133,8 @@ def _complete(state: JobState, given: SupervisionInput, current: RescaleRecord) 
     if supervision.phase is SupervisionPhase.ROLLING_BACK:
         return with_supervision(state, supervision)  # the rollback tells itself how it ended
     took = (given.now_ms - current.decided_ms) / 1000
-    not_known = f"; how long it was away is not known: {unknown}"
-    outage = not_known if outage_ms is None else f", the job was away for {outage_ms / 1000:.1f} s"
+    not_known = f"; its downtime is unknown: {unknown}"
+    outage = not_known if outage_ms is None else f", downtime {outage_ms / 1000:.1f} s"
     text = f"The job runs with {given.describe_change(current.before, current.target)} after {took:.0f} s{outage}"
     return with_supervision(state, supervision, transition_event("RescaleReached", text))
 
@@ -178,14 +178,14 @@ def _accept_late_result(state: JobState, given: SupervisionInput, current: Resca
         given.describe_change(current.before, running),
         given.describe_change(current.before, current.target),
     )
-    text = f"The job runs with {reached} instead of {wanted}: fewer slots than needed, {free} are free"
+    text = f"The job runs with {reached} instead of {wanted}: it needs more slots, {free} are free"
     event = transition_event("RescalePartiallyReached", text, warns=True)
     return with_supervision(state, supervision, event, overrides=_unless_rolling_back(state, running))
 
 
 def _detect_stuck(state: JobState, given: SupervisionInput, current: RescaleRecord, late_ms: int) -> Transition:
     record = finalize(current, given, Stage.PARTIALLY_REACHED, "the job has not come back since")
-    text = f"The job does not run {late_ms // 1000} s after it was rescaled"
+    text = f"The job is not running {late_ms // 1000} s after its rescale"
     return with_supervision(
         state, replace(state.supervision, current=record), transition_event("RescaleStuck", text, warns=True)
     )
@@ -203,7 +203,7 @@ def _end_with_job(state: JobState, given: SupervisionInput, current: RescaleReco
 def _withdraw(state: JobState, given: SupervisionInput, current: RescaleRecord, why: str) -> Transition:
     """Withdraw a rescale that did not happen."""
     supervision = replace(state.supervision, current=finalize(current, given, Stage.REFUSED, why))
-    text = f"The rescale {given.describe_change(current.before, current.target)} did not happen: {why}"
+    text = f"The rescale {given.describe_change(current.before, current.target)} failed: {why}"
     event = transition_event("RescaleRefused", text, warns=True)
     overrides = _unless_rolling_back(state, current.before)
     return with_supervision(state, supervision.without_probation(given.now_ms), event, overrides=overrides)

@@ -86,7 +86,7 @@ def _go_back(
     # Counted when it begins: a rollback that is overtaken is one all the same, and a job must not swing for ever.
     supervision = replace(supervision, rollbacks_ms=(*rollbacks_today(supervision, given), given.now_ms))
     supervision = supervision.with_phase(SupervisionPhase.ROLLING_BACK, given.now_ms)
-    text = f"Rolling back {given.describe_change(failed.target, goal)}, because of {cause}"
+    text = f"Rollback {given.describe_change(failed.target, goal)}, because of {cause}"
     return with_supervision(state, supervision, transition_event("RollbackStarted", text, warns=True), overrides=goal)
 
 
@@ -132,11 +132,11 @@ def watch_rollback(state: JobState, given: SupervisionInput) -> Transition:
     goal = {v: min(parallelism, supervision.initial.get(v, parallelism)) for v, parallelism in record.target.items()}
     # Once only: whatever fails at the first parallelism, too, is no matter of parallelism.
     if _INITIAL_TRIED in supervision.hits or goal == dict(record.target):
-        text = f"the job is not well {limit_ms // 1000} s after the rollback"
+        text = f"the job is not healthy {limit_ms // 1000} s after the rollback"
         return _give_up(state, given, ROLLBACK_FAILED, text)
     supervision = start_rescale(supervision, given, record.target, goal, Origin.ROLLBACK, record.reason)
     supervision = replace(supervision.with_phase(SupervisionPhase.ROLLING_BACK, given.now_ms), hits={_INITIAL_TRIED: 1})
-    text = f"The job is not well after the rollback, trying its first parallelism: {_text(given, goal)}"
+    text = f"The job is not healthy after the rollback; its initial parallelism is requested: {_text(given, goal)}"
     return with_supervision(state, supervision, transition_event("RollbackRetried", text, warns=True), overrides=goal)
 
 
@@ -180,7 +180,7 @@ def _complete_rollback(state: JobState, given: SupervisionInput, record: Rescale
 
 def _give_up(state: JobState, given: SupervisionInput, cause: str, why: str) -> Transition:
     supervision = with_pause(state.supervision, given, cause, why)
-    text = f"This needs a person: {why}; {how_to_resume(supervision, given)}"
+    text = f"The rollback failed and needs an operator: {why}; {how_to_resume(supervision, given)}"
     return with_supervision(state, supervision, transition_event("RollbackFailed", text, warns=True))
 
 

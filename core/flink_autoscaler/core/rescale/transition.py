@@ -155,7 +155,7 @@ def transition_event(reason: str, message: str, *, warns: bool = False) -> Event
 def superseded_event(given: SupervisionInput, record: RescaleRecord, why: str) -> Event:
     """Make the event about a rescale that something else overtook."""
     change = given.describe_change(record.before, record.target)
-    return transition_event("RescaleSuperseded", f"The rescale {change} is void: {why}")
+    return transition_event("RescaleSuperseded", f"The rescale {change} is superseded: {why}")
 
 
 def finalize(record: RescaleRecord, given: SupervisionInput, stage: Stage, reason: str) -> RescaleRecord:

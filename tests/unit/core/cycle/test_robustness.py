@@ -108,7 +108,6 @@ def test_a_plan_that_hangs_on_the_newest_sample_waits_and_says_both_figures() ->
 
     assert isinstance(outcome.decision, Hold)
     [why] = [reason for reason in outcome.decision.reasons if reason.code == "SAMPLE_DOUBTED"]
-    assert why.text == "would go from 4 to 50, but stay at 4 without the newest metric sample; the next pass decides"
     assert dict(why.figures) == {"present": 4.0, "planned": 50.0, "without_sample": 4.0, "sample_age": 0.0}
     [event] = [event for event in outcome.events if event.reason == "SampleDoubted"]
     assert event.message == f"Scaling is held back: vertex 1 {why.text}"

@@ -126,7 +126,7 @@ def test_a_plan_without_room_is_told_and_no_executor_is_asked() -> None:
 
     outcome = doubled(job(options), plugins)
 
-    text = "the cluster has no room for 8 slots, 4 are in use"
+    text = "the cluster cannot schedule 8 slots; 4 are in use"
     message = f"Scaling is held back: {text}"
     assert outcome.decision.reasons[-1] == Reason("NOT_SCHEDULABLE", text)
     assert outcome.events == (Event(EventType.WARNING, "NotSchedulable", message, "NotSchedulable", HALF_AN_HOUR),)
@@ -262,7 +262,7 @@ def test_half_of_what_a_scale_up_wants_always_goes(room: int, expected: Mapping[
     outcome = doubled_within(replace(QUEUE, taskmanagers=room), {"rescale-filters.enabled": "true"})
 
     waits = [reason.text for reason in outcome.decision.reasons if reason.code == "WAITS_FOR_MORE_SLOTS"]
-    text = "1 of the 4 more slots that it wants can be had: half of them are worth a rescale"
+    text = "1 of 4 additional slots are available; the scale-up waits for half of them"
     assert outcome.target.parallelism == expected
     assert waits == ([] if expected else [text])
 
@@ -341,7 +341,7 @@ def test_a_size_that_is_not_known_limits_nothing_and_that_is_said(
 ) -> None:
     outcome = doubled_within(replace(QUEUE, memory=2 << 30), resources=resources)
 
-    text = f"what YARN queue root.q has left is not checked for {unchecked}: not known for a TaskManager"
+    text = f"headroom of YARN queue root.q is not checked for {unchecked}: unknown for a TaskManager"
     assert outcome.target.parallelism == {SINGLE_SOURCE: expected}
     assert Reason("HEADROOM_UNKNOWN", text) in outcome.decision.reasons
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
@@ -31,16 +31,11 @@ from testkit.builders.core import (
 )
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
-NO_CHANGE = Reason("NO_CHANGE", "no vertex needs another parallelism now")
-EXCLUDED = "the vertex is excluded, has finished, or reports no busy time"
-DOUBLED = (
-    "needs 400.0 records/s, has 200.0 at parallelism 4: factor 2.00, wanted 8, within limits 8, aligned 8"  # at 200/s
-)
-HALVED = "needs 100.0 records/s, has 200.0 at parallelism 4: factor 0.50, wanted 2, within limits 2, aligned 2"
+NO_CHANGE = ("NO_CHANGE", None)
 
 
-def reasons(outcome: PassOutcome) -> list[Reason]:
-    return list(outcome.decision.reasons)
+def reasons(outcome: PassOutcome) -> list[tuple[str, VertexId | None]]:
+    return [(reason.code, reason.vertex_id) for reason in outcome.decision.reasons]
 
 
 def driver(options: Mapping[str, str] | None = None, state: JobState | None = None) -> JobDriver:
@@ -50,17 +45,12 @@ def driver(options: Mapping[str, str] | None = None, state: JobState | None = No
 @pytest.mark.parametrize(
     ("options", "rate", "expected"),
     [
-        pytest.param({}, 200.0, [Reason("SIZED", DOUBLED, SINGLE_SOURCE)], id="busy all the time"),
+        pytest.param({}, 200.0, [("SIZED", SINGLE_SOURCE)], id="busy all the time"),
         pytest.param(
             {},
             100.0,
             [
-                Reason(
-                    "AT_TARGET",
-                    "needs 200.0 records/s, has 200.0 at parallelism 4: "
-                    "factor 1.00, wanted 4, within limits 4, aligned 4",
-                    SINGLE_SOURCE,
-                ),
+                ("AT_TARGET", SINGLE_SOURCE),
                 NO_CHANGE,
             ],
             id="half busy",
@@ -69,45 +59,29 @@ def driver(options: Mapping[str, str] | None = None, state: JobState | None = No
             {},
             120.0,
             [
-                Reason(
-                    "SIZED",
-                    "needs 240.0 records/s, has 200.0 at parallelism 4: "
-                    "factor 1.20, wanted 5, within limits 5, aligned 5",
-                    SINGLE_SOURCE,
-                ),
-                Reason(
-                    "WITHIN_BOUNDS",
-                    "every vertex that would change is within its utilization bounds: vertex 1 is 60% busy, head-room "
-                    "left: 40%; while its lag does not grow it is scaled up above 70% (utilization.max)",
-                ),
+                ("SIZED", SINGLE_SOURCE),
+                ("WITHIN_BOUNDS", None),
             ],
             id="within bounds",
         ),
         pytest.param(
             {"vertex.max-parallelism": "6"},
             200.0,
-            [
-                Reason(
-                    "SIZED",
-                    "needs 400.0 records/s, has 200.0 at parallelism 4: "
-                    "factor 2.00, wanted 8, within limits 6, aligned 6",
-                    SINGLE_SOURCE,
-                )
-            ],
+            [("SIZED", SINGLE_SOURCE)],
             id="limited",
         ),
         pytest.param(
             {"vertex.exclude.ids": SINGLE_SOURCE},
             200.0,
-            [Reason("EXCLUDED", EXCLUDED, SINGLE_SOURCE), NO_CHANGE],
+            [("EXCLUDED", SINGLE_SOURCE), NO_CHANGE],
             id="excluded",
         ),
         pytest.param(
             {"scale-down.interval": "2 min"},
             50.0,
             [
-                Reason("SIZED", HALVED, SINGLE_SOURCE),
-                Reason("SCALE_DOWN_DELAYED", "waits 2 min before it is scaled down", SINGLE_SOURCE),
+                ("SIZED", SINGLE_SOURCE),
+                ("SCALE_DOWN_DELAYED", SINGLE_SOURCE),
                 NO_CHANGE,
             ],
             id="waiting",
@@ -116,19 +90,15 @@ def driver(options: Mapping[str, str] | None = None, state: JobState | None = No
             {"scaling.enabled": "false"},
             200.0,
             [
-                Reason("SIZED", DOUBLED, SINGLE_SOURCE),
-                Reason(
-                    "SCALING_DISABLED",
-                    "Scaling execution disabled by config job.autoscaler.scaling.enabled:false, "
-                    "recommended parallelism change",
-                ),
+                ("SIZED", SINGLE_SOURCE),
+                ("SCALING_DISABLED", None),
             ],
             id="scaling disabled",
         ),
     ],
 )
 def test_a_decision_about_one_vertex_is_explained(
-    options: Mapping[str, str], rate: float, expected: list[Reason]
+    options: Mapping[str, str], rate: float, expected: list[tuple[str, str | None]]
 ) -> None:
     outcome = full_window(driver(options), rate=rate, busy_ms=rate * 5)
 
@@ -152,11 +122,11 @@ def test_a_vertex_behind_an_unknown_one_is_left_alone_with_a_reason() -> None:
 
     found = reasons(driver().run_each_minute(readings))
 
-    assert Reason("EXCLUDED", EXCLUDED, vertex_id(2)) in found
-    assert Reason("UNKNOWN_RATE", "its processing rate or target rate is unknown", vertex_id(3)) in found
+    assert ("EXCLUDED", vertex_id(2)) in found
+    assert ("UNKNOWN_RATE", vertex_id(3)) in found
 
 
-SATURATED = Reason("SATURATED", "it is busier than the target although its upstream says it needs less", PIPELINE_MAP)
+SATURATED = ("SATURATED", PIPELINE_MAP)
 
 
 @pytest.mark.parametrize(
@@ -174,11 +144,11 @@ def test_a_vertex_as_busy_as_its_target_is_saturated(busy_ms: float, is_saturate
 
 
 def test_a_vertex_held_back_by_a_bottleneck_says_which_one_and_how_much_it_sustains() -> None:
-    text = f"{PIPELINE_SOURCE} sustains only 0.50 of the target rates"
+    outcome = driver().run_each_minute(stuck_pipeline())
 
-    found = reasons(driver().run_each_minute(stuck_pipeline()))
-
-    assert [reason for reason in found if reason.code == "BOTTLENECK"] == [Reason("BOTTLENECK", text, PIPELINE_MAP)]
+    [reason] = [reason for reason in outcome.decision.reasons if reason.code == "BOTTLENECK"]
+    assert reason.vertex_id == PIPELINE_MAP
+    assert f"{PIPELINE_SOURCE}, which sustains 50 % of" in reason.text
 
 
 def test_a_stale_scale_down_is_explained() -> None:
@@ -187,7 +157,7 @@ def test_a_stale_scale_down_is_explained() -> None:
 
     outcome = job.run(5 * MINUTE, single_source(5, rate=50.0, busy_ms=250.0, parallelism=4))
 
-    expected = Reason("SCALE_DOWN_STALE", "an older recommendation exceeds the current parallelism", SINGLE_SOURCE)
+    expected = ("SCALE_DOWN_STALE", SINGLE_SOURCE)
     assert expected in reasons(outcome)
 
 
@@ -197,7 +167,7 @@ def test_an_older_recommendation_of_the_current_parallelism_is_not_stale() -> No
 
     outcome = job.run(5 * MINUTE, single_source(5, rate=50.0, busy_ms=250.0, parallelism=8))
 
-    assert [reason.code for reason in reasons(outcome)] == ["SIZED", "SCALE_DOWN_HIGHEST", "NO_CHANGE"]
+    assert [code for code, _ in reasons(outcome)] == ["SIZED", "SCALE_DOWN_HIGHEST", "NO_CHANGE"]
 
 
 def test_a_blocked_scale_up_is_explained() -> None:
@@ -207,8 +177,8 @@ def test_a_blocked_scale_up_is_explained() -> None:
     outcome = full_window(job, rate=200.0, busy_ms=1000.0)
 
     assert reasons(outcome) == [
-        Reason("SIZED", DOUBLED, SINGLE_SOURCE),
-        Reason("INEFFECTIVE_SCALING", "its last scale-up had too little effect", SINGLE_SOURCE),
+        ("SIZED", SINGLE_SOURCE),
+        ("INEFFECTIVE_SCALING", SINGLE_SOURCE),
         NO_CHANGE,
     ]
 
@@ -239,5 +209,5 @@ def test_memory_pressure_is_explained_and_told_with_its_number_and_its_limit(
 
     outcome = driver(options).run_each_minute(readings, cluster)
 
-    assert reasons(outcome) == [Reason("MEMORY_PRESSURE", text)]
+    assert reasons(outcome) == [("MEMORY_PRESSURE", None)]
     assert [event.message for event in outcome.events] == [text]

@@ -84,7 +84,7 @@ def test_resuming_ends_a_pause_that_was_ordered() -> None:
             "rolled back to v 2",
             id="pause after a rollback",
         ),
-        pytest.param({"edit": ForeignEdit(NOW + 9_000, {"v": (1, 3)}, NOW + 99_000)}, "somebody else", id="an edit"),
+        pytest.param({"edit": ForeignEdit(NOW + 9_000, {"v": (1, 3)}, NOW + 99_000)}, "from outside", id="an edit"),
     ],
 )
 def test_resuming_is_later_than_what_it_ends_whatever_the_clocks_say(remembered: Any, expected: str) -> None:

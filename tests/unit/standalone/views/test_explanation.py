@@ -106,7 +106,7 @@ def test_a_delayed_scale_down_says_that_the_highest_of_the_wait_counts(capsys: p
     explained = last(delayed_and_lowered({}).records)
     print_sections(explanation_sections(explained))
 
-    said = "3 instead of 2: the most that was wanted within the last 3 min counts (scale-down.interval)"
+    said = "3 is the highest recommendation of the last 3 min (scale-down.interval), 2 the current one"
     assert summary_sentence(explained) == f"enrich goes from 4 to 3: {said}."
     assert f"{said} (SCALE_DOWN_HIGHEST)" in capsys.readouterr().out
 
@@ -170,8 +170,8 @@ def test_how_busy_a_vertex_is_right_after_a_rescale_is_told_once_it_is_measured(
         pytest.param(
             lambda: last(without_headroom().records),
             "Nothing changes: enrich would get 7; cluster main: 12 slots, none free (payments 8, orders 4): enrich "
-            "stays at 4 instead of 7; 3 slots are missing: 3 more TaskManagers of 1 slot would do, or other jobs that "
-            "give slots back.",
+            "stays at 4 instead of 7; 3 slots are missing: 3 more TaskManagers of 1 slot would do, or slots that "
+            "other jobs release.",
             id="held back",
         ),
         pytest.param(lambda: last(window_filling().records), "", id="nothing decided it"),
@@ -228,8 +228,8 @@ def test_a_rollback_is_told_as_one_although_the_job_does_not_run() -> None:
 @pytest.mark.parametrize(
     ("records", "because"),
     [
-        pytest.param(window_filling().records, "not full yet: full at ", id="window"),
-        pytest.param(delayed_scale_down().records, "enrich: waits 1 h before it is scaled down", id="delayed"),
+        pytest.param(window_filling().records, "not full: full at ", id="window"),
+        pytest.param(delayed_scale_down().records, "enrich: the scale-down waits for 1 h", id="delayed"),
         pytest.param(over_quota().records, "(QUOTA_REACHED)", id="quota"),
         pytest.param(without_headroom().records, "enrich stays at 4 instead of 7", id="headroom"),
         pytest.param(paused_by_order().records, "paused by mona: month-end closing (PAUSED)", id="paused"),

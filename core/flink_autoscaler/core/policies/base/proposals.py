@@ -114,5 +114,5 @@ def limited_reason(vertex: VertexObs, wanted: float) -> Reason:
 
 def nothing_lowered(*, has_backlog: bool) -> Reason:
     """Return the reason for not lowering any vertex."""
-    text = "the job is processing a backlog" if has_backlog else "the metric window still has samples of a backlog"
+    text = "the job processes a backlog" if has_backlog else "the metric window has samples of a backlog"
     return Reason.of(ReasonCode.PROCESSING_BACKLOG, phase=text)

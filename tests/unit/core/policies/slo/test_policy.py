@@ -274,7 +274,7 @@ def test_outage_beyond_the_acceptable_lag_is_told() -> None:
 
     [text] = [each.text for each in proposals[-1].reasons if each.code == "SLO_BUDGET"]
 
-    assert "make every rescale late, by 35 s at best" in text
+    assert "late by 35 s or more" in text
 
 
 def test_a_setting_that_cannot_be_read_is_an_error() -> None:
