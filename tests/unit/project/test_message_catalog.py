@@ -11,8 +11,13 @@ import pytest
 
 from flink_autoscaler.core import errors
 from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.core.model.message_catalog import CatalogEntry, EntryKind, catalog_sections, entries_of
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import (
+    CatalogEntry,
+    EntryKind,
+    ReasonCode,
+    catalog_sections,
+    entries_of,
+)
 from flink_autoscaler.core.model.supervision import Stage, SupervisionPhase
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import PREFIX

@@ -39,7 +39,7 @@ from flink_autoscaler.core.forecast.pass_forecast import pass_forecast
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import FlinkMetric, MetricSample, ScalingMetric, VertexId
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.state import ForecastMemory, JobState

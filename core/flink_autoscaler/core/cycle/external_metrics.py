@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import Restriction
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.source_lag import (

@@ -14,7 +14,7 @@ from flink_autoscaler.core.forecast.pass_forecast import PassForecast
 from flink_autoscaler.core.model.decision import Hold, PassPhase, RestartTime
 from flink_autoscaler.core.model.events import Event, EventType, Reason, exception_event
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState

@@ -10,7 +10,7 @@ from flink_autoscaler.core.decide.slot_sharing import is_preemptible, shrink_to,
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import JobState

@@ -16,7 +16,7 @@ from flink_autoscaler.core.decide.decision import make_plan
 from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import EventType, Reason
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.window import MetricWindow

@@ -11,7 +11,7 @@ from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, is_processing_backlog, saturated_sources
 from flink_autoscaler.core.model.events import Event, EventType, NamedFigures, Reason
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import NAN, plain
 from flink_autoscaler.core.model.policy_values import VertexSizing

@@ -22,7 +22,7 @@ from flink_autoscaler.core.decide.slots import planned_parallelism
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason, ScalingReport
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, VertexId
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.core.model.supervision import Vector

@@ -13,7 +13,7 @@ from flink_autoscaler.core.decide.plan import Plan, filter_event, plan_event
 from flink_autoscaler.core.decide.slots import planned_parallelism, scale_to_fit, slots_of
 from flink_autoscaler.core.evaluate.downtime import downtime_at, rescales_of
 from flink_autoscaler.core.model.events import EventType, Figures, Reason
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.orders import PauseScope
 from flink_autoscaler.core.model.state import ScalingSummary

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Final
 
 from flink_autoscaler.core.model.events import Event, EventType, Reason, ScalingReport, VertexReport
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import NAN, two_decimals
 from flink_autoscaler.core.model.state import (

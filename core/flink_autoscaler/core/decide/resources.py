@@ -29,7 +29,7 @@ from flink_autoscaler.core.error_boundary import try_call
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.events import EventType, Reason
 from flink_autoscaler.core.model.job import Headroom
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import trunc32
 from flink_autoscaler.core.model.syntax import abbreviate

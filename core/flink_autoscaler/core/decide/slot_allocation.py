@@ -34,7 +34,7 @@ from flink_autoscaler.core.error_boundary import ErrorBoundary, try_call
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import ClusterCapacity, Headroom, JobKey, JobStatus, SlotShare
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.observe.required_facts import shares_slots
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import EvaluatedVertex, MetricSample, VertexId
 from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.context import JobAutoScalerContext

@@ -20,7 +20,7 @@ from flink_autoscaler.core.forecast.online import Horizons, source_forecast
 from flink_autoscaler.core.model.codec import Codec
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult, zone_named
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import DemandForecast, LoadProfiles, Outage, SourceForecast
 from flink_autoscaler.core.model.state import ForecastMemory

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, cast, overload
 
-from flink_autoscaler.core.model.messages import ReasonCode, Word, render_reason
+from flink_autoscaler.core.model.message_catalog import ReasonCode, Word, render_reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.model.value import value

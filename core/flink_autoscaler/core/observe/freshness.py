@@ -11,7 +11,7 @@ from typing import Final
 
 from flink_autoscaler.core.errors import MissingMetricError
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import MetricSample
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.topology import JobDetails

@@ -11,7 +11,7 @@ from flink_autoscaler.core.errors import (
     ResponseError,
 )
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.state import HistoryEntry, JobState, ScalingHistory, ScalingRecord, ScalingSummaries

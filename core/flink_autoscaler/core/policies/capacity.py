@@ -15,7 +15,7 @@ from flink_autoscaler.core.evaluate.evaluation import (
     with_saturation_bounds,
 )
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, VertexId, avg
 from flink_autoscaler.core.model.policy_values import (
     DemandForecast,

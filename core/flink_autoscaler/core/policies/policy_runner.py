@@ -13,7 +13,7 @@ from flink_autoscaler.core.error_boundary import ErrorBoundary
 from flink_autoscaler.core.errors import ConfigError, PluginError
 from flink_autoscaler.core.memoize import memoize_last
 from flink_autoscaler.core.model.events import Event, EventType, Reason
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import (
     JobObservation,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, VertexObs
 from flink_autoscaler.core.model.value import replace

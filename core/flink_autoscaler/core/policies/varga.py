@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final
 
 from flink_autoscaler.core.model.codec import Codec, Key, Via
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
 from flink_autoscaler.core.model.value import replace, value

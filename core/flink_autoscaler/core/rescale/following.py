@@ -42,7 +42,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.core.model.supervision import Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.model.value import replace

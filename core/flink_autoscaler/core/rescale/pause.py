@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
     Fingerprint,

@@ -11,7 +11,7 @@ from dataclasses import field
 
 from flink_autoscaler.core.evaluate.downtime import mechanism_of
 from flink_autoscaler.core.model.events import Event, EventType, Reason
-from flink_autoscaler.core.model.messages import ReasonCode, Word
+from flink_autoscaler.core.model.message_catalog import ReasonCode, Word
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState

@@ -14,7 +14,7 @@ from flink_autoscaler.core.error_boundary import ErrorBoundary, try_call
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection, VertexObs
 from flink_autoscaler.core.policies.base.quantities import VertexDemand

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import INFINITY, NAN, ceil_decimals, divide
 from flink_autoscaler.core.model.state import HistoryEntry, ScalingHistory, ScalingSummary

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from flink_autoscaler.core.evaluate.evaluation import target_capacity
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, FlinkMetric, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN, divide, trunc32
 from flink_autoscaler.core.model.policy_values import VertexLimits, VertexSizing

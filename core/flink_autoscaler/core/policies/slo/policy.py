@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from flink_autoscaler.core.model.codec import Codec
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.messages import ReasonCode
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
 from flink_autoscaler.core.model.value import replace, value
 from flink_autoscaler.core.options.job import AutoscalerOptions

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.messages import ReasonCode, Word
+from flink_autoscaler.core.model.message_catalog import ReasonCode, Word
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 from flink_autoscaler.core.policies.slo.forecasters import ERROR_LEADS, Forecast, ForecastScores, like_errors
 from flink_autoscaler.core.policies.slo.levels import Level

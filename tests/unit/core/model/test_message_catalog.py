@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.model.events import NamedFigures, Reason
-from flink_autoscaler.core.model.messages import ReasonCode, Word, render_reason
+from flink_autoscaler.core.model.message_catalog import ReasonCode, Word, render_reason
 
 SENTENCES = Path(__file__).parents[3] / "fixtures" / "reasons.txt"
 
