@@ -10,14 +10,6 @@ import pytest
 PROJECT: Final = Path(__file__).parents[3]
 TESTS: Final = PROJECT / "tests" / "unit"
 ROOTS: Final = ("core", "clients", "realizers", "stores", "pipeline", "standalone")
-PAGE: Final = {
-    f"web/{name}"
-    for name in (
-        "api_schema", "clusters", "commands_with_url", "fleet_page", "fleet_size", "fleet_unseen", "served",
-        "true_words", "vendored",
-    )
-}  # fmt: skip
-"""What goes through page and API as a whole."""
 
 
 def modules(root: str) -> set[str]:
@@ -30,7 +22,7 @@ def test_file_of_tests_has_the_name_and_the_folder_of_its_module(root: str) -> N
     files = [file.relative_to(TESTS / root) for file in (TESTS / root).rglob("test_*.py")]
     named = {str(file.parent / file.stem.removeprefix("test_")) for file in files}
 
-    assert named - modules(root) <= PAGE
+    assert named <= modules(root)
 
 
 def test_features_are_the_documented_ones() -> None:
