@@ -1,16 +1,17 @@
 """What a constant of the policy ``slo`` is good for: it halved and doubled, one after the other, on three loads.
 
-``python -m benchmarks.policy_study.ablations [NAME ...]``, from the root of the repository: without names, all of them,
-most of a minute each way. Runs that are in the file of results already are not made again. A share that is remembered
-or that bounds something near 1 is not doubled: what it leaves to 1 is.
+``python -m benchmarks.policy_study.ablations [--load NAME ...] [--constant NAME ...]``, from the repository's root:
+without names, all of them, most of a minute each way. Runs that are in the file of results already are not made again.
+A share that is remembered or that bounds something near 1 is not doubled: what it leaves to 1 is.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from benchmarks.policy_study.__main__ import ROOT
 from flink_autoscaler.core.policies.slo.constants import CONSTANTS
 
 LOADS: Final = ("office", "swing", "elb")
-TERMS: Final = ("--set", "tune", "--policy", "slo", "--days", "2", "--seeds", "1", "--load", *LOADS)
+TERMS: Final = ("--set", "tune", "--policy", "slo", "--days", "2", "--seeds", "1", "--load")
 NEAR_ONE: Final = frozenset(
     {"mix_fading", "saturated", "quantile", "max_quantile", "age_fading", "kept", "quiet_load", "lag_share"}
 )
@@ -28,10 +29,10 @@ FACTORS: Final = frozenset({"blind_growth", "coarse", "spare", "min_step"})
 
 
 def variants(name: str, chosen: Any) -> Iterator[Any]:
-    """Yield the half and the double of a constant; of stages, the first half and as many hours again."""
+    """Yield the half and the double of a constant; of stages, the first half, and twice as long ones."""
     if isinstance(chosen, tuple):
         yield list(chosen[: len(chosen) // 2])
-        yield [*chosen, *chosen[-8:]]
+        yield [2 * each for each in (*chosen[:8], chosen[-1], chosen[-1])]
     elif name in NEAR_ONE | FACTORS:
         yield from (round(1 + (chosen - 1) * times, 6) for times in (0.5, 2))
     elif isinstance(chosen, int):
@@ -40,9 +41,9 @@ def variants(name: str, chosen: Any) -> Iterator[Any]:
         yield from (chosen / 2, 2 * chosen)
 
 
-def total(*arguments: str) -> str:
+def total(loads: Sequence[str], *arguments: str) -> str:
     """Return the last row of the study's table with these arguments: all loads."""
-    command = [sys.executable, "-m", "benchmarks.policy_study", *TERMS, *arguments]
+    command = [sys.executable, "-m", "benchmarks.policy_study", *TERMS, *loads, *arguments]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if answer.returncode:
         return (answer.stderr.splitlines() or ["failed"])[-1]
@@ -52,14 +53,15 @@ def total(*arguments: str) -> str:
 
 def main() -> None:
     constants = asdict(CONSTANTS)
-    if unknown := [name for name in sys.argv[1:] if name not in constants]:
-        sys.exit(f"slo has no constant {unknown[0]}; it has {' '.join(constants)}")
-    print("as chosen:", total(), flush=True)
-    for name in sys.argv[1:] or constants:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.policy_study.ablations", description=__doc__)
+    parser.add_argument("--load", nargs="+", default=LOADS, metavar="NAME", help="of the set tune")
+    parser.add_argument("--constant", nargs="+", default=list(constants), choices=constants, metavar="NAME")
+    arguments = parser.parse_args()
+    print("as chosen:", total(arguments.load), flush=True)
+    for name in arguments.constant:
         for value in variants(name, constants[name]):
-            print(
-                f"{name} {constants[name]} -> {value}:", total("--constant", f"{name}={json.dumps(value)}"), flush=True
-            )
+            figures = total(arguments.load, "--constant", f"{name}={json.dumps(value)}")
+            print(f"{name} {constants[name]} -> {value}: {figures}", flush=True)
 
 
 if __name__ == "__main__":
