@@ -217,5 +217,5 @@ def test_a_dry_run_says_that_a_rescale_should_be_undone_and_does_not_count_it_as
     bench.run(settings, orders)
 
     advice = [event.message for event in bench.told.events if event.reason.startswith("Rollback")]
-    assert [text.endswith("but this is a dry run") for text in advice] == [True]
+    assert ["dry run" in text for text in advice] == [True]
     assert bench.store.load(bench.key).supervision.phase is SupervisionPhase.PROBATION

@@ -51,7 +51,7 @@ def test_it_is_said_that_more_is_asked_for() -> None:
     outcome = outcome_of({INCREASE: "4"})
 
     reason = next(each for each in outcome.decision.reasons if each.code == "RAISED_TO_THRESHOLD")
-    assert "8 instead of 7" in reason.text
+    assert dict(reason.figures) == {"wanted": 7, "raised": 8}
     assert INCREASE in reason.text
 
 

@@ -388,9 +388,9 @@ def test_what_is_known_of_a_cluster_that_is_away_is_greyed(page: Chrome, web: We
 
         shown(page, web, "/job?job=main/orders", SIZES[0], "light")
         assert faded(page, "table.old td.number")
-        assert all(faded(page, "dl.facts dd, table.old td.number"))
+        assert all(faded(page, "main dl.facts dd, table.old td.number"))
         shown(page, web, "/cluster?name=main", SIZES[0], "light")
-        assert all(faded(page, "dl.facts dd:nth-of-type(2)"))
+        assert all(faded(page, "main dl.facts dd:nth-of-type(2)"))
     finally:
         web.flink.resume()
         web.run()
