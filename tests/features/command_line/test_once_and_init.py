@@ -137,7 +137,7 @@ def test_job_pattern_selects_what_is_shown(call: Call, flink: FakeFlink) -> None
 def test_ended_jobs_are_named_in_one_line(call: Call, flink: FakeFlink) -> None:
     flink.add_job("done", state="FINISHED")
 
-    assert "Ended, and not looked after: done (FINISHED)" in call("once", "--jobmanager-url", flink.url).stdout
+    assert "Ended, not managed: done (FINISHED)" in call("once", "--jobmanager-url", flink.url).stdout
 
 
 def test_odd_job_names_are_shown_without_control_characters(call: Call, flink: FakeFlink) -> None:

@@ -175,7 +175,7 @@ def _tight(recommendations: Sequence[Recommendation]) -> Iterator[str]:
     for room, jobs in tight.items():
         yield (
             f"{jobs} job{'' if jobs == 1 else 's'}: a vertex whose lag does not grow is scaled up with {room} "
-            "head-room left; --grid utilization.max=0.8,0.9,1 shows what an earlier scale-up costs."
+            "headroom left; --grid utilization.max=0.8,0.9,1 shows what an earlier scale-up costs."
         )
 
 

@@ -269,7 +269,7 @@ class LeaderOnlyRealizer:
     def _check(self, context: JobAutoScalerContext) -> None:
         # By the time of a whole request: one that is sent at the last moment must not arrive under another leader.
         if not self._leadership.is_leader(context.endpoint.timeout):
-            raise NotLeaderError(f"{context.job_key} is left alone: this daemon is not the leader for certain")
+            raise NotLeaderError(f"{context.job_key} is not rescaled: this daemon may not be the leader any more")
 
 
 class LeaderOnlyEventHandler:

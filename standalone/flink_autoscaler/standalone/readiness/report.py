@@ -152,7 +152,7 @@ def _cluster_lines(look: ClusterInspection) -> Iterator[str]:
     if look.ended:
         names = ", ".join(f"{each.job_name} ({each.status.value})" for each in look.ended)
         yield ""
-        yield _one_line(f"  Ended, and not looked after: {names}")
+        yield _one_line(f"  Ended, not managed: {names}")
     if not look.jobs and not look.failures:
         yield "  No job runs here."
 

@@ -78,7 +78,7 @@ def jobs_with_orders(
             )
         suspensions = {each.job_key: suspensions_document(each.suspensions) for each in standing}
     except AutoscalerError as error:
-        problems.append(f"what jobs are left alone for, and what is wanted of them, is not known: {error}")
+        problems.append(f"suspensions and requested parallelism of jobs are not known: {error}")
     views = [_job_view(*each, wanted.get(each[1].job_key, {}), suspensions) for each in found]
     return [view.model_dump(exclude_unset=True) for view in views], problems
 

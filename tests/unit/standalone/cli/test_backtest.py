@@ -200,7 +200,7 @@ def test_tune_tells_how_little_room_is_left_when_a_vertex_is_scaled_up(call: Cal
     usual = call("tune", *SHORT, *grid)
     wide = call("tune", *SHORT, *grid, "--set", "job.autoscaler.utilization.max=0.8")
 
-    told = "1 job: a vertex whose lag does not grow is scaled up with 0% head-room left; --grid utilization.max="
+    told = "1 job: a vertex whose lag does not grow is scaled up with 0% headroom left; --grid utilization.max="
     assert told in usual.stdout
     assert "head-room" not in wide.stdout
 
