@@ -12,6 +12,7 @@ from typing import Any
 
 import typer.main
 
+from flink_autoscaler.core.model.message_catalog import ReasonCode
 from flink_autoscaler.standalone.cli.main import app
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.settings.schema.options import daemon_options, job_keys
@@ -39,9 +40,10 @@ def names() -> dict[str, list[str]]:
 
 
 def texts() -> frozenset[str]:
-    """Return every string that stands anywhere in the sources."""
+    """Return every string that stands anywhere in the sources, and the codes of reasons, which are names there."""
     nodes = (node for tree in _trees() for node in ast.walk(tree))
-    return frozenset(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    found = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return frozenset((*found, *ReasonCode))
 
 
 def _entry_points() -> list[EntryPoint]:
