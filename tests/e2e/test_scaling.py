@@ -106,8 +106,8 @@ def test_parallelism_follows_the_load_up_and_down(cluster: FlinkCluster, engine:
     settings = settings_for(cluster, engine)
     with Wiring(settings) as wiring:
         passes = wiring.cluster_pass(settings.effective_clusters()[0])
-        engines = pass_until(passes, lambda _: work_parallelism() >= 3, timeout=400)
-        engines |= pass_until(passes, lambda _: work_parallelism() == 1, timeout=400)
+        engines = pass_until(passes, lambda _: work_parallelism() >= 3, timeout=900)
+        engines |= pass_until(passes, lambda _: work_parallelism() == 1, timeout=900)
 
     assert work_parallelism() == 1
     assert engine in engines  # a cluster that takes longer than a second is evaluated inline, on a busy machine any
@@ -125,7 +125,7 @@ def test_dry_run_decides_but_changes_nothing(cluster: FlinkCluster) -> None:
 
     with Wiring(settings) as wiring:
         passes = wiring.cluster_pass(settings.effective_clusters()[0], selects=lambda c: c.job_id == job_id)
-        pass_until(passes, has_decided, timeout=180)
+        pass_until(passes, has_decided, timeout=600)
 
     assert cluster.rest.get(f"/jobs/{job_id}/resource-requirements") == before
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from flink_autoscaler.clients.flink.decode import Readable
-from flink_autoscaler.clients.flink.freshness import CLOCK, FETCH_INTERVAL, Freshness, MetricFetcherMonitor
+from flink_autoscaler.clients.flink.freshness import CLOCK, FETCH_INTERVAL, Freshness, MetricFetcherMonitor, gathering_interval
 from flink_autoscaler.core.errors import RefusedError
 from flink_autoscaler.core.model.metrics import Aggregate
 
@@ -21,17 +21,20 @@ class Store:
     Attributes:
         takes: Seconds that a request takes.
         gathers: Whether a request that is due fills the store.
+        gathering: Seconds from such a request until the store is filled.
     """
 
     def __init__(self, *, interval: str = "10 s", has_clock: bool = True) -> None:
         self.now = 1000.0
         self.takes = 0.1
         self.gathers = True
+        self.gathering = 0.0
         self.has_clock = has_clock
-        self.filled_at = 900.0
+        self.filled_at = self.began_at = 900.0
         self.asked = 0
         self.refuses = False
         self._interval = interval
+        self.seconds = gathering_interval({FETCH_INTERVAL: interval})
         self.watch = MetricFetcherMonitor(lambda: self.now)
 
     async def taskmanager_metrics(self, names: tuple[str, ...]) -> Readable[Aggregate]:
@@ -39,9 +42,12 @@ class Store:
         self.now += self.takes
         if self.refuses:
             raise RefusedError("no", 500)
-        answer, is_due = self.filled_at, self.now - self.filled_at > 10.0
+        if self.began_at > self.filled_at and self.now >= self.began_at + self.gathering:
+            self.filled_at = self.began_at
+        answer = self.filled_at
+        is_due = self.began_at <= self.filled_at and self.now - self.filled_at > self.seconds
         if is_due and self.gathers:
-            self.filled_at = self.now
+            self.began_at = self.now
         values = {} if names == CLOCK and not self.has_clock else {names[0]: Aggregate(1.0, answer, answer, None, None)}
         return Readable(values, {})
 
@@ -115,7 +121,7 @@ def test_doubt_ends_with_the_first_answer_that_moves() -> None:
     assert store.freshen() is None
 
 
-@pytest.mark.parametrize(("is_provable", "longest"), [(False, 12.0), (True, 1.5)])
+@pytest.mark.parametrize(("is_provable", "longest"), [(False, 14.0), (True, 3.5)])
 def test_a_store_that_somebody_else_woke_is_waited_for_where_nothing_else_tells_its_age(
     *, is_provable: bool, longest: float
 ) -> None:
@@ -141,6 +147,19 @@ def test_a_store_that_was_waited_for_is_woken_an_interval_after_it_was_filled() 
 
     assert too_early == 0
     assert store.filled_at > filled_at
+
+
+@pytest.mark.parametrize(
+    ("interval", "gathering", "apart"),
+    [("2 s", 4.5, 2.0), ("10 s", 2.0, 60.0)],
+    ids=["busy machine, passes in haste", "large cluster, a pass a minute"],
+)
+def test_a_cluster_that_gathers_slowly_is_fresh_in_every_pass(interval: str, gathering: float, apart: float) -> None:
+    store = Store(interval=interval)
+    store.freshen()
+    store.gathering = gathering
+
+    assert [store.freshen(after=apart) for _ in range(6)] == [None] * 6
 
 
 def without_clock(store: Store) -> None:
