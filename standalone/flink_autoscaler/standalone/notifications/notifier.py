@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 import uuid
@@ -46,6 +47,7 @@ _REMEMBERED: Final = 10_000
 """Events whose repetitions are recognised without a look into the outbox."""
 
 _CLEANUP_INTERVAL: Final = 60.0
+_IDLE_SECONDS: Final = 5.0
 _STOP_TIMEOUT: Final = 5.0
 
 _Queued = tuple[Context, tuple[Notification, ...]]
@@ -90,7 +92,7 @@ class Notifier(BackgroundWriter[_Queued]):
         self._loop: EventLoopThread | None = None
         self._is_started = False
         self._dropped = 0
-        self._clean_up_at = 0.0
+        self._cleaned_up_at = -math.inf
 
     def start(self) -> None:
         """Begin to take events and to tell them, and go on with what waits since before."""
@@ -217,12 +219,13 @@ class Notifier(BackgroundWriter[_Queued]):
             log.warning("notifications_not_saved", error=mask_secrets(str(error)), effect="they wait in memory")
 
     def _max_idle_seconds(self) -> float:
-        return _CLEANUP_INTERVAL
+        return _IDLE_SECONDS
 
     def _run_maintenance(self) -> None:
-        if monotonic_seconds() < self._clean_up_at or not self._may_act():
+        # By the clock by which notices get old: a clock that is set forward makes many old at once.
+        if 0 <= time.time() - self._cleaned_up_at < _CLEANUP_INTERVAL or not self._may_act():
             return
-        self._clean_up_at = monotonic_seconds() + _CLEANUP_INTERVAL
+        self._cleaned_up_at = time.time()
         with ErrorBoundary() as boundary:
             if given_up := self._outbox.expire(self._settings.retry_for):
                 log.warning(

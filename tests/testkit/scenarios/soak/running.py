@@ -102,7 +102,7 @@ class _Run:
 
 
 class _Settling:
-    """A wait for another pass over every cluster, and for the history to be tidied by the clock of now.
+    """A wait for another pass over every cluster, and for history and outbox to be tidied by the clock of now.
 
     Raises:
         HarnessError: The patience of the plan is over.
@@ -117,10 +117,11 @@ class _Settling:
         page = self._site.sampler.page("/metrics")
         passes = passes_of(page)
         is_tidied = tidied_at(page) > self._site.clock.now() - _HOUR
-        if is_tidied and all(passes.get(name, 0.0) > count for name, count in self._passes.items()):
+        old_notices = self._site.sampler.old_notices(self._site.clock.now()) if is_tidied else 0
+        if is_tidied and not old_notices and all(passes.get(name, 0.0) > count for name, count in self._passes.items()):
             return True
         if time.monotonic() > self._deadline:
-            raise HarnessError(f"no passes, or a history that is not tidied ({is_tidied=})\n{self._site.told()}")
+            raise HarnessError(f"no passes, or not tidied ({is_tidied=}, {old_notices=})\n{self._site.told()}")
         return False
 
 

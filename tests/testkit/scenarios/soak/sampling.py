@@ -23,6 +23,11 @@ _PASSES = re.compile(r'^flink_autoscaler_passes_total\{cluster="([^"]*)".*result
 _TIDIED = re.compile(r"^flink_autoscaler_history_last_compaction_timestamp_seconds(?:\{.*\})? (\S+)$", re.MULTILINE)
 _OWN = re.compile(r"^(?:Anonymous|Swap):\s+(\d+)", re.MULTILINE)
 
+_KEPT_SECONDS = 86_400.0
+_OLD_NOTICES = (
+    "SELECT count(*) FROM fa_notification WHERE greatest(added_ms, settled_ms, claimed_until_ms, repeat_until_ms) < %s"
+)
+
 TOLERANCES: Mapping[str, Tolerance] = {
     "memory": Tolerance(0.02, 1.0),
     "descriptors": Tolerance(0.0, 1.0),
@@ -104,6 +109,16 @@ class Sampler:
         except urllib.error.HTTPError as error:
             return error.read().decode()
         return ""
+
+    def old_notices(self, now: float) -> int:
+        """Return how many notices the outbox keeps that are an hour older than it keeps any; 0 where it is away."""
+        before_ms = round(1000 * (now - _KEPT_SECONDS - 3600.0))
+        try:
+            with psycopg.connect(self._database, connect_timeout=5, autocommit=True) as connection:
+                row = connection.execute(_OLD_NOTICES, (before_ms,)).fetchone()
+        except psycopg.Error:
+            return 0
+        return 0 if row is None else int(row[0])
 
     def _tables(self) -> dict[str, float]:
         try:

@@ -8,7 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from flink_autoscaler.clients.flink.decode import Readable
-from flink_autoscaler.clients.flink.freshness import CLOCK, FETCH_INTERVAL, Freshness, MetricFetcherMonitor, gathering_interval
+from flink_autoscaler.clients.flink.freshness import (
+    CLOCK,
+    FETCH_INTERVAL,
+    Freshness,
+    MetricFetcherMonitor,
+    gathering_interval,
+)
 from flink_autoscaler.core.errors import RefusedError
 from flink_autoscaler.core.model.metrics import Aggregate
 
