@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from contextlib import suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
 from importlib.metadata import version
@@ -156,11 +157,27 @@ class QueryService:
 
     def explanation(self, job_key: JobKey, at_ms: int | None = None) -> ExplainedPassView:
         """Explain a pass: a recorded one, or the last one where none is."""
-        record, newest = self._record_or_last(job_key, at_ms)
-        at_ms = record.request.now_ms
-        document = pass_view(explain_pass(record, newest))
-        is_latest = at_ms == newest.request.now_ms
-        return ExplainedPassView(job_key=job_key, at_ms=at_ms, is_latest=is_latest, explanation=document)
+        return _explained(*self._record_or_last(job_key, at_ms))
+
+    def decision(self, job_key: JobKey) -> ExplainedPassView | None:
+        """Explain the pass that a job is under: the one that began a rescale which is not done yet, else the last one.
+
+        Returns:
+            None where no pass has looked at the job.
+
+        Raises:
+            NotFoundError: There is no such job.
+        """
+        job = self._job(job_key)
+        if job.request is None or job.report is None:
+            return None
+        last = record = PassRecord(job.request, job.report.outcome)
+        under_way = last.outcome.state.supervision.under_way
+        if under_way is not None:
+            with suppress(NotFoundError, StoreError):
+                recorded, _ = self.record(job_key, under_way.decided_ms)
+                record = recorded if recorded.request.now_ms == under_way.decided_ms else last
+        return _explained(record, last)
 
     def series(self, asked: SeriesQuery) -> SeriesView:
         """Return how a job went; errors are those of :meth:`.SeriesReader.series`."""
@@ -276,6 +293,16 @@ class QueryService:
         except StoreError:
             return None
         return [event_view(row) for row in reversed(rows)]
+
+
+def _explained(record: PassRecord, newest: PassRecord) -> ExplainedPassView:
+    at_ms = record.request.now_ms
+    return ExplainedPassView(
+        job_key=record.request.context.job_key,
+        at_ms=at_ms,
+        is_latest=at_ms == newest.request.now_ms,
+        explanation=pass_view(explain_pass(record, newest)),
+    )
 
 
 def _matches(job: JobNow, asked: JobsQuery) -> bool:

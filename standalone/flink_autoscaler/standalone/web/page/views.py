@@ -159,7 +159,7 @@ class Views:
         self._kept = KeptViews()
         self._templates = templates_of("flink_autoscaler.standalone.web.page")
         self._templates.globals |= {"link": link, "sparkline": _load, "symbols": SYMBOLS}
-        self._templates.filters["brief"] = brief
+        self._templates.filters |= {"brief": brief, "sentence": sentence}
 
     def routes(self) -> list[Route]:
         """Return the routes of all views."""
@@ -264,6 +264,7 @@ class Views:
         return {
             "title": job.job_key,
             "job": job,
+            "decided": self._answers.decision(asked.job),
             "away": _away(clusters),
             "flink": _flink_page(cluster, job),
             "sliders": self._sliders(asked.job),
@@ -353,6 +354,11 @@ def brief(text: str) -> str:
     words = text.split()
     first = " ".join(words[:_WORDS])
     return first if len(words) <= _WORDS and len(first) <= _BRIEF else f"{first[:_BRIEF].rstrip(' ,;:')}…"
+
+
+def sentence(text: str) -> str:
+    """Return a text with the full stop that others may follow."""
+    return text if not text or text[-1] in ".!?" else f"{text}."
 
 
 def _load(job: JobView) -> Markup:
