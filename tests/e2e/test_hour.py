@@ -119,7 +119,7 @@ def an_edit_by_hand_is_seen_everywhere(site: Site) -> None:
 
 
 def suspended(log: str) -> str:
-    """Return the lines about jobs that are left alone."""
+    """Return the lines about jobs that are suspended."""
     return "\n".join(line for line in log.splitlines() if "job_scaling_suspended" in line)
 
 

@@ -43,7 +43,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def site(engine: Engine, kind: str) -> Iterator[ComposeSetup]:
-    """Return the site with a job, looked after with windows short enough for a test."""
+    """Return the site with a job, managed with windows short enough for a test."""
     folder = engine.shared / kind
     shutil.copytree(PROJECT / "docker", folder)
     site = ComposeSetup(engine, folder)

@@ -194,7 +194,7 @@ _DECISIONS: Final = (
         unit="none",
     ),
     Panel(
-        "Left alone",
+        "Suspended",
         "What suspends the scaling of the job; `flink-autoscaler commands` says who and until when.",
         {"{{what}}": f"max by (what) ({_of('job_scaling_suspended')})"},
         unit="none",

@@ -32,7 +32,7 @@ PASSES = "flink_autoscaler_passes_total"
 
 
 def configuration(rest_url: str, options: Mapping[str, str], engine: str) -> dict[str, object]:
-    """Return the configuration of a daemon that looks after one cluster; of its own engine nothing is said."""
+    """Return the configuration of a daemon that manages one cluster; of its own engine nothing is said."""
     chosen = {} if engine == DEFAULT_ENGINE else {"autoscaler.engine.kind": engine}
     return {
         "autoscaler.clusters": [{"name": "demo", "url": rest_url}],

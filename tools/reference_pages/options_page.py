@@ -40,8 +40,8 @@ Defaults for all jobs; what a cluster entry sets under `options` and what a job'
 key also works with `kubernetes.operator.` before it.
 
 What a job says about itself is read up to 5,000 keys and 1 MiB. Beyond that only options of the autoscaler and those
-of Flink that it reads count; where these are too many, the job is left alone and the reason is told. A value beyond
-65,536 characters, and more than 1,000 patterns or plans, cannot be read: that job is left alone, and no other.
+of Flink that it reads count; where these are too many, the job is not scaled and the reason is told. A value beyond
+65,536 characters, and more than 1,000 patterns or plans, cannot be read: that job alone is not scaled.
 """
 _PLUGINS: Final = """\
 ## Plug-ins of jobs

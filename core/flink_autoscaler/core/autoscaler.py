@@ -89,7 +89,7 @@ _NOTHING: Final = _JobMemory()
 
 
 class JobAutoScaler:
-    """Looks after jobs (``JobAutoScaler`` of FLIP-334).
+    """Manages jobs (``JobAutoScaler`` of FLIP-334).
 
     Calls for different jobs may come from different threads; calls for one job must not overlap.
 

@@ -1,4 +1,4 @@
-"""A dry run: decisions are written to the log, clusters are left alone."""
+"""A dry run: decisions are written to the log, clusters are not changed."""
 
 from __future__ import annotations
 

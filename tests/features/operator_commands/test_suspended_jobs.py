@@ -21,14 +21,14 @@ def site(ordered: Callable[..., OrderedJob]) -> OrderedJob:
 
 
 def shown(site: OrderedJob, command: str) -> list[dict[str, Any]]:
-    """Return for what the only job is left alone, as a command says it."""
+    """Return for what the only job is suspended, as a command says it."""
     (job,) = json.loads(site.order(command, "--json", reason=None).stdout)[command]
     reasons: list[dict[str, Any]] = job["suspensions"]
     return reasons
 
 
 def announced(site: OrderedJob) -> list[tuple[str, str]]:
-    """Return what the log says about a job that is left alone, after a pass."""
+    """Return what the log says about a job that is suspended, after a pass."""
     with LogLines() as lines:
         site.announce()
         return [(line["what"], line["until"]) for line in lines.of("job_scaling_suspended")]

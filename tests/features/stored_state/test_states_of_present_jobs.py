@@ -106,7 +106,7 @@ class Daemon(Leadership):
 
 
 class World:
-    """A cluster, two daemons that look after it one at a time, and what they keep."""
+    """A cluster, two daemons that manage it one at a time, and what they keep."""
 
     def __init__(self, grace: float, parts: ExitStack) -> None:
         self.now = 0.0

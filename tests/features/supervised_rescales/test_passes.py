@@ -1,4 +1,4 @@
-"""Supervision in whole passes: a daemon with the real core and realizer looks after a job of a simulated cluster."""
+"""Supervision in whole passes: a daemon with the real core and realizer manages a job of a simulated cluster."""
 
 from __future__ import annotations
 

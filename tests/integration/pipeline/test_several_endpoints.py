@@ -25,7 +25,7 @@ FALLBACKS: list[str] = []
 
 @pytest.fixture(scope="module")
 def fleets() -> Iterator[list[Fleet]]:
-    """The fleets; the clients and the engine of the first one look after all of them."""
+    """The fleets; the clients and the engine of the first one manage all of them."""
     with ExitStack() as running:
         loop = EventLoopThread()
         flinks = [running.enter_context(FakeFlink()) for _ in range(APPLICATIONS)]

@@ -32,6 +32,9 @@ LOAD = 130.0
 STALL = 6.0
 """Seconds: three times as long as Flink keeps metrics here, and as a sample may be labelled too late."""
 
+APART = 3.0
+"""Seconds from one pass to the next at least: what a sample may be labelled too late is little beside it."""
+
 
 class Stalling:
     """An engine on Spark over a job with a constant load, which others look at, too."""
@@ -122,12 +125,12 @@ def test_rates_are_those_of_the_load_though_a_worker_was_stopped(stalling: Stall
             stalling.fallbacks.clear()
             return stalling.run().observation.sample is not None and not stalling.fallbacks
 
-        wait_until("a pass on Spark", is_on_spark, 300, interval=3.0)
-        time.sleep(3.0)
+        wait_until("a pass on Spark", is_on_spark, 300, interval=APART)
+        time.sleep(APART)
         stalling.run()
-        time.sleep(3.0)
+        time.sleep(APART)
         stopped = stalling.stopped_pass()
-        time.sleep(3.0)
+        time.sleep(APART)
         outcome = stalling.run()
 
     found = rates_of(outcome.state.samples, stalling.job.vertices[1].vertex_id)

@@ -83,7 +83,7 @@ ORDERS: Mapping[str, Callable[[Orders, AuditStamp, int], Orders]] = {
 
 
 class RescaleMachine(RuleBasedStateMachine):
-    """One job on one cluster, looked after by one daemon."""
+    """One job on one cluster, managed by one daemon."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -185,7 +185,7 @@ class RescaleMachine(RuleBasedStateMachine):
         signed = AuditStamp("ann", "a test", self.now_ms)
         self.daemon.orders = ORDERS[what](self.daemon.orders, signed, parallelism)
         self.promises.act()
-        if what == "reset":  # who has a rescale forgotten that is under way looks after it alone
+        if what == "reset":  # who has a rescale forgotten that is under way manages it alone
             self.network.author = "people"
             self.network.on_its_way.clear()
         self._look(gaps, put=put)

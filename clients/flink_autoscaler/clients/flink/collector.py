@@ -325,7 +325,7 @@ def vertices_to_ask(
 ) -> tuple[VertexId, ...]:
     """Return the vertices whose names are read in this pass.
 
-    With ``is_cached`` names are used for a while, and finished vertices are left alone. Without, as in the Java
+    With ``is_cached`` names are used for a while, and finished vertices are not read. Without, as in the Java
     autoscaler: sources in every pass, also finished ones, and all vertices while one has finished.
     """
     vertices = topology.vertices.values()

@@ -129,7 +129,7 @@ def job_listing(answer: object) -> JobListing:
     if not isinstance(entries, list):
         raise type_error("jobs", "an array", entries)
     if len(entries) > MAX_JOBS:
-        raise ResponseError(f"the list has {len(entries)} jobs, {MAX_JOBS} of a cluster are looked after at most")
+        raise ResponseError(f"the list has {len(entries)} jobs, {MAX_JOBS} of a cluster are managed at most")
     jobs: dict[str, JobOverview] = {}
     unreadable = []
     for place, entry in enumerate(entries):
@@ -144,7 +144,7 @@ def job_listing(answer: object) -> JobListing:
 
 
 def _unreadable(place: int, entry: object, error: AutoscalerError) -> UnreadableJob:
-    """Return as much as can be read about a job that cannot be looked after."""
+    """Return as much as can be read about a job that cannot be managed."""
     if not isinstance(entry, dict):
         return UnreadableJob(place, None, None, error)
     fields = JsonObject(entry, "job")

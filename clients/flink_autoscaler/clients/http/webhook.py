@@ -29,7 +29,7 @@ class WebhookResponse(NamedTuple):
     Attributes:
         status: Of the answer.
         text: The beginning of the answer on one line, printable; may repeat what was sent.
-        retry_after: Seconds that the receiver wants to be left alone; None when it does not say.
+        retry_after: Seconds that the receiver wants no request; None when it does not say.
     """
 
     status: int

@@ -1,4 +1,4 @@
-"""Applications of a YARN cluster: which of them are looked after, and where their JobManagers are.
+"""Applications of a YARN cluster: which of them are managed, and where their JobManagers are.
 
 What is the same answer of a ResourceManager looks different between versions: an empty list is ``null``, ``{}`` or
 ``""``, a list of one is sometimes the element alone, and texts that look like numbers are sometimes numbers. An
@@ -90,7 +90,7 @@ class ApplicationFilter:
     names: tuple[str, ...] = ()
 
     def accepts(self, application: Application) -> bool:
-        """Tell whether an application is looked after, in whatever state it is."""
+        """Tell whether an application is managed, in whatever state it is."""
         return (
             (not self.types or application.application_type.casefold() in {each.casefold() for each in self.types})
             and (not self.queues or any(is_same_queue(queue, application.queue) for queue in self.queues))

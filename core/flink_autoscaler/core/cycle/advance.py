@@ -153,7 +153,7 @@ def without_other_graph(observed: ObservationResult, before: JobState, kept: fro
     Args:
         observed: With the sample of this pass.
         before: The state without it.
-        kept: What is handed back to policies that look after that themselves, by name.
+        kept: What is handed back to policies that manage that themselves, by name.
     """
     if not before.samples or before.samples[-1].vertices.keys() == observed.topology.vertices.keys():
         return observed

@@ -113,7 +113,7 @@ class _Lag(NamedTuple):
 def _lag_of(vertex: Vertex, lags: Sequence[SourceLag], reading: JobReading) -> _Lag | None:
     """Return the first answer that knows the lag of a source, else the first that does not; None if nobody was asked.
 
-    A source of which Flink has no values yet is left alone.
+    A source of which Flink has no values yet is not changed.
     """
     asked = [_lag_of_topics(vertex, lag, reading) for lag in lags if matches(vertex, lag.pattern)]
     values = reading.aggregates.get(vertex.vertex_id)

@@ -81,7 +81,7 @@ class Plan:
 
         Args:
             parallelism: What each of them is to have from now on.
-            current: What vertices have that the plan left alone.
+            current: What vertices have that the plan does not change.
         """
         changes, metrics = dict[VertexId, ScalingSummary](), dict(self.metrics)
         for vertex_id, new in parallelism.items():

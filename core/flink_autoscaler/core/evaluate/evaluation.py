@@ -569,7 +569,7 @@ def target_capacity(
 def rate_thresholds(
     metrics: EvaluatedVertex, settings: EvaluationSettings, *, has_backlog: bool
 ) -> dict[ScalingMetric, EvaluatedMetric]:
-    """Return the edges of the band in which the true processing rate is left alone."""
+    """Return the edges of the band in which the true processing rate calls for no rescale."""
     upper, lower = (1.0, 0.0) if has_backlog else (settings.utilization_max, settings.utilization_min)
     scale_up = target_capacity(metrics, upper, catch_up=settings.catch_up)
     scale_down = target_capacity(metrics, lower, catch_up=settings.catch_up, restart_time=settings.restart_time)

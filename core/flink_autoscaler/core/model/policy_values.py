@@ -241,8 +241,8 @@ class VertexSizing:
         limits: The bounds.
         target: Parallelism within the bounds, before alignment.
         coefficient: Share of a linear speed-up that the vertex is taken to achieve.
-        is_outside: Whether what it can do is outside of the band that is left alone; where that is so for no vertex
-            that would change, nothing is changed.
+        is_outside: Whether what it can do is outside of the band in which nothing is scaled; where that is so for no
+            vertex that would change, nothing is changed.
     """
 
     current: int

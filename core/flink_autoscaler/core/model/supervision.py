@@ -133,7 +133,7 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Why a job is left alone after a rollback, and until when.
+    """Why a job is paused after a rollback, and until when.
 
     Attributes:
         cause: Name of the checker, or ``rollback-failed``.

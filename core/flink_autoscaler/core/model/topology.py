@@ -92,7 +92,7 @@ class JobDetails:
         vertices: One entry per vertex, in the cluster's order.
         plan: One node per vertex; empty while the job is being set up.
         now_ms: Clock of the JobManager; None when it did not say.
-        initialized_ms: When the JobMaster began to look after the job; a fail-over of the JobManager begins anew.
+        initialized_ms: When the JobMaster began to manage the job; a fail-over of the JobManager begins anew.
         created_ms: When the present execution graph was made, right after the one before was stopped.
     """
 

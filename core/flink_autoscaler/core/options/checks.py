@@ -21,7 +21,7 @@ _O = AutoscalerOptions
 def validate(options: AutoscalerOptions) -> str | None:
     """Return the first thing that is wrong with the options of a job, None when nothing is.
 
-    Nothing is wrong with a job that is not looked after. Every text names the key and what is permitted.
+    Nothing is wrong with a job that is not managed. Every text names the key and what is permitted.
 
     Raises:
         ValueParseError: A switch or the utilization target cannot be read.

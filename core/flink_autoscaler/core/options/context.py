@@ -86,7 +86,7 @@ class JobAutoScalerContext:
 
     @property
     def is_enabled(self) -> bool | None:
-        """Whether the job is looked after; None when its configuration does not say true or false."""
+        """Whether the job is managed; None when its configuration does not say true or false."""
         try:
             return self.options.enabled
         except ValueParseError:

@@ -36,7 +36,7 @@ NAME: Final = "capacity"
 class CapacityPolicy:
     """Keeps the use of every vertex near the target; never lowers a job that is processing a backlog.
 
-    A job is left alone while every vertex that would change is within the utilization bounds. Where a forecast expects
+    A job is not scaled while every vertex that would change is within the utilization bounds. Where a forecast expects
     more than arrives now, the job is sized for that: it goes up before the load comes, and not down where that would
     have to be undone soon. It is no :class:`.ScalingPolicy`: those see an observation, this one the rates themselves,
     since what they are is to the last digit what the reference makes of them.

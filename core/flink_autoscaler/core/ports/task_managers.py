@@ -48,7 +48,7 @@ DONE = OperationState(Progress.DONE)
 
 @dataclass(frozen=True, slots=True)
 class ProviderInfo:
-    """The TaskManagers that a provider looks after.
+    """The TaskManagers that a provider manages.
 
     Attributes:
         desired: How many there are to be; None when the provider was never told and cannot find out.
@@ -115,7 +115,7 @@ class SupplyRules:
 
     Attributes:
         spare: TaskManagers beyond what is needed.
-        others: TaskManagers of the cluster that the provider does not look after; only where it knows no ids.
+        others: TaskManagers of the cluster that the provider does not manage; only where it knows no ids.
         ready_timeout: Seconds until those that were asked for must have offered their slots.
         settle: Seconds that the slots must have been there.
         checkpoints: Intervals for which stopping waits for a completed checkpoint.

@@ -47,7 +47,7 @@ class ActiveOrders:
 
     @property
     def suspensions(self) -> tuple[Suspension, ...]:
-        """For what the job is left alone."""
+        """For what the job is suspended."""
         return suspensions(self.orders, self.supervision, self.now_ms)
 
     def _pending(self, order: AuditStamp | None) -> AuditStamp | None:

@@ -1,4 +1,4 @@
-"""A job that is left alone after a rollback, what ends that, and the parallelism that stays out of bounds after it."""
+"""A job that is paused after a rollback, what ends that, and the parallelism that stays out of bounds after it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _DAEMON = "flink-autoscaler"
 
 @dataclass(frozen=True, slots=True)
 class Suspension:
-    """One thing for which a job is left alone.
+    """One thing for which a job is suspended.
 
     Attributes:
         what: In a few words, such as ``requirements edited``.

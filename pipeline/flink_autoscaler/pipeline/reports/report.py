@@ -227,7 +227,7 @@ def saved_share(used: float | None, static: float | None) -> float | None:
 def _concerns(
     latest: Row, decisions: Row, rescales: Row, last: float | None, until: float
 ) -> Iterator[AttentionReason]:
-    """Yield why a person should look: the job is left alone, was undone, cannot grow, or cannot be seen."""
+    """Yield why a person should look: the job is suspended, was rolled back, cannot grow, or cannot be seen."""
     reasons, supervision, status = latest.get("reasons") or (), latest.get("supervision"), latest.get("status")
     if supervision in ("paused", "rolling back"):
         texts = (reason["text"] for reason in reasons if reason["code"] in _PAUSE_CODES)

@@ -115,11 +115,11 @@ SpilledBatch = tuple[WriteBatch, Spill | None]
 
 
 def recover_batches(root: Path) -> Iterator[SpilledBatch]:
-    """Take over the batches that a process left behind, oldest first; those of processes that live are left alone.
+    """Take over the batches that a process left behind, oldest first; those of processes that live are not touched.
 
     Returns:
         Rows as far as they can be read, and where they are, to be removed once they are written. A file that cannot be
-        used is left alone and told.
+        used is not touched, and told.
     """
     for path in sorted(root.glob(f"*{_SUFFIX}")):
         if creation_ms(path.name) is not None:

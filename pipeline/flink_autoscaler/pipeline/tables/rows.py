@@ -34,7 +34,7 @@ Mask = Callable[[str], str]
 def rows_of(
     outcome: PassOutcome, context: JobAutoScalerContext, now_ms: int, *, span_ms: int, mask: Mask = str
 ) -> Iterator[NamedRow]:
-    """Yield everything that the history keeps of one pass over one job; nothing of a job that is not looked after.
+    """Yield everything that the history keeps of one pass over one job; nothing of a job that is not managed.
 
     Args:
         outcome: What the pass found out.

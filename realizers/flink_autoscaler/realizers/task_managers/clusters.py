@@ -27,7 +27,7 @@ _REQUESTS: Final = 5
 """Most requests in a row, each of which has the endpoint's timeout."""
 
 Supplies = Callable[[str], TaskManagerSupply | None]
-"""Gives who looks after the TaskManagers of a cluster, by its name; None where nobody does."""
+"""Gives who manages the TaskManagers of a cluster, by its name; None where nobody does."""
 
 
 class CheckpointWait:

@@ -110,7 +110,7 @@ class TaskManagerCountRealizer:
             log.debug("job_removed", cluster=context.cluster, job_key=context.job_key, error=str(error))
             return REFUSED
         except FlinkRestError as error:
-            raise RealizeError(f"the TaskManagers of job {context.job_id} were left alone: {error}") from error
+            raise RealizeError(f"the TaskManagers of job {context.job_id} were not changed: {error}") from error
 
     def realize_config(self, context: JobAutoScalerContext, changes: ConfigChanges) -> Realization:
         """Refuse: a job keeps its configuration when TaskManagers come and go. Said once for the same keys."""

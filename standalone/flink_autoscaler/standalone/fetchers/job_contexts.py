@@ -43,7 +43,7 @@ class ListedJobs:
     Attributes:
         all: Every job that is there; of those that cannot be read, what was known about them last. All of them take
             part when keys are given, so that nobody else gets the key of one that cannot be read.
-        unreadable: Why a job cannot be looked after, by its id.
+        unreadable: Why a job cannot be managed, by its id.
         problems: Entries of which it is not known whose they are, by their place: while there is any, a job that is
             not in the list may nevertheless be there.
     """
@@ -55,13 +55,13 @@ class ListedJobs:
     def partition(
         self, jobs: Mapping[JobKey, JobOverview]
     ) -> tuple[dict[JobKey, JobOverview], dict[JobKey, AutoscalerError]]:
-        """Return those of some of the jobs that can be looked after, and why the others cannot."""
+        """Return those of some of the jobs that can be managed, and why the others cannot."""
         readable = {key: job for key, job in jobs.items() if job.job_id not in self.unreadable}
         return readable, {key: self.unreadable[job.job_id] for key, job in jobs.items() if key not in readable}
 
 
 def log_fact_state(cluster: str, fact: str, error: AutoscalerError | None) -> None:
-    """Say that something that only helps is not known, or is again; jobs are looked after all the same."""
+    """Say that something that only helps is not known, or is again; jobs are managed all the same."""
     if error is None:
         log.info("cluster_fact_known", cluster=cluster, fact=fact)
     else:
@@ -167,7 +167,7 @@ class JobContexts:
 
         Args:
             client: Of the JobManager.
-            jobs: All its jobs that are looked after; what is remembered about others is forgotten.
+            jobs: All its jobs that are managed; what is remembered about others is forgotten.
             labels: Further facts about every one of them.
             headroom: What the resource manager can still give to them.
             taskmanager_cpu: CPUs of one of their TaskManagers, where known.

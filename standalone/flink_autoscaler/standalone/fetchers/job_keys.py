@@ -115,7 +115,7 @@ def _has_ended(placed: ApplicationJob) -> bool:
 
 
 def is_selected(name: str, settings: ClusterSettings) -> bool:
-    """Tell whether a job with this name, as the cluster reports it, is looked after.
+    """Tell whether a job with this name, as the cluster reports it, is managed.
 
     The patterns are those of shells (``*``, ``?``, ``[abc]``) for whole names; upper and lower case differ.
     """
@@ -126,7 +126,7 @@ def is_selected(name: str, settings: ClusterSettings) -> bool:
 def select_jobs(
     jobs: Mapping[JobKey, JobOverview], settings: ClusterSettings
 ) -> tuple[dict[JobKey, JobOverview], frozenset[JobKey]]:
-    """Return the jobs that are looked after, in the order given, and the keys of the others."""
+    """Return the jobs that are managed, in the order given, and the keys of the others."""
     taken = {key: job for key, job in jobs.items() if is_selected(job.name, settings)}
     return taken, frozenset(jobs.keys() - taken.keys())
 

@@ -47,7 +47,7 @@ ApplicationContexts = tuple[tuple[JobAutoScalerContext, ...], dict[JobKey, Autos
 
 
 class YarnFetcher:
-    """Reads all applications that are looked after (a ``JobListFetcher``); their jobs make one list.
+    """Reads all applications that are managed (a ``JobListFetcher``); their jobs make one list.
 
     Per pass one request for the list of applications, two for queues and nodes, and one per application for its jobs.
     An application that cannot be read is among the problems of the list, under its id, and concerns no other; one
@@ -141,7 +141,7 @@ class YarnFetcher:
             log.warning("yarn_nodes_unknown", cluster=self._cluster.name, error=str(error))
 
     async def _yarn_capacity(self, rm: ResourceManagerClient, listed: Sequence[Application]) -> YarnCapacity | None:
-        """Return what queues and nodes have; without it jobs are looked after all the same."""
+        """Return what queues and nodes have; without it jobs are managed all the same."""
         if not self._cluster.settings.yarn.headroom or not listed:
             return None
         capacity = await try_await(yarn_capacity(rm), ResponseError)

@@ -369,7 +369,7 @@ async def _request_jobs(
 
 
 class ApplicationTracker:
-    """The applications that are looked after, from when they are listed until they have ended.
+    """The applications that are managed, from when they are listed until they have ended.
 
     Belongs to one event loop; calls do not overlap.
     """
@@ -380,13 +380,13 @@ class ApplicationTracker:
         self._unknown_since: dict[str, float] = {}
 
     def __getitem__(self, application_id: str) -> TrackedApplication:
-        """Return what is remembered about an application; it is looked after from now on."""
+        """Return what is remembered about an application; it is managed from now on."""
         if application_id not in self._watched:
             self._watched[application_id] = TrackedApplication(clock=self._clock)
         return self._watched[application_id]
 
     def items(self) -> Iterable[tuple[str, TrackedApplication]]:
-        """Give every application that is looked after, with its id."""
+        """Give every application that is managed, with its id."""
         return self._watched.items()
 
     async def check_missing(

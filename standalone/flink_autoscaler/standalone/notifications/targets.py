@@ -54,7 +54,7 @@ class DeliveryError(AutoscalerError):
 
     Attributes:
         is_final: Whether sending it again is of no use.
-        retry_after: Seconds that the receiver wants to be left alone; None when it does not say.
+        retry_after: Seconds that the receiver wants no request; None when it does not say.
     """
 
     def __init__(self, message: str, *, is_final: bool = False, retry_after: float | None = None) -> None:

@@ -157,7 +157,7 @@ class Gauges:
             self.forget_job(cluster, job_key)
 
     def forget_cluster(self, cluster: str) -> None:
-        """Remove all series of a cluster that is not looked after any more."""
+        """Remove all series of a cluster that is not managed any more."""
         for family in self._of_clusters:
             family.remove_by_labels({"cluster": cluster})
         self.forget_jobs(cluster)

@@ -81,14 +81,14 @@ class Health:
         self._errors: dict[str, str] = {}
 
     def set_clusters(self, stale_after: Mapping[str, float]) -> None:
-        """Look after these clusters from now on; what is known about those among them that are not new is kept."""
+        """Manage these clusters from now on; what is known about those among them that are not new is kept."""
         with self._lock:
             self._stale_after = dict(stale_after)
             self._succeeded_at = {cluster: self._succeeded_at.get(cluster) for cluster in stale_after}
             self._errors = {cluster: error for cluster, error in self._errors.items() if cluster in stale_after}
 
     def record_success(self, cluster: str) -> None:
-        """Take note of a pass that worked; the last one of a cluster that is not looked after any more is none."""
+        """Take note of a pass that worked; the last one of a cluster that is not managed any more is none."""
         with self._lock:
             if cluster in self._stale_after:
                 self._succeeded_at[cluster] = self._clock()

@@ -227,7 +227,7 @@ class JobMetricsCollector(Collector):
 def _lag_limit(context: JobAutoScalerContext) -> float | None:
     try:
         return context.options.slo_lag.exact_seconds
-    except ConfigError:  # said elsewhere: the job is not looked after with such an option
+    except ConfigError:  # said elsewhere: the job is not managed with such an option
         return None
 
 

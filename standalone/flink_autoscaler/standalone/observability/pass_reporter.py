@@ -169,7 +169,7 @@ class PassReporter:
             )
 
     def _report_jobs(self, report: PassReport) -> None:
-        """Tell about the jobs; of those that another daemon looks after, that one tells."""
+        """Tell about the jobs; of those that another daemon manages, that one tells."""
         for context in report.jobs:
             self._report_isolated(context.job_key, partial(self._report_listed_job, context, report))
         keys = {context.job_key for context in report.jobs}
@@ -223,7 +223,7 @@ class PassReporter:
         self._report_errors(context.job_key, "; ".join(report_problems(shown)), shown.errors)
 
     def _report_suspension(self, job_key: JobKey, reasons: Sequence[Suspension]) -> None:
-        """Tell for what a job is left alone and until when, and that it is looked after again, once each."""
+        """Tell for what a job is suspended and until when, and that it is managed again, once each."""
         transition = self._suspended.update(job_key, "; ".join(each.text for each in reasons))
         if transition is AlertTransition.CLEARED:
             log.info("job_scaling_resumed")
@@ -234,7 +234,7 @@ class PassReporter:
                 write("job_scaling_suspended", what=each.what, until=each.until, by=who.who, reason=who.reason)
 
     def _report_reasons(self, job_key: JobKey, outcome: PassOutcome) -> None:
-        """Tell why the job is left alone or rescaled, whenever that is for other reasons than in the last pass."""
+        """Tell why the job is held or rescaled, whenever that is for other reasons than in the last pass."""
         is_phase_news = self._phases.update(job_key, outcome.phase) is not AlertTransition.NONE
         transition = self._reasons.update(job_key, reasons_identity(outcome))
         if transition is AlertTransition.NONE and not log.is_enabled_for(logging.DEBUG):

@@ -211,7 +211,7 @@ def command_rows(standing: Iterable[ActiveOrders]) -> Iterator[dict[str, Any]]:
 
 
 def suspensions_document(reasons: Sequence[Suspension]) -> list[dict[str, Any]]:
-    """Return for what a job is left alone, for JSON."""
+    """Return for what a job is suspended, for JSON."""
     return [
         {"what": each.what, "until": _format_instant(each.until_ms), "ends": each.until, **_stamp_fields(each.signed)}
         for each in reasons

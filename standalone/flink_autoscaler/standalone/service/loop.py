@@ -36,7 +36,7 @@ _MAX_CLUSTERS: Final = 10_000
 
 @dataclass(frozen=True)
 class ClusterSchedule:
-    """A cluster to look after: its passes, who tells about them, and the seconds from one start to the next."""
+    """A cluster to manage: its passes, who tells about them, and the seconds from one start to the next."""
 
     passes: ClusterPass
     reporter: PassReporter
@@ -97,7 +97,7 @@ class Daemon:
         self._clock_watch.start()
 
     def add_or_replace(self, watch: ClusterSchedule) -> None:
-        """Look after a cluster from now on. One of the same name is replaced between two passes and keeps its jobs."""
+        """Manage a cluster from now on. One of the same name is replaced between two passes and keeps its jobs."""
         cluster = watch.passes.cluster
         with self._changed:
             if cluster in self._schedules:
@@ -108,7 +108,7 @@ class Daemon:
         self._notify_removed(left)
 
     def remove(self, cluster: str) -> None:
-        """Look after a cluster no more. The pass that runs ends first."""
+        """Manage a cluster no more. The pass that runs ends first."""
         with self._changed:
             left = self._replace(cluster, None) if cluster in self._schedules else []
         self._notify_removed(left)

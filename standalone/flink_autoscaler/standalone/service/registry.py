@@ -1,4 +1,4 @@
-"""The clusters that are looked after: they come, change and go with the configuration while the daemon runs."""
+"""The clusters that are managed: they come, change and go with the configuration while the daemon runs."""
 
 from __future__ import annotations
 

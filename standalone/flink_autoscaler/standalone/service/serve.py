@@ -33,13 +33,13 @@ def serve(
     configuration: Callable[[], Configuration | None] = lambda: None,
     greet: Callable[[str], None] = lambda _: None,
 ) -> int:
-    """Look after all clusters until a signal comes; return the exit code.
+    """Manage all clusters until a signal comes; return the exit code.
 
     Args:
-        settings: What to look after, and how.
+        settings: What to manage, and how.
         load: Reads the settings again, at every SIGHUP; raises :class:`ConfigError`. None leaves that signal as it is.
         configuration: Reads where the settings come from, for the page; after every change.
-        greet: Takes one line that says what is looked after, once it is.
+        greet: Takes one line that says what is managed, once it is.
 
     Raises:
         AutoscalerError: A part could not be started.

@@ -92,7 +92,7 @@ def cluster_view(cluster: ClusterState, jobs: Iterable[JobNow], configured: Clus
     Args:
         cluster: As the last pass found it.
         jobs: Of all clusters.
-        configured: How it is configured; None where it is looked after no more.
+        configured: How it is configured; None where it is managed no more.
     """
     here = [job for job in jobs if job.context.cluster == cluster.name]
     holders = [HolderView(job_key=job.context.job_key, slots=job.figures.slots) for job in here if job.figures.slots]

@@ -154,7 +154,7 @@ class Fleet:
             listener(version)
 
     def update_orders(self, job_key: JobKey, orders: Orders) -> None:
-        """Show at once what a job is left alone for after an order, and tell those who follow.
+        """Show at once what a job is suspended for after a command, and tell those who follow.
 
         Args:
             job_key: Of the job.
@@ -171,7 +171,7 @@ class Fleet:
             listener(version)
 
     def forget(self, cluster: str) -> None:
-        """Forget a cluster that is looked after no more."""
+        """Forget a cluster that is managed no more."""
         with self._lock:
             self._jobs.pop(cluster, None)
             self._clusters.pop(cluster, None)

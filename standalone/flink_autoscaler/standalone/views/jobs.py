@@ -102,7 +102,7 @@ class JobView(View):
     name: str
     job_id: str | None
     status: str
-    enabled: bool | None = Field(description="Whether it is looked after; null where its configuration does not tell.")
+    enabled: bool | None = Field(description="Whether it is managed; null where its configuration does not tell.")
     labels: dict[str, str]
     at_ms: int
     health: JobHealth

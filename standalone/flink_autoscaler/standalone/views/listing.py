@@ -1,4 +1,4 @@
-"""The jobs of clusters: who they are, what they have, what is wanted of them, and for what they are left alone."""
+"""The jobs of clusters: who they are, what they have, what is wanted of them, and for what they are suspended."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ListedVertexView(View):
 
 
 class ListedJobView(View):
-    """A job as its cluster has it now; for what it is left alone is not there where that is not known."""
+    """A job as its cluster has it now; for what it is suspended is not there where that is not known."""
 
     cluster: str
     job_key: str

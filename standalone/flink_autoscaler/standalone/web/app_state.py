@@ -62,5 +62,5 @@ class AppState:
     started_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
 
     def clusters(self) -> Mapping[str, Cluster]:
-        """Return the clusters that are looked after, by name."""
+        """Return the clusters that are managed, by name."""
         return {cluster.name: cluster for cluster in self.settings().effective_clusters()}

@@ -98,7 +98,7 @@ class StateImport:
         job_id: Key that the state has, 32 hex digits.
         job_key: Key that it should have.
         cluster: Name of the cluster that lists the job.
-        writer: Name of the group of daemons that looks after the job from now on.
+        writer: Name of the group of daemons that manages the job from now on.
     """
 
     job_id: str

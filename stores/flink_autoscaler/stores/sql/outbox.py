@@ -28,7 +28,7 @@ class SqlOutbox:
 
     Args:
         database: Where the table is.
-        writer: Group of daemons whose notices these are; those of other groups are left alone.
+        writer: Group of daemons whose notices these are; those of other groups are not touched.
         fence: Checked first in the transactions that add, claim and give up. Not in those that settle: whoever has
             sent something may say so, also when another daemon leads by then.
         max_waiting: Notices of one target that wait at most.

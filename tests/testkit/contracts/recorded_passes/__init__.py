@@ -224,7 +224,7 @@ def paused_by_order() -> RecordedJob:
 
 
 def rolled_back() -> RecordedJob:
-    """Scale up, die of too little network memory, go back, and be left alone after that."""
+    """Scale up, die of too little network memory, go back, and be suspended after that."""
     job = RecordedJob()
     job.look_at_load(1)
     first_ms = job.now_ms + MINUTE
@@ -261,7 +261,7 @@ def not_reached() -> RecordedJob:
 
 
 def switched_off() -> RecordedJob:
-    """Meet a job that is not looked after."""
+    """Meet a job that is not managed."""
     job = RecordedJob({"enabled": "false"})
     job.look(None)
     return job

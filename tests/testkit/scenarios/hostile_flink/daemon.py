@@ -112,7 +112,7 @@ def settings_of(clusters: Mapping[str, Mapping[str, str]], folder: Path, options
 
 
 class RunningDaemon:
-    """Looks after clusters from start to end; a context manager.
+    """Manages clusters from start to end; a context manager.
 
     Args:
         settings: Of the daemon.

@@ -145,7 +145,7 @@ class Lie:
 
     @property
     def could_be_an_edit(self) -> bool:
-        """Whether it says what somebody else may have asked for, until the job is rescaled: that is left alone."""
+        """Whether it says what somebody else may have asked for, until the job is rescaled: that is not touched."""
         return self.endpoint == "requirements" and (self.what in PLAUSIBLE or self.place == WHOLE)
 
     @property

@@ -1,4 +1,4 @@
-"""A daemon that looks after the one job of a simulated cluster, with the real core, realizer and text of the state."""
+"""A daemon that manages the one job of a simulated cluster, with the real core, realizer and text of the state."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class LogLines:
 
 
 class Watching:
-    """Builds the parts that look after fake clusters, and closes them."""
+    """Builds the parts that manage fake clusters, and closes them."""
 
     def __init__(self, **stale_after: float) -> None:
         self.gauges = Gauges()
@@ -99,7 +99,7 @@ class Watching:
         job_defaults: Mapping[str, str] = ENABLED,
         fetcher: JobListFetcher | None = None,
     ) -> ClusterSchedule:
-        """Make what a daemon needs to look after a cluster; its own fetcher unless one is given."""
+        """Make what a daemon needs to manage a cluster; its own fetcher unless one is given."""
         cluster = Cluster(
             name,
             flink.endpoint(timeout=timeout),

@@ -36,7 +36,7 @@ def lines() -> Iterator[LogLines]:
 
 @pytest.fixture
 def watching(lines: LogLines) -> Iterator[Watching]:
-    """Give what builds the parts that look after fake clusters."""
+    """Give what builds the parts that manage fake clusters."""
     with Watching() as watching:
         yield watching
 

@@ -653,7 +653,7 @@ def test_no_list_at_all_is_an_error_of_the_list(answer: object) -> None:
 
 
 def test_more_jobs_than_anybody_could_look_after_are_refused() -> None:
-    with pytest.raises(ResponseError, match="10000 of a cluster are looked after at most"):
+    with pytest.raises(ResponseError, match="10000 of a cluster are managed at most"):
         decode.job_listing({"jobs": [None] * (decode.MAX_JOBS + 1)})
 
 

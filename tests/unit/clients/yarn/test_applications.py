@@ -1,4 +1,4 @@
-"""Which applications are looked after."""
+"""Which applications are managed."""
 
 from __future__ import annotations
 

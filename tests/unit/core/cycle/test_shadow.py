@@ -57,7 +57,7 @@ class Second:
 
 
 def a_driver(policy: Second, options: Mapping[str, str] | None = None) -> JobDriver:
-    """Make a job that ``capacity`` looks after, beside a second policy; its window is full in minute 3."""
+    """Make a job that ``capacity`` manages, beside a second policy; its window is full in minute 3."""
     return JobDriver(a_context({**OPTIONS, **(options or {})}), plugins=Plugins(policies={"second": policy}))
 
 

@@ -396,5 +396,5 @@ def test_a_cluster_that_does_not_answer_is_an_error(
 ) -> None:
     cluster.flink.fault("/taskmanagers", flink_error(500, "it is broken"))
 
-    with pytest.raises(RealizeError, match=r"TaskManagers of job .* were left alone: .*it is broken"):
+    with pytest.raises(RealizeError, match=r"TaskManagers of job .* were not changed: .*it is broken"):
         counting.realize_overrides(cluster.context(), {SINK: 8})

@@ -168,7 +168,7 @@ def codes(outcome: PassOutcome) -> list[str]:
             ClusterCapacity(1, 8, 3, 8, is_fixed=True),
             {"slots.fair-shares.enabled": "??"},
             None,
-            id="invalid: left alone",
+            id="invalid: not touched",
         ),
     ],
 )

@@ -35,7 +35,7 @@ FAULTS = [
 
 
 class Site:
-    """A cluster, what looks after it, and what is logged.
+    """A cluster, what manages it, and what is logged.
 
     Attributes:
         timeout: Of requests, seconds.

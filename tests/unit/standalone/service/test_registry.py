@@ -109,7 +109,7 @@ def test_clusters_are_added_changed_and_removed(make_site: MakeSite, lines: LogL
     [
         pytest.param(some(a_cluster("a", url=("http://other:8081",))), id="URL"),
         pytest.param(some(a_cluster("a", timeout=1.0)), id="timeout"),
-        pytest.param(some(a_cluster("a", exclude=("x-*",))), id="jobs left alone"),
+        pytest.param(some(a_cluster("a", exclude=("x-*",))), id="jobs excluded"),
         pytest.param(some(a_cluster("a", auth=SimpleAuth(username="u"))), id="credentials"),
         pytest.param(some(a_cluster("a", options={"job.autoscaler.enabled": "true"})), id="defaults of its jobs"),
         pytest.param(some(a_cluster("a"), job_defaults={"job.autoscaler.enabled": "true"}), id="defaults of all jobs"),

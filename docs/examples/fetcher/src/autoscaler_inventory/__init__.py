@@ -1,4 +1,4 @@
-"""A fetcher that looks after whatever JobManagers a file names, one URL per line, as a deployment tool writes it."""
+"""A fetcher that manages whatever JobManagers a file names, one URL per line, as a deployment tool writes it."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class AccessSettings(OptionSection):
 
 
 class YarnSettings(AccessSettings):
-    """The ResourceManagers of a cluster of type yarn, and which of their applications are looked after."""
+    """The ResourceManagers of a cluster of type yarn, and which of their applications are managed."""
 
     url: BaseUrls = ()
     types: Texts = ("Apache Flink",)

@@ -271,7 +271,7 @@ def delete_job(connection: Connection, job_key: JobKey) -> None:
 
 
 def all_job_keys(connection: Connection) -> frozenset[JobKey]:
-    """Return the keys of all jobs, also of those that other processes look after."""
+    """Return the keys of all jobs, also of those that other processes manage."""
     shared = connection.scalars(select(STATE.c.job_key).distinct())
     return frozenset(shared) | frozenset(connection.scalars(select(JOBS.c.job_key)))
 
