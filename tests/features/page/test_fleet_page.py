@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pytest
 
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
+from flink_autoscaler.core.model.supervision import RescaleRecord, Stage
+from flink_autoscaler.core.model.value import replace as replace_value
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.pipeline.pages.rendering import style
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
+from flink_autoscaler.standalone.views.clusters import slot_hours_of_day
 from flink_autoscaler.standalone.web.page.views import ROWS, brief
 from testkit.builders.web import WebSite, operated
 from testkit.fakes.flink.faults import Fault
@@ -84,6 +88,64 @@ def test_a_rescale_is_a_tick_and_counted() -> None:
     assert "load lately, 1 rescales" in page
     assert "Takes back " in job_page
     assert "There is no rescale to take back" in before
+
+
+HOUR_MS = 3_600_000
+
+
+def rescale(vertices: Iterable[str], at_ms: int, before: int, after: int) -> RescaleRecord:
+    """Make a rescale of all vertices that was reached at once."""
+    vertices = list(vertices)
+    sizes = (dict.fromkeys(vertices, before), dict.fromkeys(vertices, after))
+    return RescaleRecord(at_ms, at_ms, *sizes, stage=Stage.REACHED, settled_ms=at_ms)
+
+
+@pytest.mark.parametrize(
+    ("rescales", "saved"),
+    [
+        pytest.param([], None, id="never rescaled"),
+        pytest.param([(30, 4, 1)], None, id="before the day"),
+        pytest.param([(6, 4, 1)], 6 * 3.0, id="three slots fewer for six hours, of which alone is known"),
+        pytest.param([(30, 1, 3), (6, 3, 1)], 6 * 2.0, id="the peak was held for 18 hours"),
+        pytest.param([(6, 2, 5), (2, 5, 1)], 2 * 4.0, id="the peak was held for four hours"),
+    ],
+)
+def test_what_rescales_saved_is_against_the_most_slots_of_the_day(
+    web: WebSite, rescales: list[tuple[float, int, int]], saved: float | None
+) -> None:
+    report = web.run().reports["main/orders"]
+    topology = report.outcome.observation.topology
+    assert topology is not None
+    past = tuple(
+        rescale(topology.vertices, round(web.now_ms - hours * HOUR_MS), before, after)
+        for hours, before, after in rescales
+    )
+    supervision = replace_value(report.outcome.state.supervision, past=past)
+    state = replace(report.outcome.state, supervision=supervision)
+    job = web.site.fleet.jobs()[0]
+    job = replace(job, report=replace(report, outcome=replace(report.outcome, state=state)))
+
+    usage = slot_hours_of_day(job, web.now_ms)
+
+    assert (None if usage is None else usage.saved_hours) == pytest.approx(saved)
+
+
+def test_jobs_are_those_of_a_team_by_key_name_or_label() -> None:
+    teams = {"a": "main/ord*; yarn_queue=night?", "b": "pay[1]"}
+    queues = {"pay[1]": "", "pay1": "", "slow": "nightl", "fast": "night"}
+    endpoint = Endpoint("http://127.0.0.1:1")
+    with operated(options={f"autoscaler.http.teams.{name}": text for name, text in teams.items()}) as web:
+        report = web.run()
+        others = tuple(
+            JobAutoScalerContext(
+                f"main/{name}", name, JobStatus.RUNNING, {}, endpoint, name, "main", labels={"yarn_queue": queue}
+            )
+            for name, queue in queues.items()
+        )
+        web.fleet.record_pass(PassReport("main", (*report.jobs, *others), report.requests, report.reports))
+        found = {team: {each["name"] for each in web.get("/jobs", team=team)["jobs"]} for team in ("a", "b", "c")}
+
+    assert found == {"a": {"orders", "slow"}, "b": {"pay[1]"}, "c": set()}
 
 
 def test_worst_comes_first_and_labels_are_found(web: WebSite) -> None:

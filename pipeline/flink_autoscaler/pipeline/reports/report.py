@@ -76,6 +76,36 @@ class AttentionReason(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class SlotHours:
+    """Slots that a job held over a time, beside as many all the time as it ever held in it.
+
+    Attributes:
+        slot_seconds: Slots held, times seconds.
+        seconds: That are known.
+        peak: Most slots that it held.
+    """
+
+    slot_seconds: float
+    seconds: float
+    peak: int
+
+    @property
+    def used_hours(self) -> float:
+        """Slots held, times hours."""
+        return self.slot_seconds / _HOUR
+
+    @property
+    def static_hours(self) -> float:
+        """The same for the static peak."""
+        return self.peak * self.seconds / _HOUR
+
+    @property
+    def saved_hours(self) -> float:
+        """Slot-hours of the static peak that were not used."""
+        return self.static_hours - self.used_hours
+
+
+@dataclass(frozen=True, slots=True)
 class ReportMetrics:
     """One job over the period; None is not known.
 
@@ -199,15 +229,17 @@ def report_metrics(
     latest = decisions.get("latest") or {}
     last = max((row["last"] for row in (totals, decisions) if row.get("last") is not None), default=None)
     clusters = (row.get("cluster") for row in (totals, decisions, rescales))
-    slot_seconds, peak, known = (totals.get(name) for name in ("slot_seconds", "peak", "slot_known"))
+    usage = None
+    if totals.get("slot_seconds") is not None:  # a bucket whose slots are known has all three
+        usage = SlotHours(totals["slot_seconds"], totals["slot_known"], totals["peak"])
     return ReportMetrics(
         job_key=job_key,
         cluster=next((name for name in clusters if name), ""),
         passes=max(totals.get("passes") or 0, decisions.get("passes") or 0),
         status=latest.get("status"),
-        slot_hours=None if slot_seconds is None else slot_seconds / _HOUR,
-        static_hours=None if peak is None or known is None else peak * known / _HOUR,
-        peak=peak,
+        slot_hours=None if usage is None else usage.used_hours,
+        static_hours=None if usage is None else usage.static_hours,
+        peak=None if usage is None else usage.peak,
         load=totals.get("load"),
         lag_seconds=totals.get("lag_seconds"),
         late_minutes=(totals.get("late") or 0.0) / 60.0 if totals.get("lag_known") else None,

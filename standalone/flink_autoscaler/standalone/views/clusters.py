@@ -8,10 +8,13 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from flink_autoscaler.core.decide.slot_sharing import slots_in_groups
 from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage
+from flink_autoscaler.pipeline.reports.report import SlotHours
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.standalone.views.base import Number, Text, View
+from flink_autoscaler.standalone.views.figures import slot_count
 from flink_autoscaler.standalone.views.fleet import ClusterState, JobNow
 from flink_autoscaler.standalone.views.jobs import JobHealth
 
@@ -170,6 +173,10 @@ class FleetSummaryView(View):
     rescales_down: int
     not_reached: int = Field(description="Of those, how many did not come to what was asked for.")
     downtime_ms: int | None = Field(description="Median of what was measured of them.")
+    saved_slot_hours: float = Field(
+        description="Of the last day, against as many slots all the time as each job held at most; of a job from its "
+        "first remembered rescale on."
+    )
 
 
 def fleet_summary(
@@ -183,7 +190,8 @@ def fleet_summary(
         clusters: All.
         now_ms: The present, epoch milliseconds.
     """
-    recent = [each for job in jobs for each in _recent(job, now_ms - DAY_MS)]
+    all_jobs = list(jobs)
+    recent = [each for job in all_jobs for each in _recent(job, now_ms - DAY_MS)]
     downtimes = [each.outage_ms for each in recent if each.outage_ms is not None]
     counts = list(health.values())
     ups = sum(each.is_up for each in recent)
@@ -194,7 +202,43 @@ def fleet_summary(
         rescales_down=len(recent) - ups,
         not_reached=sum(each.stage.is_final and each.stage is not Stage.REACHED for each in recent),
         downtime_ms=round(median(downtimes)) if downtimes else None,
+        saved_slot_hours=sum(
+            usage.saved_hours for job in all_jobs if (usage := slot_hours_of_day(job, now_ms)) is not None
+        ),
     )
+
+
+def slot_hours_of_day(job: JobNow, now_ms: int) -> SlotHours | None:
+    """Return the slots that a job held in the last day, by the rescales that are remembered of its present graph.
+
+    What it held before the first of them does not count, since nobody knows for how long, but as its peak.
+
+    Args:
+        job: As the last pass found it.
+        now_ms: The present, epoch milliseconds.
+
+    Returns:
+        None where it was not rescaled in that time, so that it held its peak, or where its graph is not known.
+    """
+    since_ms = now_ms - DAY_MS
+    outcome = None if job.report is None else job.report.outcome
+    if outcome is None or outcome.observation.topology is None or not _recent(job, since_ms):
+        return None
+    vertices = outcome.observation.topology.vertices
+    slots = peak = slot_count(outcome.observation.topology)
+    slot_ms, end_ms = 0, now_ms
+    # Backwards from what it has now: each rescale says what there was before it.
+    for each in reversed(outcome.state.supervision.rescales):
+        if each.before.keys() != vertices.keys():
+            break
+        at_ms = min(end_ms, each.settled_ms or each.decided_ms)
+        slot_ms += slots * (end_ms - max(at_ms, since_ms))
+        end_ms = max(at_ms, since_ms)
+        if at_ms < since_ms:
+            break
+        slots = slots_in_groups(vertices.values(), each.before)
+        peak = max(peak, slots)
+    return SlotHours(slot_ms / 1000, (now_ms - end_ms) / 1000, peak)
 
 
 def _recent(job: JobNow, since_ms: int) -> list[RescaleRecord]:

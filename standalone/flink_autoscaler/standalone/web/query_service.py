@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import platform
+import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -15,6 +17,7 @@ from pydantic import Field
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.supervision import describe_change
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS
 from flink_autoscaler.standalone.daemon.event_handlers import RecentEvent
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, to_document
@@ -103,10 +106,20 @@ class QueryService:
     def jobs(self, asked: JobsQuery) -> JobsView:
         """Return a page of the jobs that fit, in an order."""
         version, jobs = self.site.fleet.version, self.site.fleet.jobs()
-        fitting = [job for job in jobs if _matches(job, asked) and asked.health in ("", self._health_of(job))]
+        fits_team = team_matcher(self.teams.get(asked.team, "")) if asked.team else lambda _: True
+        fitting = [
+            job
+            for job in jobs
+            if _matches(job, asked) and fits_team(job.context) and asked.health in ("", self._health_of(job))
+        ]
         fitting.sort(key=lambda job: _sort_key(job, asked.sort, self._health_of(job)))
         shown = [self._job_view(job) for job in fitting[asked.offset : asked.offset + asked.limit]]
         return JobsView(version=version, total=len(fitting), jobs=shown)
+
+    @property
+    def teams(self) -> Mapping[str, str]:
+        """Patterns for the jobs of each team, as they are configured now."""
+        return self.site.settings().http.teams
 
     def job(self, job_key: JobKey) -> JobDetailView:
         """Describe a job. Raises :class:`NotFoundError`."""
@@ -311,6 +324,23 @@ def _matches(job: JobNow, asked: JobsQuery) -> bool:
         return False
     labels = " ".join(f"{name}={text}" for name, text in context.labels.items())
     return not wanted or wanted in f"{context.job_key} {context.job_name} {labels}".casefold()
+
+
+def team_matcher(patterns: str) -> Callable[[JobAutoScalerContext], bool]:
+    """Return what tells whether a job is one of a team.
+
+    Args:
+        patterns: For keys, names, or labels such as ``yarn_queue=nightly``, with * and ?; divided by semicolons.
+    """
+    known = [each.strip() for each in patterns.split(";") if each.strip()]
+    # In brackets, what else would be a class of characters stands for itself.
+    matches = re.compile("|".join(translate(each.replace("[", "[[]")) for each in known) or r"(?!)").match
+
+    def is_of_team(job: JobAutoScalerContext) -> bool:
+        labels = (f"{name}={text}" for name, text in job.labels.items())
+        return any(matches(each) is not None for each in (job.job_key, job.job_name, *labels))
+
+    return is_of_team
 
 
 def _sort_key(job: JobNow, sort: str, health: JobHealth) -> tuple[object, ...]:

@@ -27,6 +27,7 @@ class JobsQuery(Query):
         default="", max_length=200, description="Part of the key, of the name, or of a label such as queue=nightly."
     )
     health: Literal["", "failing", "behind", "at limit", "suspended", "unknown", "healthy"] = ""
+    team: str = Field(default="", max_length=200, description="One of autoscaler.http.teams.")
     sort: Literal["concern", "name", "lag", "load", "slots"] = "concern"
     limit: int = Field(default=100, ge=1, le=MAX_ENTRIES)
     offset: int = Field(default=0, ge=0, le=1_000_000)

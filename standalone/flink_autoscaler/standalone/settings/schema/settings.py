@@ -57,6 +57,7 @@ class HttpSettings(OptionSection):
     user_header: Text | None = None
     trusted_proxies: Texts = ("127.0.0.1", "::1")
     operators: Texts = ()
+    teams: TextMap = Field(default_factory=dict)
     tls_cert_file: Text | None = None
     tls_key_file: Text | None = None
     metrics_max_jobs: Count = Field(default=10_000, ge=0)

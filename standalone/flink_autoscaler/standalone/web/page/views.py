@@ -247,6 +247,7 @@ class Views:
             "clusters": clusters.clusters,
             "away": _away(clusters.clusters),
             "query": asked,
+            "teams": sorted(self._answers.teams),
             "summary": self._answers.summary(clusters),
             "sorts": {"concern": "attention", "name": "name", "lag": "lag", "load": "load", "slots": "slots"},
             "after": after if after < jobs.total else None,
