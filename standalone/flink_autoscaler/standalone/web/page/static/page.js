@@ -107,7 +107,7 @@
     }
   }, { rootMargin: "800px" });
 
-  let lost = null;
+  let lost = null;  // when the daemon was last known to be there
   let waiting = null;
   function stale() {
     lost = lost || new Date();
@@ -117,11 +117,11 @@
 
   function follow() {
     const stream = new EventSource(`/api/v1/news?since=${encodeURIComponent(version)}`);
-    stream.addEventListener("open", () => { clearTimeout(waiting); lost = null; state.className = "live"; state.textContent = `${role}, live`; });
+    stream.addEventListener("open", () => { clearTimeout(waiting); waiting = lost = null; state.className = "live"; state.textContent = `${role}, live`; });
     stream.addEventListener("fleet", refresh);
     stream.addEventListener("error", () => {
-      clearTimeout(waiting);  // a stream ends now and then, and begins anew at once
-      waiting = setTimeout(stale, 4000);
+      lost = lost || new Date();
+      waiting = waiting || setTimeout(stale, 4000);  // a stream ends now and then, and begins anew at once
       if (stream.readyState === EventSource.CLOSED) { setTimeout(follow, 5000); }
     });
   }
