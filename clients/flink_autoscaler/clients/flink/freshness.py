@@ -21,7 +21,7 @@ from flink_autoscaler.core.error_boundary import try_await
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, ResponseError
 from flink_autoscaler.core.model.metrics import Aggregate
 from flink_autoscaler.core.model.syntax import parse_duration
-from flink_autoscaler.core.observe.freshness import old_after_ms
+from flink_autoscaler.core.observe.freshness import OLD
 
 FETCH_INTERVAL: Final = "metrics.fetcher.update-interval"
 DEFAULT_INTERVAL: Final = 10.0
@@ -38,11 +38,13 @@ EARLY: Final = 0.2
 STEADY_PATIENCE: Final = 0.25
 """Seconds in which the store should move where the last pass was lately: what is there then is not old."""
 
-QUIET_PATIENCE: Final = 3.0
-"""The same after a quiet time, or where the store is empty, so that nobody has woken it before. A large cluster, or one
-on a busy machine, needs seconds to gather."""
+QUIET_PATIENCE: Final = 5.0
+"""The same after a quiet time. A large cluster, or one on a busy machine, needs seconds to gather."""
 
-MAX_MOVE_TIMEOUT: Final = 13.0
+EMPTY_PATIENCE: Final = 2.0
+"""The same where the store is empty, so that nobody has woken it before, or no TaskManager is there."""
+
+MAX_MOVE_TIMEOUT: Final = 15.0
 """The same where it is not known when the store was filled, as when a process has just begun. Somebody else may have
 woken it, such as an open page of Flink's web interface, and then it moves within an interval."""
 
@@ -149,8 +151,9 @@ class MetricFetcherMonitor:
         self._woken_at = started
         if self._interval is None:
             self._interval = await _interval(client)
-        is_quiet = since > old_after_ms(1000 * self._interval) / 1000
-        until = started + min(seconds, _move_timeout(first, self._interval, since, is_quiet=is_quiet))
+        is_quiet = since > OLD * self._interval
+        is_old = is_quiet or not self._is_lately(self._interval)
+        until = started + min(seconds, _move_timeout(first, self._interval, since, is_old=is_old))
         has_moved = await self._moves(client, until, is_quiet=is_quiet)
         if has_moved:
             self._woken_at = self._first_at  # it was one of these requests that came when the next one was due
@@ -200,8 +203,8 @@ class MetricFetcherMonitor:
         return _Poll.EMPTY
 
     def _is_lately(self, interval: float) -> bool:
-        """Tell whether what the store says was gathered so lately that it is not old."""
-        return self._seen is not None and 1000 * (self._clock() - self._other_at) <= old_after_ms(1000 * interval)
+        """Tell whether what the store says was gathered within the last two intervals."""
+        return self._seen is not None and self._clock() - self._other_at <= OLD * interval
 
     def _age(self) -> float:
         is_known = self._doubt is None and self._seen is not None and math.isfinite(self._other_at)
@@ -224,11 +227,13 @@ async def _answer(client: AsksForMetrics, names: tuple[str, ...]) -> Readable[Ag
         return ConnectError(LATE)
 
 
-def _move_timeout(first: _Poll, interval: float, since: float, *, is_quiet: bool) -> float:
+def _move_timeout(first: _Poll, interval: float, since: float, *, is_old: bool) -> float:
     """Return the seconds that the store has to move in: few where it was lately seen to."""
-    if first is not _Poll.EMPTY and (math.isinf(since) or (is_quiet and first is _Poll.OTHER)):
+    if first is _Poll.EMPTY:
+        return EMPTY_PATIENCE
+    if math.isinf(since) or (is_old and first is _Poll.OTHER):
         return min(MAX_MOVE_TIMEOUT, interval + QUIET_PATIENCE)
-    return QUIET_PATIENCE if is_quiet or first is _Poll.EMPTY else STEADY_PATIENCE
+    return QUIET_PATIENCE if is_old else STEADY_PATIENCE
 
 
 def gathering_interval(configuration: Mapping[str, str]) -> float:

@@ -18,11 +18,12 @@ from flink_autoscaler.core.model.topology import JobDetails
 from flink_autoscaler.core.model.value import replace
 from flink_autoscaler.core.ports.passes import PassRequest
 
-_OLD_INTERVALS: Final = 2
+OLD: Final = 2
 """Intervals after which what a cluster says is old."""
 
-_OLD_MS: Final = 10_000
-"""What is younger is never old: on a busy machine Flink needs seconds to gather metrics, however short its interval."""
+_BUSY_MS: Final = 10_000
+"""What is younger is not old where tasks tell its instant: on a busy machine Flink needs seconds to gather metrics,
+however short its interval."""
 
 MAX_LATE_MS: Final = 900_000
 """By how much an answer may be later than its pass, which waits for a worker and may begin again in another process.
@@ -35,11 +36,6 @@ _SHORT_MS: Final = 100
 
 _READING_MS: Final = 2000
 """What a sample may have been labelled too late: its requests take time."""
-
-
-def old_after_ms(interval_ms: float) -> float:
-    """Return the age from which on metrics are old in a cluster that gathers them once per interval."""
-    return max(_OLD_INTERVALS * interval_ms, _OLD_MS)
 
 
 def staleness_ms(at_ms: int, than_ms: int) -> int:
@@ -152,7 +148,8 @@ def task_clock_ms(request: PassRequest, last: MetricSample, reading: JobReading,
         return None
     # Subtasks run for as long as passes between two gatherings, whoever asked for them and when.
     at_ms = last.at_ms + round(later_ms - before_ms)
-    least_ms = max(request.now_ms - _age_ms(reading, cluster) - old_after_ms(cluster.interval_ms), last.at_ms)
+    old_ms = max(OLD * cluster.interval_ms, _BUSY_MS)
+    least_ms = max(request.now_ms - _age_ms(reading, cluster) - old_ms, last.at_ms)
     return min(at_ms, request.now_ms) if least_ms <= at_ms <= request.now_ms + _READING_MS else None
 
 
