@@ -379,8 +379,8 @@ def test_overloaded_job_is_rescaled_until_a_signal_ends_the_daemon_in_good_order
     ]
     assert announcement == f"watching 1 cluster: default ({flink.url}, inline)\n"
     assert code == 0
-    assert "stopping" in lines_of(errors)
-    assert lines_of(errors)[-1] == "stopped"
+    # A pass that outlasts its grace may say something of its own after that.
+    assert [line for line in lines_of(errors) if line in ("stopping", "stopped")] == ["stopping", "stopped"]
     assert requested["job_key"] == "default/orders"
     assert max(requested["parallelism"].values()) > 1
     assert requested["cause"] == "load"
